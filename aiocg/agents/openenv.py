@@ -134,8 +134,13 @@ def openenv_app(
         await socket.accept()
         try:
             async with connected() as client:
-                while (answer := await _answered(client, await socket.receive_text())) is not None:
+                while (message := await socket.receive())["type"] != "websocket.disconnect":
+                    answer = await _answered(client, message.get("text") or message.get("bytes") or "")
+                    if answer is None:
+                        break
                     await socket.send_text(json.dumps(answer))
+                else:
+                    return
         except WebSocketDisconnect:
             return
         except Refused as error:
@@ -145,7 +150,7 @@ def openenv_app(
     return app
 
 
-async def _answered(client: OpenEnvSession, text: str) -> dict[str, Any] | None:
+async def _answered(client: OpenEnvSession, text: str | bytes) -> dict[str, Any] | None:
     """Return the answer to a message of a WebSocket, None if it was the last."""
     try:
         message = json.loads(text)

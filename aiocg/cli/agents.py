@@ -4,7 +4,7 @@ import os
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,8 @@ from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
 from aiocg.cli.output import Workers, fail, run
 
 if TYPE_CHECKING:
+    import socket
+
     from aiocg.agents import Limits
     from aiocg.datasets import Benchmark
     from aiocg.runtime import Runtime
@@ -98,12 +100,16 @@ def openenv(
     limits = Limits(
         sessions=clients, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
     )
-    made = "" if host in LOCAL else secrets.token_urlsafe(24)
+    token = token or ("" if host in LOCAL else secrets.token_urlsafe(24))
     hosts = hosts_of(host, name or [])
-    if set(hosts) - set(LOCAL) and not (token or made):
-        fail("--name lets other machines call this one: use --token")
-    status = run(_serve_openenv(env, reward, program or [], limits, workers, steps, host, port, hosts, token or made))
-    if status:
+    if not token and not set(hosts) <= set(LOCAL):
+        fail("--name is for calls from other machines: use --token")
+    listening = listen(host, port)
+    said = f"OpenEnv at http://{shown(host)}:{listening.getsockname()[1]}" + (
+        f", with the token {token}" if token else ""
+    )
+    options = {"reward_space": reward, "limits": limits, "steps": steps, "hosts": hosts, "token": token}
+    if status := run(_serve_openenv(env, program or [], workers, listening, said, options)):
         sys.exit(status)
 
 
@@ -139,30 +145,15 @@ async def _serve_mcp(
 
 async def _serve_openenv(
     environment: str,
-    reward: str | None,
     files: list[Path],
-    limits: "Limits",
     workers: int | None,
-    steps: int,
-    host: str,
-    port: int,
-    hosts: tuple[str, ...],
-    token: str,
+    listening: "socket.socket",
+    said: str,
+    options: dict[str, Any],
 ) -> int:
     from aiocg.agents.openenv import openenv_app
     from aiocg.runtime import Runtime
 
-    listening = listen(host, port)
-    said = f"OpenEnv at http://{shown(host)}:{listening.getsockname()[1]}"
     async with Runtime(workers=workers, options={"untrusted": True}) as runtime:
-        app = openenv_app(
-            runtime,
-            environment,
-            reward_space=reward,
-            programs=await _offered(runtime, files),
-            limits=limits,
-            steps=steps,
-            hosts=hosts,
-            token=token,
-        )
-        return await serve(app, listening, f"{said}, with the token {token}" if token else said)
+        app = openenv_app(runtime, environment, programs=await _offered(runtime, files), **options)
+        return await serve(app, listening, said)

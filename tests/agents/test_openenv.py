@@ -156,7 +156,7 @@ async def test_what_is_no_message_is_refused_and_the_next_is_answered(address: s
         assert (await client.refusal("reset", {"program": "/etc/passwd"}))[0] == "EXECUTION_ERROR"
         assert (await client.refusal("reset", {"observe": ["value"] * 17}))[0] == "VALIDATION_ERROR"
         assert (await client.refusal("delete"))[0] == "UNKNOWN_TYPE"
-        for text in ("no JSON", "[" * 100_000):
+        for text in ("no JSON", "", b"\xff", "[" * 100_000):
             await client.connection.send(text)
             assert json.loads(await client.connection.recv())["data"]["code"] == "INVALID_JSON"
         await client.connection.send("7")
