@@ -129,6 +129,24 @@ def test_every_example_is_run_here() -> None:
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
 
 
+VALIDATE = """
+import subprocess, sys
+from openenv.cli._validation import validate_running_environment
+command = [sys.executable, "-P", "-m", "aiocg.cli", "openenv", "--port", "0"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    told = validate_running_environment(server.stdout.readline().strip().removeprefix("OpenEnv at "), 60)
+    server.terminate()
+print(told["summary"])
+sys.exit(not told["passed"])
+"""
+
+
+@pytest.mark.slow
+def test_openenv_finds_our_server_valid(place: Any, tmp_path: Path) -> None:
+    done = place.run(own_python(tmp_path / "venv", OWN["openenv_client.py"]), "-P", "-c", VALIDATE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
 def test_example_runs(name: str, place: Any, tmp_path: Path) -> None:
