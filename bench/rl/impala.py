@@ -70,6 +70,7 @@ def train(given: Given, facts: PolicyFacts, episodes: int, seed: int) -> tuple[P
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
     Episodes.given = given
+    ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR")
     model = DefaultModelConfig(fcnet_hiddens=list(HIDDEN), fcnet_activation="relu", vf_share_layers=False)
     config = (
         IMPALAConfig()
