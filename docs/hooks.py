@@ -29,7 +29,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {
         "contributing.md": links_from("CONTRIBUTING.md", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")),
         "changelog.md": links_from("CHANGELOG.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
-        "settings.md": settings(),
         "reference/cli.md": command_line(),
         **example_pages(),
         **leaderboard()[1],
@@ -71,8 +70,6 @@ def links_from(path: str, markdown: str) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[1]))
         if target.startswith("docs/") and path.startswith("docs/"):
             return match[0]  # mkdocs looks at these itself
-        if (target, match[2]) == ("README.md", "#settings"):
-            return f"]({posixpath.relpath('settings.md', folder)})"
         anchor = match[2] or "" if target != "README.md" else ""
         return f"]({posixpath.relpath(site_page(target, path), folder)}{anchor})"
 
@@ -93,13 +90,6 @@ def site_page(target: str, source: str) -> str:
         name = parts[1].removesuffix(".py").removesuffix(".c") if len(parts) > 1 else "index"
         return f"examples/{name}.md"
     raise PluginError(f"{source} links to {target}, which the site has no page for; see docs/hooks.py")
-
-
-def settings() -> str:
-    """Return the README's section on environment variables as a page."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Settings\n")[2].partition("\n## ")[0].strip()
-    return f"# Settings\n\nThese environment variables are read.\n\n{links_from('README.md', section)}\n"
 
 
 def command_line() -> str:

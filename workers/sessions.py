@@ -1,9 +1,9 @@
 """The session table: executes requests and returns replies, without sockets."""
 
+import itertools
 import json
 import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiocg.transport.messages import (
@@ -30,6 +30,8 @@ from aiocg.transport.messages import (
 )
 from aiocg.transport.status import NO_CANDIDATE, SEVERAL
 from aiocg.workers.compilation import DEADLINE, CompilationError, CompilationSession
+from aiocg.workers.session_calls import apply_actions, as_compilation_error, forked, hash_of, sendable, wrong_answer
+from aiocg.workers.trials import Stems, Trial
 
 Begin = Callable[[int, int, int, float, int], None]  # client, session, request, timeout, candidate
 
@@ -84,7 +86,7 @@ class SessionTable:
             return self._handlers[kind](client, request)
         except Exception as caught:
             self._failures += 1
-            error = _as_compilation_error(caught)
+            error = as_compilation_error(caught)
             return Failure(number, error.code, error.message, error.fields)
 
     def counts(self) -> tuple[int, int, int, int, float]:
@@ -133,21 +135,21 @@ class SessionTable:
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
         for action in actions:
             self._compiler.check_action(action)
-        before = _forked(session) if len(actions) > 1 and _may_turn_out_unknown(actions) else None
+        before = forked(session) if len(actions) > 1 and _may_turn_out_unknown(actions) else None
         started = time.perf_counter()
         effects: list[bool] = []
         try:
-            _apply(session, actions, effects)
+            apply_actions(session, actions, effects)
             observations = tuple([session.get_observation(name) for name in request.observe])
         except Exception as caught:
-            error = _as_compilation_error(caught)
+            error = as_compilation_error(caught)
             if error.code == FailureCode.ACTION_UNKNOWN:  # for example, its target does not exist any more
                 if before is not None:
                     self._bind(client, request.session, before)
                 raise error from None
             if actions:
                 self._ended.add(key)
-                error.fields |= {"applied": len(effects), "state": _hash(session)}
+                error.fields |= {"applied": len(effects), "state": hash_of(session)}
             raise error from None
         finally:
             if before is not None and self._sessions.get(key) is not before:
@@ -158,7 +160,7 @@ class SessionTable:
         session = self._sessions[client, request.session]
         self._begin(client, request.session, request.request, FORK_TIMEOUT, NO_CANDIDATE)
         self._check_room(client, request.child)
-        self._bind(client, request.child, _forked(session))
+        self._bind(client, request.child, forked(session))
         return Done(request.request)
 
     def _expand(self, client: int, request: Expand) -> Reply:
@@ -168,27 +170,33 @@ class SessionTable:
         left = [index for index in range(len(request.candidates)) if index not in failed]
         session.foresee([request.candidates[index] for index in left])
         ahead = 1 if request.alone else self._compiler.lookahead
+        following = {index: request.candidates[after] for index, after in itertools.pairwise(left)}
         results: dict[int, Candidate] = {}
-        for first in range(0, len(left), ahead):
-            results |= self._candidates(client, request, session, left[first : first + ahead])
+        with Stems(session) as stems:
+            for first in range(0, len(left), ahead):
+                results |= self._candidates(client, request, stems, left[first : first + ahead], following)
         elapsed = time.perf_counter() - started
         self._compiler_time += elapsed
         return Expanded(request.request, tuple(map(results.get, range(len(request.candidates)))), elapsed)
 
     def _candidates(
-        self, client: int, request: Expand, session: CompilationSession, indices: list[int]
+        self,
+        client: int,
+        request: Expand,
+        stems: Stems,
+        indices: list[int],
+        following: Mapping[int, tuple[Action, ...]],
     ) -> dict[int, Candidate]:
         """Apply the actions of some candidates, prepare several together, and observe each."""
 
         def begin(candidate: int, count: int = 1) -> None:
             self._begin(client, request.session, request.request, request.timeout * count, candidate)
 
-        trials: dict[int, _Trial] = {}
+        trials: dict[int, Trial] = {}
         try:
             for index in indices:
                 begin(index)
-                trials[index] = trial = _Trial(_forked(session))
-                trial.act(request.candidates[index])
+                trials[index] = stems.grow(request.candidates[index], following.get(index, ()))
             if len(trials) == 1:
                 return {index: trial.observe(request.observe) for index, trial in trials.items()}
             begin(SEVERAL, len(trials))
@@ -208,8 +216,8 @@ class SessionTable:
         session = self._sessions[client, request.session]
         answer = session.set_parameter(request.key, request.value)
         if not isinstance(answer, str):
-            raise _wrong("set_parameter", answer, "text")
-        return TextReply(request.request, _sendable(answer))
+            raise wrong_answer("set_parameter", answer, "text")
+        return TextReply(request.request, sendable(answer))
 
     def _close(self, client: int, request: Close) -> Reply:
         for number in request.sessions:
@@ -259,7 +267,7 @@ class SessionTable:
     ) -> Observed:
         elapsed = time.perf_counter() - started
         self._compiler_time += elapsed
-        return Observed(request, observations, _hash(session), effects, elapsed)
+        return Observed(request, observations, hash_of(session), effects, elapsed)
 
     def _statistics(self, client: int, request: Statistics) -> Reply:
         counters = {
@@ -272,87 +280,6 @@ class SessionTable:
         return TextReply(request.request, json.dumps(counters))
 
 
-class _Trial:
-    """The evaluation of one candidate.
-
-    Attributes:
-        session: a fork of the session, for the candidate's actions.
-        failure: the result, if one of the actions failed.
-    """
-
-    def __init__(self, session: CompilationSession) -> None:
-        self.session = session
-        self.failure: Candidate | None = None
-        self._effects: list[bool] = []
-
-    def act(self, actions: tuple[Action, ...]) -> None:
-        """Apply the actions."""
-        try:
-            for action in actions:
-                self.session.check_action(action)
-            _apply(self.session, actions, self._effects)
-        except Exception as caught:
-            self.failure = _failed(caught)
-
-    def observe(self, names: tuple[str, ...]) -> Candidate:
-        """Return the result."""
-        if self.failure is not None:
-            return self.failure
-        try:
-            observations = tuple([self.session.get_observation(name) for name in names])
-            return Candidate(observations, _hash(self.session), tuple(self._effects))
-        except Exception as caught:
-            return _failed(caught)
-
-
-def _failed(caught: Exception) -> Candidate:
-    error = _as_compilation_error(caught)
-    return Candidate(code=error.code, message=error.message)
-
-
 def _may_turn_out_unknown(actions: tuple[Action, ...]) -> bool:
     """Could a text among the actions turn out not to be an action, in the state that the actions before it lead to?"""
     return any(isinstance(action, str) for action in actions[1:])
-
-
-def _as_compilation_error(error: Exception) -> CompilationError:
-    """Return a compiler's own failure as it is, and any other exception as a bug with its traceback."""
-    if not isinstance(error, CompilationError):
-        error = CompilationError(FailureCode.INTERNAL, "".join(traceback.format_exception(error)))
-    error.code, error.message = str(error.code), _sendable(str(error.message))
-    return error
-
-
-def _apply(session: CompilationSession, actions: tuple[Action, ...], effects: list[bool]) -> None:
-    """Apply actions, and append for each whether it changed the state."""
-    for action in actions:
-        effect = session.apply_action(action)
-        if effect is not True and effect is not False:
-            raise _wrong("apply_action", effect, "True or False")
-        effects.append(effect)
-
-
-def _hash(session: CompilationSession) -> int:
-    value = session.state_hash()
-    if type(value) is not int or not 0 <= value < 1 << 64:
-        raise _wrong("state_hash", value, "an unsigned integer of 64 bits")
-    return value
-
-
-def _forked(session: CompilationSession) -> CompilationSession:
-    child = session.fork()
-    if not isinstance(child, CompilationSession) or child is session:
-        raise _wrong("fork", child, "another session")
-    return child
-
-
-def _wrong(method: str, value: Any, expected: str) -> CompilationError:
-    """Return the error for a method of a session that returned a wrong value."""
-    text = repr(value)
-    text = text if len(text) <= 80 else f"{text[:77]}..."
-    return CompilationError(FailureCode.INTERNAL, f"{method} of the session returned {text}; expected {expected}")
-
-
-def _sendable(text: str) -> str:
-    """Return a text that UTF-8 can encode: lone surrogates become escape sequences."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -35,9 +35,10 @@ NOTHING, INCREMENT, DOUBLE, SQUARE, REFUSE = range(5)
 
 
 class Session(ScriptedSession):
-    """A scripted session that remembers what was closed, and has an action and an observation with a bug."""
+    """A scripted session that remembers what was done and closed, and has an action and an observation with a bug."""
 
     alive = 0
+    applied: ClassVar[list[Any]] = []
 
     def __init__(self, benchmark: int) -> None:
         super().__init__(benchmark)
@@ -54,6 +55,7 @@ class Session(ScriptedSession):
     def apply_action(self, action: Any) -> bool:
         if action == "bug":
             raise ZeroDivisionError("a bug")
+        self.applied.append(action)
         return super().apply_action(action)
 
     def get_observation(self, name: str) -> Any:
@@ -220,6 +222,30 @@ def test_expand_evaluates_every_candidate_from_the_same_state(table: Table) -> N
         ((5,), 5, (False,)),
     ]
     assert (table.value(1), Session.alive) == (5, 1)
+
+
+def test_what_neighbouring_candidates_begin_with_is_done_once(table: Table) -> None:
+    begin = (DOUBLE, INCREMENT)
+    candidates = ((*begin, DOUBLE), (*begin, SQUARE), (*begin, REFUSE), begin, (*begin, NOTHING), (DOUBLE,), (SQUARE,))
+    Session.applied = []
+    reply = table(Expand(3, 1, candidates, 1.0, ("value",)))
+    assert Session.applied == [*begin, DOUBLE, SQUARE, REFUSE, NOTHING, DOUBLE, SQUARE]
+    assert [(c.observations, c.effects) for c in reply.candidates if not c.code] == [
+        ((22,), (True, True, True)),
+        ((121,), (True, True, True)),
+        ((11,), (True, True)),
+        ((11,), (True, True, False)),
+        ((10,), (True,)),
+        ((25,), (True,)),
+    ]
+    assert reply.candidates[2].code == FailureCode.ACTION
+    assert (table.value(1), Session.alive) == (5, 1)
+
+
+def test_candidates_that_begin_with_the_same_failure_all_fail(table: Table) -> None:
+    reply = table(Expand(3, 1, ((REFUSE, DOUBLE), (REFUSE, SQUARE), (DOUBLE, 99), (DOUBLE,)), 1.0, ("value",)))
+    codes = [FailureCode.ACTION, FailureCode.ACTION, FailureCode.ACTION_UNKNOWN, ""]
+    assert ([c.code for c in reply.candidates], Session.alive) == (codes, 1)
 
 
 def test_a_candidate_that_fails_does_not_touch_the_others(table: Table) -> None:
