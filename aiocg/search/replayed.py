@@ -55,8 +55,8 @@ class _Replayed:
     spec = EnvironmentSpec("replayed", "replayed", "a file of transitions", "")
     worker_count = 1
 
-    def __init__(self, file: Transitions, uri: str, start: int, reward_space: str) -> None:
-        self._file, self._start = file, start
+    def __init__(self, file: Transitions, uri: str, start: int, reward_space: str, *, alone: bool) -> None:
+        self._file, self._start, self._alone = file, start, alone
         self.benchmark = Benchmark.from_file_contents(uri, b"")
         self.action_spaces = _Spaces(file.actions())
         self.action_space = self.action_spaces["logged"]
@@ -84,7 +84,7 @@ class _Replayed:
 
     async def sibling(self) -> "_Replayed":
         """Return another one of the same program."""
-        return _Replayed(self._file, str(self.benchmark.uri), self._start, self.reward_space)
+        return _Replayed(self._file, str(self.benchmark.uri), self._start, self.reward_space, alone=False)
 
     async def reset(self) -> tuple[Any, dict[str, Any]]:
         """Go back to the start."""
@@ -120,7 +120,9 @@ class _Replayed:
         self.action_space.encode(list(texts))
 
     async def close(self) -> None:
-        """Do nothing: the file stays open for siblings."""
+        """Close the file, unless this is a sibling."""
+        if self._alone:
+            self._file.close()
 
     def _candidate(self, texts: tuple[str, ...], spaces: Sequence[str]) -> Candidate:
         actions = tuple(texts)
@@ -183,4 +185,4 @@ def replayed(path: str | Path, *, reward_space: str, benchmark: str | None = Non
         raise TransitionsError(f"{path} has no reset of {uri or 'a program'}, but of {', '.join(starts) or 'none'}")
     if not file.actions():
         raise TransitionsError(f"{path} has no action that was applied by itself")
-    return cast(Env, _Replayed(file, uri, starts[uri], reward_space))
+    return cast(Env, _Replayed(file, uri, starts[uri], reward_space, alone=True))

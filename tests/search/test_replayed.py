@@ -82,6 +82,11 @@ async def test_what_the_file_does_not_have_has_failed(logged: Logged) -> None:
     assert isinstance(refused.error, NotLogged) and "where nothing leads" in str(unknown.error)
     _, _, terminated, _, info = await target.step_texts(["nothing"])
     assert terminated and isinstance(info["error"], NotLogged) and not target.in_episode
+    other = await target.sibling()
+    await other.close()
+    await target.reset()
+    assert (await target.expand_texts([["double"]]))[0].error is None  # the sibling has left the file open
+    await target.close()
 
 
 def test_what_cannot_be_replayed_is_told(logged: Logged, tmp_path: Path) -> None:
