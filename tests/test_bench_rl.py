@@ -17,7 +17,7 @@ from aiocg.rl.ppo import Settings
 from bench.rl import impala
 from bench.rl.__main__ import jobs, parse
 from bench.rl.report import report
-from bench.rl.runs import Job
+from bench.rl.runs import Job, new_learner
 from bench.rl.variants import AUTOPHASE, VARIANTS, Endless, Last, Paper, Unmasked
 from bench.search.stored import read
 
@@ -144,7 +144,11 @@ def test_what_rllib_has_learned_is_a_policy_that_never_stops() -> None:
         for name, place in zip(names, (0, 2), strict=True)
         for part in ("weight", "bias")
     }
-    others = {"encoder.critic_encoder.net.mlp.0.weight": torch.zeros(8, 58), "vf.net.mlp.0.bias": torch.zeros(1)}
+    others = {
+        "pi.log_std_clip_param_const": torch.ones(1),
+        "encoder.critic_encoder.net.mlp.0.weight": torch.zeros(8, 58),
+        "vf.net.mlp.0.bias": torch.zeros(1),
+    }
     facts = PolicyFacts(
         compiler="LLVM", actions=("a", "b"), parts=VARIANTS["impala"].parts, activation="relu", programs=1
     )
@@ -153,3 +157,15 @@ def test_what_rllib_has_learned_is_a_policy_that_never_stops() -> None:
     found = policy.logits(features)
     assert np.allclose(found[:, :2], actor(torch.from_numpy(features)).detach().numpy(), atol=1e-5)
     assert (found[:, 2] < -1000).all()
+
+
+def test_levers_are_compared_at_equal_steps_and_agents_of_the_paper_at_equal_episodes() -> None:
+    pytest.importorskip("torch")
+    ours = new_learner(VARIANTS["ours"], Job("ours", "csmith-v0", 64, 0), "LLVM")
+    paper = new_learner(VARIANTS["ppo"], Job("ppo", "csmith-v0", 64, 0), "LLVM")
+    for learner in (ours, paper):
+        learner.update += 1  # of 64 episodes, of which each had ten steps
+        learner.curve.append({"steps": 640.0})
+    assert ours.part == 640 / (64 * 45) and not ours.finished and paper.finished
+    ours.curve.append({"steps": 64.0 * 45})
+    assert ours.finished

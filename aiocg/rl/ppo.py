@@ -120,9 +120,14 @@ class Learner:
         self._optimizer = torch.optim.Adam(self._parameters, lr=settings.rate, eps=1e-5, foreach=True)
 
     @property
+    def part(self) -> float:
+        """The part of the training that is done."""
+        return self.update / self.settings.updates
+
+    @property
     def finished(self) -> bool:
-        """Whether all updates are made."""
-        return self.update >= self.settings.updates
+        """Whether all of it is."""
+        return self.part >= 1
 
     def know(self, uris: Iterable[str]) -> None:
         """Take note of the programs to train on, in the facts.
@@ -160,7 +165,7 @@ class Learner:
         )
         advantage, target = torch.from_numpy(gains), torch.from_numpy(returns)
         for group in self._optimizer.param_groups:
-            group["lr"] = settings.rate * (1 - self.update / settings.updates)
+            group["lr"] = settings.rate * (1 - self.part)
         rng = np.random.default_rng((settings.seed, self.update))
         told: list[tuple[float, ...]] = []
         for _ in range(settings.epochs):

@@ -77,6 +77,7 @@ def train(given: Given, facts: PolicyFacts, episodes: int, seed: int) -> tuple[P
         .environment(Episodes)
         .env_runners(num_env_runners=0, num_envs_per_env_runner=ENVS)
         .rl_module(model_config=model)
+        .reporting(min_time_s_per_iteration=0)  # else an iteration goes on for ten seconds
         .debugging(seed=seed, log_level="ERROR")
     )
     algorithm, steps = config.build_algo(), 0
@@ -91,7 +92,8 @@ def train(given: Given, facts: PolicyFacts, episodes: int, seed: int) -> tuple[P
 
 def layers_of(state: dict[str, Any]) -> list[tuple[Any, Any]]:
     """Return weights and biases of the actor among those of RLlib's module, with an output more: to stop."""
-    names = [name for name in state if name.startswith(("encoder.actor_encoder.", "pi."))]
+    own = ("encoder.actor_encoder.", "pi.")  # other arrays of theirs bound the deviations of continuous actions
+    names = [name for name in state if name.startswith(own) and name.endswith((".weight", ".bias"))]
     arrays = [state[name].detach().cpu().numpy() for name in names]
     layers = [(arrays[place].T, arrays[place + 1]) for place in range(0, len(arrays), 2)]
     weights, biases = layers[-1]

@@ -16,7 +16,7 @@ from aiocg.rl.ppo import Learner, Settings
 from aiocg.rl.programs import STARTS, check_training
 from aiocg.rl.training import train
 from bench.rl import impala
-from bench.rl.variants import STEPS, VARIANTS, Variant
+from bench.rl.variants import LEVERS, STEPS, VARIANTS, Variant
 from bench.search.stored import Row
 
 TEST, VALIDATION, TRAINING = 0, 50, 100  # the first seed, or place, of each
@@ -48,6 +48,15 @@ class Job(NamedTuple):
             KeyError: when it does not say.
         """
         return cls(*(row[name] for name in cls._fields))
+
+
+class ByStep(Learner):
+    """A learner of as many steps as its episodes can have, as levers change how long episodes are."""
+
+    @property
+    def part(self) -> float:
+        """The part of these steps that are done."""
+        return sum(told["steps"] for told in self.curve) / (self.settings.episodes * STEPS)
 
 
 @dataclasses.dataclass(slots=True)
@@ -97,7 +106,7 @@ class Bench:
         place = self.work / f"{job.variant}-{job.training}-{job.episodes}-{job.seed}"
         checkpoint, best = place.with_suffix(".ckpt"), place.with_suffix(".npz")
         if checkpoint.exists():
-            learner, _ = Learner.load(checkpoint)
+            learner, _ = kind_of(job).load(checkpoint)
         else:
             learner = new_learner(variant, job, self.compiler)
         programs = self._learned_from(sources, variant)
@@ -189,11 +198,16 @@ def facts_of(variant: Variant, job: Job, compiler: str) -> PolicyFacts:
     )
 
 
+def kind_of(job: Job) -> type[Learner]:
+    """Return what learns: levers are compared at equal steps, as the paper's agents are at equal episodes."""
+    return ByStep if job.variant in LEVERS else Learner
+
+
 def new_learner(variant: Variant, job: Job, compiler: str) -> Learner:
     """Return a learner that has learned nothing."""
     facts = facts_of(variant, job, compiler)
     settings = Settings(episodes=job.episodes, seed=job.seed, **variant.settings)
-    return Learner(facts, settings, Features(len(variant.actions), variant.parts).size)
+    return kind_of(job)(facts, settings, Features(len(variant.actions), variant.parts).size)
 
 
 def processor_time() -> float:
