@@ -76,6 +76,7 @@ def train(given: Given, facts: PolicyFacts, episodes: int, seed: int) -> tuple[P
         IMPALAConfig()
         .environment(Episodes)
         .env_runners(num_env_runners=0, num_envs_per_env_runner=ENVS)
+        .learners(num_learners=0)  # in this process, too
         .rl_module(model_config=model)
         .reporting(min_time_s_per_iteration=0)  # else an iteration goes on for ten seconds
         .debugging(seed=seed, log_level="ERROR")
