@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-__all__ = ["main"]
+__all__ = ["main", "rustc_wrapper"]
 
 
 def main() -> None:
@@ -25,12 +25,18 @@ def main() -> None:
         from aiocg.cli import cc
 
         sys.exit(cc.main(sys.argv[1], sys.argv[2:]))
+    if sys.argv[1:2] == ["rustc"] and sys.argv[2:] not in ([], ["--help"]):
+        from aiocg.shrink import rustc
+
+        sys.exit(rustc.main(sys.argv[2:]))
     if sys.argv[1:4] == ["shrink", "--locked", "--"] and sys.argv[4:]:
         from aiocg.cli import locked
 
         signal.signal(signal.SIGINT, handler)
         if (done := locked.main(sys.argv[4:])) is not None:
             sys.exit(done)
+    if sys.argv[1:2] == ["gcc"] and "--" in sys.argv:  # `aiocg gcc -- make`
+        sys.argv[1:2] = ["shrink", "--gcc"]
     from aiocg.cli import app
 
     if not searches:  # `aiocg.cli.output.run` does it for them
@@ -43,6 +49,12 @@ def main() -> None:
         raise
     finally:
         _finish_output(failed=bool(status))
+
+
+def rustc_wrapper() -> None:
+    """Run `aiocg rustc`: cargo takes a path for `RUSTC_WORKSPACE_WRAPPER`, and no words."""
+    sys.argv[1:1] = ["rustc"]
+    main()
 
 
 def _end_while_starting(number: int, _: object) -> None:

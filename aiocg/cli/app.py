@@ -92,6 +92,19 @@ def cxx(context: typer.Context) -> None:
     raise typer.Exit(main("c++", context.args))
 
 
+@app.command("rustc", context_settings=_FOR_CLANG)
+def rustc(context: typer.Context) -> None:
+    """Compile a crate as rustc does, but search for better passes: RUSTC_WORKSPACE_WRAPPER=aiocg-rustc cargo build -r.
+
+    AIOCG_CC_BUDGET (seconds for a crate), AIOCG_CC_REPORT (a file) and AIOCG_CC_SEARCH=none say how, as for `aiocg cc`.
+
+    Example: aiocg rustc rustc -O --crate-type staticlib --crate-name x --emit link x.rs
+    """
+    from aiocg.shrink.rustc import main
+
+    raise typer.Exit(main(context.args))
+
+
 def _version(value: bool) -> None:
     if value:
         console.print(f"aiocg {__version__}")

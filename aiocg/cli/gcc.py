@@ -6,12 +6,14 @@ import typer
 
 from aiocg.cli.output import Json, answer, fail
 
-app = typer.Typer(name="gcc", help="Images with compilers for gcc-v0.", no_args_is_help=True)
+HELP = "Images with compilers for gcc-v0. And `aiocg gcc -- make` makes a build by GCC smaller: `aiocg shrink --gcc`."
+
+app = typer.Typer(name="gcc", help=HELP, no_args_is_help=True)
 
 
-@app.callback()
+@app.callback(help=HELP)
 def group() -> None:
-    """Images with compilers for gcc-v0."""
+    """Take no options of its own."""
 
 
 @app.command("pull")

@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 STANDS = "what the build has made stands"
 
 
+def _toolchain(system: str) -> None:
+    """Print the path of a build system's file."""
+    if system:
+        print_line(str(Path(__file__).parent.with_name("shrink") / "toolchains" / f"aiocg.{system}"))
+        raise typer.Exit
+
+
 def shrink(
     words: Annotated[list[str], typer.Argument(metavar="-- BUILD", help="The build, such as make -j2.")],
     seconds: Annotated[float, typer.Option(help="Search for so long for each image.", min=0.1)] = 60.0,
@@ -45,11 +52,14 @@ def shrink(
     measure: Annotated[
         str,
         typer.Option(
-            metavar="COMMAND",
-            help="Prints what counts as the size of the file $IMAGE, such as 'zstd -19c $IMAGE | wc -c'.",
+            metavar="NAME|COMMAND",
+            help="What counts as size: flash+ram, gzip, xz, zstd, brotli, or a number that a command prints of $IMAGE.",
             show_default=False,
         ),
     ] = "",
+    gcc: Annotated[
+        bool, typer.Option("--gcc", help="Search for one line of options for the build's GCC, not for passes of LLVM.")
+    ] = False,
     locked: Annotated[
         bool, typer.Option("--locked", help="Do what the lock file says and search for nothing.")
     ] = False,
@@ -65,6 +75,12 @@ def shrink(
     badge: Annotated[
         Path | None, typer.Option(help="Write a picture for a README, as SVG.", show_default=False)
     ] = None,
+    toolchain: Annotated[
+        Literal["", "cmake", "meson"],
+        typer.Option(
+            callback=_toolchain, is_eager=True, help="Print the path of a toolchain file.", show_default=False
+        ),
+    ] = "",
     workers: Workers = None,
     json: Json = False,
 ) -> None:
@@ -79,6 +95,7 @@ def shrink(
     from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.scratch import scratch_folder
     from aiocg.shrink.checking import Check
+    from aiocg.shrink.gcc import GCC, GccShrinking
     from aiocg.shrink.lock import LockError, lock_text, read_lock
     from aiocg.shrink.report import report_of
     from aiocg.shrink.shrinking import Shrinking
@@ -93,7 +110,9 @@ def shrink(
         known = read_lock(lock)
     except LockError as error:
         fail(str(error))
-    if locked and not (check or bench or html or badge) and (status := by_lock(words, lock, as_json=json)) is not None:
+    gcc = gcc or (locked and any(entry.compiler.startswith(GCC) for entry in known.images.values()))
+    at_once = locked and not (gcc or check or bench or html or badge)
+    if at_once and (status := by_lock(words, lock, as_json=json)) is not None:
         sys.exit(status)
     built = False
     try:
@@ -101,10 +120,11 @@ def shrink(
             build = _build(shlex.join(words), Path(scratch))
             built = True
             (images := Path(scratch, "images")).mkdir()
-            work = Shrinking(build, Path.cwd(), images, known, only or ["*"], update, measure)
+            kind = GccShrinking if gcc else Shrinking
+            work = kind(build, Path.cwd(), images, known, only or ["*"], update, measure)
             _make(work, None if locked else seconds, workers)
             work.place(Check(check, _tell) if check else None, Pace(bench, most, _tell) if bench else None)
-            report = report_of(work.images, work.left_alone)
+            report = report_of(work.images, work.left_alone, work.hint())
             if not locked and report.images:
                 write_file(lock, lock_text(work.remember()))
     except KeyboardInterrupt:
@@ -179,7 +199,8 @@ def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None
     if not work.build.links and not work.build.left_alone:
         _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
     if missing := work.compare(locked=seconds is None):
-        _tell(f"searching for {counted(len(missing), 'image')}{'' if seconds is None else f', {seconds:g} s each'}")
+        time = "" if seconds is None else f", {seconds:g} s {work.span}"
+        _tell(f"searching for {counted(len(missing), 'image')}{time}")
         run(search())
         work.choose(missing)
 

@@ -86,29 +86,53 @@ def sections(content: bytes) -> list[Section]:
 def symbol_sizes(content: bytes) -> dict[str, int]:
     """Return the bytes of each function and variable that an ELF file has and names; of equal names the sum.
 
+    Of those at one place the first has the bytes, and the others none: they are not there.
+
     Raises:
         ValueError: when it is no ELF file, or only a part of one.
     """
-    found = sections(content)
+    merged = merged_symbols(content)
+    sizes: dict[str, int] = {}
+    for name, _, size in _symbols(content):
+        if name not in merged:
+            sizes[name] = sizes.get(name, 0) + size
+    return sizes
+
+
+def merged_symbols(content: bytes) -> dict[str, str]:
+    """Return the symbols that stand where another one of the same size stands, and the first that does.
+
+    Raises:
+        ValueError: when it is no ELF file, or only a part of one.
+    """
+    first: dict[tuple[tuple[int, int], int], str] = {}
+    found = {}
+    for name, place, size in _symbols(content):
+        if first.setdefault((place, size), name) != name:
+            found[name] = first[place, size]
+    return found
+
+
+def _symbols(content: bytes) -> list[tuple[str, tuple[int, int], int]]:
+    """Return the name, the section and address, and the size of each function and variable."""
     try:
-        return _symbol_sizes(content, found)
+        return _read_symbols(content, sections(content))
     except (IndexError, struct.error):
         raise ValueError("the ELF file is damaged: its table of symbols is not where it should be") from None
 
 
-def _symbol_sizes(content: bytes, found: Sequence[Section]) -> dict[str, int]:
+def _read_symbols(content: bytes, found: Sequence[Section]) -> list[tuple[str, tuple[int, int], int]]:
     wide, order = content[4] == 2, _order(content)
     symbol = struct.Struct(order + ("IBxHQQ" if wide else "IIIBxH"))
-    sizes: dict[str, int] = {}
+    read = []
     for table in (one for one in found if one.kind == _SYMBOLS):
         names = found[table.link].offset
         for at in range(table.offset, table.offset + table.size, symbol.size):
             fields = symbol.unpack_from(content, at)
-            name_at, info, place, size = (fields[i] for i in ((0, 1, 2, 4) if wide else (0, 3, 4, 2)))
-            if size and place and info & 15 in (_OBJECT, _FUNCTION):
-                name = _text(content, names + name_at)
-                sizes[name] = sizes.get(name, 0) + size
-    return sizes
+            name_at, info, section, address, size = (fields[i] for i in ((0, 1, 2, 3, 4) if wide else (0, 3, 4, 1, 2)))
+            if size and section and info & 15 in (_OBJECT, _FUNCTION):
+                read.append((_text(content, names + name_at), (section, address), size))
+    return read
 
 
 def _sum(content: bytes, counts: Callable[[Section], bool]) -> int:

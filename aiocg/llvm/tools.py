@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -23,6 +24,7 @@ from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ServiceError
 from aiocg.transport.messages import FailureCode
 
 TIMEOUT = 300.0  # seconds for one operation
+_INLINED = re.compile(r"'([^']+)' inlined into '([^']+)'")
 _LINE = (sys.executable, "-P", "-m", "aiocg.workers.llvm.tool")
 
 
@@ -163,14 +165,37 @@ def apply(
     Raises:
         AiocgError: when LLVM refuses the program or an action, or dies of it; as `run_tool`.
     """
+    flags = [*(["--text"] if text else []), *(["--no-plt"] if no_plt else [])]
+    options = [*flags, *(f"--llvm-option={option}" for option in llvm_options)]
     with scratch_folder() as scratch:
-        given, output, listed = (Path(scratch, name) for name in ("given", "output", "actions.json"))
-        given.write_bytes(program)
-        listed.write_text(json.dumps(list(actions)), encoding="utf-8")
-        flags = [*(["--text"] if text else []), *(["--no-plt"] if no_plt else [])]
-        options = [*flags, *(f"--llvm-option={option}" for option in llvm_options)]
-        run("apply", [*options, output, given, listed], subject=subject, timeout=TIMEOUT)
-        return output.read_bytes()
+        return _applied(program, actions, options, subject, Path(scratch), run)
+
+
+def inlined(program: bytes, actions: Sequence[str], subject: str) -> tuple[dict[str, list[str]], bytes]:
+    """Return into which functions each function of a program is inlined by actions, and the program after them.
+
+    Raises:
+        AiocgError: as `apply`.
+    """
+    with scratch_folder() as scratch:
+        remarks = Path(scratch, "remarks.json")
+        options = [f"--remarks={remarks}", "--llvm-option=-pass-remarks=inline"]
+        content = _applied(program, actions, options, subject, Path(scratch), run_tool)
+        found: dict[str, list[str]] = {}
+        for line in json.loads(remarks.read_bytes()):
+            if match := _INLINED.search(line):
+                found.setdefault(match[1], []).append(match[2])
+        return found, content
+
+
+def _applied(
+    program: bytes, actions: Sequence[str], options: list[str], subject: str, scratch: Path, run: Run
+) -> bytes:
+    given, output, listed = (scratch / name for name in ("given", "output", "actions.json"))
+    given.write_bytes(program)
+    listed.write_text(json.dumps(list(actions)), encoding="utf-8")
+    run("apply", [*options, output, given, listed], subject=subject, timeout=TIMEOUT)
+    return output.read_bytes()
 
 
 def clang_path() -> Path:

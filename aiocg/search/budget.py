@@ -49,6 +49,11 @@ class Meter:
         self._started = time.monotonic()
         self.evaluations = 0
 
+    @property
+    def budget(self) -> Budget:
+        """What is measured."""
+        return self._budget
+
     def extend(self, budget: Budget) -> None:
         """Go on with another budget, of which as much is used."""
         self._budget = budget

@@ -47,10 +47,10 @@ async def screening(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> S
         ValueError: when the environment has no reward space, its compiler no options, or `resume` is of another search.
         ServiceError: when the workers cannot do their part.
     """
-    return await search_command_lines("screening", env, lambda variation: _Screener(variation, seed), **options)
+    return await search_command_lines("screening", env, lambda variation: Screener(variation, seed), **options)
 
 
-class _Screener:
+class Screener:
     """Proposes changes of the best it knows, and estimates for each option how likely changing it does harm."""
 
     def __init__(self, variation: Variation, seed: int) -> None:

@@ -37,7 +37,7 @@ def guilty(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
     found: list[T] = []
     left = list(items)
     while left and fails(left):
-        culprits = _least(left, fails)
+        culprits = least(left, fails)
         if not culprits:
             return list(items)  # the check does not always say the same
         found += culprits
@@ -45,16 +45,21 @@ def guilty(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
     return found
 
 
-def _least(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> tuple[T, ...]:
-    """Return a set of items with which the check fails, and without any one of them it does not."""
+def least(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> tuple[T, ...]:
+    """Return a set of items with which the check fails, and without any one of them it does not.
+
+    Args:
+        items: with which it fails.
+        fails: whether it does with some of them.
+    """
     search = delta_debug(tuple(items))
     try:
         candidates = next(search)
         while True:
             candidates = search.send(next((n for n, one in enumerate(candidates) if fails(one)), None))
     except StopIteration as done:
-        least: tuple[T, ...] = done.value
-        return least
+        found: tuple[T, ...] = done.value
+        return found
 
 
 def steps_of(actions: Sequence[str]) -> list[Step]:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
@@ -12,16 +13,13 @@ from aiocg.shrink.image import Image, kind_of, measure, smallest
 from aiocg.shrink.inputs import Part, name_of
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
-from aiocg.shrink.tools import Clang, Zig
+from aiocg.shrink.tools import Clang
 from aiocg.shrink.tuning import NO_PLT, candidates, tune
 from aiocg.shrink.units import BITCODE, LEVELS
 
-OWN, FOUND, POLISHED, TUNED = "own", "found", "found, then -Oz", "tuned"
-OURS = (FOUND, POLISHED, TUNED)
-"""By the search, and of that what clang makes with its own passes, or with `tuning`."""
-
-QUICK = ("mark<minsize>", "default<Oz>")
-"""Actions that take no search."""
+OWN, FOUND, TUNED = "own", "found", "tuned"
+OURS = (FOUND, TUNED)
+"""By the search, and with `tuning` of what comes after it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,8 +35,13 @@ class Candidates:
         saved: the options of `tuning`, and the bytes that each has saved.
         notes: what went otherwise than expected.
         chosen: the name of the image that is taken.
-        measure: a command that says how large an image is; "" for the bytes that are loaded.
+        measure: what counts as the size of an image, see `image.measure`; "" for the bytes that are loaded.
     """
+
+    compiler: ClassVar[str] = "clang"
+    levels: ClassVar[Sequence[str]] = tuple(LEVELS)
+    short: ClassVar[str] = "only the core set"
+    quick: ClassVar[tuple[str, ...]] = ("mark<minsize>", "default<Oz>")
 
     name: str
     linker: Linker
@@ -52,7 +55,7 @@ class Candidates:
     measure: str = ""
 
     @classmethod
-    def begin(cls, name: str, linker: Linker, command: str = "") -> "Candidates":
+    def begin(cls, name: str, linker: Linker, how: str = "") -> "Candidates":
         """Join the bitcode of a link. A part that clang does not compile stays as the build has made it.
 
         Raises:
@@ -76,37 +79,36 @@ class Candidates:
             raise BenchmarkInitError(
                 name, "clang compiles none of its sources" if kept else "nothing of it is C or C++"
             )
-        sizes = {OWN: measure(own, command)}
-        return cls(name, linker, linker.joined(), sizes, {OWN: own}, notes=notes, measure=command)
+        sizes = {OWN: measure(own, how)}
+        return cls(name, linker, linker.joined(), sizes, {OWN: own}, notes=notes, measure=how)
 
     @property
     def content(self) -> bytes:
         """The image that is taken."""
         return self.contents[self.chosen]
 
-    def add_levels(self, levels: Sequence[str] = tuple(LEVELS)) -> None:
-        """Make the images of clang alone; those that cannot be made are noted."""
-        for level in levels:
+    def add_levels(self, levels: Sequence[str] = ()) -> None:
+        """Make the images of the compiler alone, at all its levels if none is named; what cannot be made is noted."""
+        for level in levels or self.levels:
             try:
                 self._add(level, self.linker.at(level))
             except BenchmarkInitError as error:
-                self.notes.append(f"there is no image by clang {level}: {first_diagnostic(error)}")
+                self.notes.append(f"there is no image by {self.compiler} {level}: {first_diagnostic(error)}")
 
     def add_found(self, actions: tuple[str, ...]) -> None:
         """Make the image of what a search has found; a failure is noted."""
         self.actions = actions
         try:
             self._add(FOUND, self.built(actions))
-            if isinstance(self.linker.tools, Zig):  # the search knows nothing of what instructions cost there
-                self._add(POLISHED, self.built(actions, polished=True))
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"what was found does not link: {first_diagnostic(error)}")
 
     def tune(self) -> None:
         """Make the image of what was found with options that make it smaller, if there are any."""
-        if FOUND not in self.images or not isinstance(self.linker.tools, Clang):
+        if FOUND not in self.images:
             return
-        modules = {no_plt: apply(self.module, self.actions, no_plt=no_plt) for no_plt in (False, True)}
+        options = candidates(self.linker.inputs.link.command.words, foreign=not isinstance(self.linker.tools, Clang))
+        modules = {no_plt: apply(self.module, self.actions, no_plt=no_plt) for no_plt in {False, NO_PLT in options}}
 
         def size(options: tuple[str, ...]) -> int | None:
             try:
@@ -114,8 +116,7 @@ class Candidates:
             except BenchmarkInitError:
                 return None
 
-        words = self.linker.inputs.link.command.words
-        self.add_tuned(tune(self.images[FOUND].bytes, size, candidates(words)))
+        self.add_tuned(tune(self.images[FOUND].bytes, size, options))
 
     def add_tuned(self, saved: dict[str, int]) -> None:
         """Make the image of what was found with options; a failure is noted."""
@@ -126,14 +127,14 @@ class Candidates:
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"with {', '.join(saved)} it does not link: {first_diagnostic(error)}")
 
-    def built(self, actions: Sequence[str], options: tuple[str, ...] = (), *, polished: bool = False) -> bytes:
+    def built(self, actions: Sequence[str], options: tuple[str, ...] = ()) -> bytes:
         """Return the image of the program after actions.
 
         Raises:
             AiocgError: when LLVM refuses them; BenchmarkInitError when the program does not link.
         """
         module = apply(self.module, actions, subject=self.name, no_plt=NO_PLT in options)
-        return self.linker.image(module, options, polished=polished)
+        return self.linker.image(module, options)
 
     def choose(self, name: str | None = None) -> None:
         """Take an image, the smallest if none is named."""
@@ -154,7 +155,18 @@ class Candidates:
         self.notes.append(note)
         self.choose(FOUND)
 
-    def entry(self, llvm: str) -> Entry:
+    def keeping(self, parts: Sequence[Part]) -> "Candidates":
+        """Return the image by `quick` in which the build's own objects of some parts more are linked.
+
+        Raises:
+            BenchmarkInitError: when the build has made none, or the rest does not link.
+        """
+        linker = keeping(self.linker, parts)
+        other = type(self)(self.name, linker, linker.joined(), {}, {}, measure=self.measure)
+        other.add_found(self.quick)
+        return other
+
+    def entry(self, compiler: str) -> Entry:
         """Return what the lock file is to remember."""
         kept = tuple(sorted(map(name_of, self.linker.kept)))
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
@@ -162,7 +174,7 @@ class Candidates:
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
             input=digest(self.module),
-            llvm=llvm,
+            compiler=compiler,
             chosen=self.chosen,
             actions=self.actions if self.chosen in OURS else (),
             options=tuple(self.saved) if self.chosen == TUNED else (),

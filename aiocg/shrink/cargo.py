@@ -10,7 +10,8 @@ from pathlib import Path
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.shrink.record import Build, Link
 
-FLAGS = ("-Clinker-plugin-lto", "-Csave-temps", "-Cno-prepopulate-passes", "-Ccodegen-units=1")
+UNTOUCHED = ("-Clinker-plugin-lto", "-Cno-prepopulate-passes", "-Ccodegen-units=1")
+"""Options with which objects are bitcode that no pass has touched, one for each crate."""
 
 _OBJECT = ".rcgu.o"
 _HASHED = re.compile(r"(.*)-[0-9a-f]{16}(\.\w+)?")
@@ -32,8 +33,8 @@ def second_build(scratch: Path) -> Mapping[str, str]:
     """
     lld = scratch / "ld.lld"
     lld.symlink_to(Path(find_toolchain().linker_command()[0]).resolve())
-    linker = _script(scratch / "linker", [sys.executable, "-P", "-m", "aiocg.cli", "cc", f"--ld-path={lld}"], ())
-    wrapper = _script(scratch / "rustc", (), [*FLAGS, f"-Clinker={linker}", "-Clinker-flavor=gcc"])
+    linker = script(scratch / "linker", [sys.executable, "-P", "-m", "aiocg.cli", "cc", f"--ld-path={lld}"], ())
+    wrapper = script(scratch / "rustc", (), [*UNTOUCHED, "-Csave-temps", f"-Clinker={linker}", "-Clinker-flavor=gcc"])
     temporary = scratch / "tmp"
     temporary.mkdir()
     return {
@@ -72,7 +73,8 @@ def artifact_of(output: Path, made: Path) -> Path | None:
     return output.parent.parent.relative_to(made) / f"{match[1]}{match[2] or ''}"
 
 
-def _script(path: Path, before: Iterable[str], after: Iterable[str]) -> Path:
+def script(path: Path, before: Iterable[str], after: Iterable[str]) -> Path:
+    """Write a command that starts another one with words before and after its own, and return its path."""
     path.write_text(f'#!/bin/sh\nexec {shlex.join(before)} "$@" {shlex.join(after)}\n')
     path.chmod(0o755)
     return path

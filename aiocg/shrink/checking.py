@@ -9,7 +9,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
-from aiocg.shrink.candidate import FOUND, OWN, QUICK, TUNED, Candidates, keeping
+from aiocg.shrink.candidate import FOUND, OWN, TUNED, Candidates
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import Part, name_of
 
@@ -81,8 +81,8 @@ class Check:
         return True
 
     def _without_steps(self, image: Candidates) -> bool:
-        """Leave out the passes that make the check fail, if it holds with -Oz alone."""
-        if not self._holds_content(image, image.built(QUICK)):
+        """Leave out the passes that make the check fail, if it holds with -Oz or -Os alone."""
+        if not self._holds_content(image, image.built(image.quick)):
             return False
         steps = steps_of(image.actions)
 
@@ -95,9 +95,10 @@ class Check:
 
         wrong = guilty(range(len(steps)), fails)
         left = actions_of([step for number, step in enumerate(steps) if number not in wrong])
-        content, actions = (image.built(left), left) if len(wrong) < len(steps) else (image.built(QUICK), QUICK)
+        actions = left if len(wrong) < len(steps) else image.quick
+        content = image.built(actions)
         if not self._holds_content(image, content):
-            content, actions = image.built(QUICK), QUICK
+            content, actions = image.built(image.quick), image.quick
         told = ", ".join(map(_described, (steps[number] for number in wrong[:3])))
         image.replace_found(content, actions, image.linker, f"the check fails with {told}: left out")
         return True
@@ -107,10 +108,7 @@ class Check:
         built = image.linker.parts
 
         def replaced(parts: Sequence[Part]) -> Candidates:
-            linker = keeping(image.linker, [part for part in built if part not in parts])
-            other = Candidates(image.name, linker, linker.joined(), {}, {})
-            other.add_found(QUICK)
-            return other
+            return image.keeping([part for part in built if part not in parts])
 
         def fails(parts: Sequence[Part]) -> bool:
             return bool(parts) and not self._holds_content(image, replaced(parts).contents[FOUND])
@@ -122,7 +120,7 @@ class Check:
         image.module = other.module
         told = ", ".join(map(name_of, wrong[:3]))
         image.replace_found(
-            other.contents[FOUND], QUICK, other.linker, f"the check fails with {told} compiled anew: kept"
+            other.contents[FOUND], image.quick, other.linker, f"the check fails with {told} compiled anew: kept"
         )
         return True
 

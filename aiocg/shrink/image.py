@@ -1,18 +1,30 @@
 """How large a linked image is, and putting it into its place."""
 
 import os
+import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.llvm.object_file import sections
+from aiocg.llvm.object_file import Section, sections
 
-_WASM, _WASM_CODE, _WASM_DATA = b"\0asm", 10, 11
+_WASM, _WASM_CUSTOM, _WASM_CODE, _WASM_DATA = b"\0asm", 0, 10, 11
 _UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table", ".ARM.exidx", ".ARM.extab")
+
+FLASH_AND_RAM = "flash+ram"
+_COMPRESSORS = {
+    "gzip": ("gzip", "-9c"),
+    "xz": ("xz", "-9c"),
+    "zstd": ("zstd", "-19", "-qc"),
+    "brotli": ("brotli", "-q", "11", "-c"),
+}
+MEASURES = (FLASH_AND_RAM, *_COMPRESSORS)
+"""What may count instead of the bytes that are loaded: those and the memory that variables take, since their initial
+values are in flash; or the loaded bytes compressed by a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +34,17 @@ class Image:
     Attributes:
         code: machine code.
         constants: what cannot be written: literals, tables, and what the loader reads.
-        data: variables with an initial value. Those that are zero take no space.
+        data: variables with an initial value.
         unwind: unwind tables; told, not counted.
-        measured: what a command of the user's says of it, which then counts.
+        zeroed: variables that begin as zero, which take memory only.
+        measured: what counts instead, see `measure`.
     """
 
     code: int
     constants: int
     data: int
     unwind: int
+    zeroed: int = 0
     measured: int | None = None
 
     @property
@@ -46,30 +60,63 @@ def read_image(content: bytes) -> Image:
         ValueError: when it is neither an ELF file nor WebAssembly, or only a part of one.
     """
     if content.startswith(_WASM):
-        return _read_wasm(content)
-    sizes = dict.fromkeys(("code", "constants", "data", "unwind"), 0)
+        sizes = {kind: sum(len(one) for one in found) for kind, found in _wasm_sections(content).items()}
+        code, data = sizes.pop(_WASM_CODE, 0), sizes.pop(_WASM_DATA, 0)
+        return Image(code, sum(sizes.values()), data, 0)
+    counted = dict.fromkeys(("code", "constants", "data", "unwind", "zeroed"), 0)
     for one in sections(content):
-        if not one.is_loaded or not one.is_stored:
-            continue
-        if one.name in _UNWIND:
-            sizes["unwind"] += one.size
-        else:
-            sizes["code" if one.is_code else "data" if one.is_writable else "constants"] += one.size
-    return Image(**sizes)
+        counted[_kind(one)] += one.size if one.is_loaded else 0
+    return Image(**counted)
 
 
-def measure(content: bytes, command: str) -> Image:
-    """Return how large a linked image is, as a command for the shell says, which finds it under the name in `$IMAGE`.
+def measure(content: bytes, how: str) -> Image:
+    """Return how large a linked image is, by one of `MEASURES` or by a command for the shell.
 
     Args:
-        command: prints a number; if "", the image's own size counts.
+        content: the image.
+        how: a name; or a command, which finds the image under the name in `$IMAGE` and prints a number.
 
     Raises:
-        BenchmarkInitError: when the command fails or prints no number; ValueError as `read_image`.
+        BenchmarkInitError: when a command fails or prints no number; ValueError as `read_image`.
     """
     image = read_image(content)
-    if not command:
-        return image
+    if how == FLASH_AND_RAM:
+        return replace(image, measured=image.bytes + image.data + image.zeroed)
+    if how in _COMPRESSORS:
+        return replace(image, measured=_compressed(_loaded(content), _COMPRESSORS[how]))
+    return replace(image, measured=_printed(content, how)) if how else image
+
+
+def _kind(section: Section) -> str:
+    """Return which part of an image a section that is loaded belongs to."""
+    if section.name in _UNWIND:
+        return "unwind"
+    if not section.is_stored:
+        return "zeroed"
+    return "code" if section.is_code else "data" if section.is_writable else "constants"
+
+
+def _loaded(content: bytes) -> bytes:
+    """Return what of an image is loaded and counts."""
+    if content.startswith(_WASM):
+        return b"".join(one for found in _wasm_sections(content).values() for one in found)
+    kept = [one for one in sections(content) if one.is_loaded and _kind(one) in ("code", "constants", "data")]
+    return b"".join(content[one.offset : one.offset + one.size] for one in kept)
+
+
+def _compressed(content: bytes, command: Sequence[str]) -> int:
+    """Return the bytes that a program compresses something to."""
+    try:
+        done = subprocess.run(command, input=content, stdout=subprocess.PIPE)
+    except FileNotFoundError:
+        raise BenchmarkInitError(command[0], f"there is no {command[0]} on PATH, by which size is measured") from None
+    if done.returncode:
+        raise BenchmarkInitError(command[0], f"`{shlex.join(command)}` ended with {done.returncode}")
+    return len(done.stdout)
+
+
+def _printed(content: bytes, command: str) -> int:
+    """Return the last number that a command prints about an image."""
     with scratch_folder() as scratch:
         path = Path(scratch, "image")
         path.write_bytes(content)
@@ -78,7 +125,7 @@ def measure(content: bytes, command: str) -> Image:
         words = ["/bin/sh", "-c", command]
         done = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
-        return replace(image, measured=int(done.stdout.split()[-1]))
+        return int(done.stdout.split()[-1])
     except (IndexError, ValueError):
         raise BenchmarkInitError(command, f"`{command}` printed no number, and ended with {done.returncode}") from None
 
@@ -88,9 +135,14 @@ def kind_of(content: bytes) -> bytes:
     return content[:6] + content[16:20] if content.startswith(b"\x7fELF") else content[:4]
 
 
-def _read_wasm(content: bytes) -> Image:
-    """Return how large a module of WebAssembly is, without its custom sections: names and debug information."""
-    sizes, at = dict.fromkeys(range(256), 0), len(_WASM) + 4
+def _wasm_sections(content: bytes) -> dict[int, list[bytes]]:
+    """Return the sections of a module of WebAssembly by their kinds, without custom ones: names and debug information.
+
+    Raises:
+        ValueError: when it is cut off.
+    """
+    found: dict[int, list[bytes]] = {}
+    at = len(_WASM) + 4
     while at < len(content):
         kind, start = content[at], at
         length, shift, at = 0, 0, at + 1
@@ -103,9 +155,9 @@ def _read_wasm(content: bytes) -> Image:
             if byte < 128:
                 break
         at += length
-        sizes[kind] += at - start
-    code, data = sizes.pop(_WASM_CODE), sizes.pop(_WASM_DATA)
-    return Image(code, sum(sizes.values()) - sizes[0], data, 0)
+        if kind != _WASM_CUSTOM:
+            found.setdefault(kind, []).append(content[start:at])
+    return found
 
 
 def smallest(images: Mapping[str, Image]) -> str:

@@ -24,7 +24,6 @@ _DROPPED = (
     "-fno-fat-lto",
     "-ffat-lto",
     "-save-temps",
-    "-specs",
 )
 
 
@@ -104,6 +103,12 @@ class Inputs:
     def writes_files(self) -> bool:
         """Whether the link writes files beside the image, such as a map."""
         return any(word.removeprefix("-Wl,").startswith(_FILES) for word in self.link.command.words)
+
+    @property
+    def has_script(self) -> bool:
+        """Whether a script says which sections there are, and which of them stay though nothing uses them."""
+        words = [word.removeprefix("-Wl,") for word in self.link.command.words]
+        return any(word.startswith(("-T", "--script")) and not word.startswith(("-Tt", "-Td", "-Tb")) for word in words)
 
     def own(self, part: Part, scratch: Path) -> Path | None:
         """Return the machine code that the build has made of a part; None if it is only in the image.

@@ -7,9 +7,10 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.object_file import sections
 from aiocg.programs.project.commands import Unit
+from aiocg.shrink.cross import Cross, Tools
 from aiocg.shrink.inputs import Inputs, Part
-from aiocg.shrink.tools import JOIN, LTO, PLAIN, Tools
-from aiocg.shrink.tuning import compiler_words, linker_words
+from aiocg.shrink.tools import JOIN, LTO, PLAIN, Lld, Zig
+from aiocg.shrink.tuning import POLISH, compiler_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 
 _FIXED = 2  # the type of an ELF file that is loaded where it says
@@ -97,24 +98,25 @@ class Linker:
         Raises:
             BenchmarkInitError: when a part does not compile or they do not link.
         """
+        if level == FLTO and isinstance(self.tools, Cross):  # its own linker knows no bitcode of ours
+            return self.image(self.joined(), (POLISH,))
         objects = self.compiled.objects(self.parts, level)
         self._link(objects, output := self.scratch / "baseline", LTO if level == FLTO else PLAIN)
         return output.read_bytes()
 
-    def image(self, module: bytes, options: Sequence[str] = (), *, polished: bool = False) -> bytes:
+    def image(self, module: bytes, options: Sequence[str] = ()) -> bytes:
         """Return the image of an optimised module.
 
         Args:
             module: bitcode.
             options: of `tuning`.
-            polished: whether clang runs its own passes over it before it generates code.
 
         Raises:
             BenchmarkInitError: when no code can be generated, or it does not link.
         """
         code, program, output = (self.scratch / name for name in ("program.bc", "program.o", "image"))
         code.write_bytes(module)
-        passes = () if polished else ("-Xclang", "-disable-llvm-passes")
+        passes = () if POLISH in options else ("-Xclang", "-disable-llvm-passes")
         words = [
             *self.code,
             *SECTIONS,
@@ -140,9 +142,12 @@ class Linker:
         more: Sequence[str] = (),
     ) -> None:
         link = self.inputs.link
+        if purpose in (JOIN, LTO) and self.inputs.has_script:
+            before = "" if isinstance(self.tools, (Lld, Zig)) else "-Wl,"
+            more = [*more, *(f"{before}--undefined={name}" for name in self.compiled.placed(self.parts))]
         unknown = {word for words in self.compiled.left_out.values() for word in words}
         given = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
         words = [*(word for word in given if word not in unknown), *self.form.link, *more]
         output.unlink(missing_ok=True)
-        line = self.tools.linker(words, link.command.cplusplus, purpose, self.scratch)
+        line = self.tools.linker(words, link, purpose, self.scratch)
         run([*line, "-o", str(output)], link.directory, link.output.name)

@@ -18,7 +18,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         input: the SHA-256 of its joined bitcode.
-        llvm: the release that was searched with.
+        compiler: that was searched with, such as "LLVM 22.1.8".
         chosen: "found", "tuned", a level of `aiocg.shrink.units`, or "own" for what the build itself makes.
         actions: of the search.
         options: of the code generator and the linker, see `aiocg.shrink.tuning`.
@@ -31,7 +31,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     input: str
-    llvm: str
+    compiler: str
     chosen: str
     actions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -42,10 +42,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     left_out: tuple[str, ...] = ()
     repeatable: bool = False
 
-    def staleness(self, module: bytes, llvm: str) -> str:
-        """Say why the entry is not for a module and a release of LLVM; "" if it is."""
-        if llvm != self.llvm:
-            return f"it was found with LLVM {self.llvm}, and this is {llvm}"
+    def staleness(self, module: bytes, compiler: str) -> str:
+        """Say why the entry is not for a module and a compiler; "" if it is."""
+        if compiler != self.compiler:
+            return f"it was found with {self.compiler}, and this is {compiler}"
         return "" if digest(module) == self.input else "the program has changed"
 
 

@@ -24,13 +24,13 @@ from aiocg.llvm.tools import LoadedTool, apply
 from aiocg.programs.project.commands import run_build
 from aiocg.programs.project.compilation import ALWAYS, OLD_C
 from aiocg.shrink import compiler
-from aiocg.shrink.candidate import first_diagnostic
+from aiocg.shrink.candidate import Candidates, first_diagnostic
 from aiocg.shrink.image import read_image
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import Start, understand
-from aiocg.shrink.tools import Clang
+from aiocg.shrink.tools import Clang, searched_with
 from aiocg.shrink.tuning import NO_PLT
 from aiocg.shrink.units import LEVEL, Units
 
@@ -153,9 +153,9 @@ class _Links:
         with scratch_folder() as scratch:
             (units := Path(scratch, "units")).mkdir()
             inputs = read_inputs(one, {}, Path(scratch))
-            linker = Linker(inputs, Units(units), Path(scratch), Form(entry.code, entry.link), Clang())
+            linker = Linker(inputs, Units(units, plain=True), Path(scratch), Form(entry.code, entry.link), Clang())
             module, actions = linker.joined(), entry.actions
-            if why := entry.staleness(module, find_toolchain().version):
+            if why := entry.staleness(module, searched_with()):
                 note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)
             no_plt = NO_PLT in entry.options
             optimised = apply(module, actions, subject=name, no_plt=no_plt, run=self._tool.run)
@@ -174,6 +174,6 @@ def _core(module: bytes) -> tuple[str, ...]:
 
     async def found() -> tuple[str, ...]:
         async with Runtime(workers=1) as runtime:  # builds use `make -j`
-            return await search(runtime, module, CORE)
+            return await search(runtime, module, CORE) or Candidates.quick
 
     return asyncio.run(found())

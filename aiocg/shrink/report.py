@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from aiocg.llvm.object_file import symbol_sizes
-from aiocg.shrink.candidate import FOUND, OURS, OWN, POLISHED, TUNED, Candidates
+from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates
+from aiocg.shrink.causes import causes_of
 from aiocg.shrink.image import Image
 
 SHOWN = 10  # symbols of an image in text
@@ -16,12 +17,14 @@ class Symbol:
 
     Attributes:
         before: bytes in the build's own image, 0 if it is not there.
-        after: bytes in the image that was taken, 0 if it is gone: unused, inlined, or merged with an equal one.
+        after: bytes in the image that was taken, 0 if it is gone.
+        cause: what has become of it; "" if nothing is known.
     """
 
     name: str
     before: int
     after: int
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class ImageReport:
         symbols: the largest change first.
         notes: what went otherwise than expected.
         saved: the options of a tuned image, and the bytes that each has saved.
+        compiler: whose levels they are compared with.
     """
 
     name: str
@@ -43,6 +47,7 @@ class ImageReport:
     symbols: tuple[Symbol, ...] = ()
     notes: tuple[str, ...] = ()
     saved: Mapping[str, int] = field(default_factory=dict)
+    compiler: str = "clang"
 
     @property
     def before(self) -> int:
@@ -60,6 +65,11 @@ class ImageReport:
         name = min((one for one in self.images if one not in OURS), key=lambda one: self.images[one].bytes)
         return name, self.images[name].bytes
 
+    def how(self, name: str) -> str:
+        """Say how one of the images was made."""
+        ours = {OWN: "as the build has made it", FOUND: "by search", TUNED: "by search and tuning"}
+        return ours.get(name, f"{self.compiler} {name}")
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -68,10 +78,12 @@ class Report:
     Attributes:
         images: those that could be linked again.
         left_alone: the others, and why.
+        hint: how to have the same by other means.
     """
 
     images: tuple[ImageReport, ...]
     left_alone: Mapping[str, str] = field(default_factory=dict)
+    hint: str = ""
 
     @property
     def before(self) -> int:
@@ -98,20 +110,24 @@ class Report:
             }
             for one in self.images
         ]
-        return {"before": self.before, "after": self.after, "images": images, "left_alone": dict(self.left_alone)}
+        alone = dict(self.left_alone)
+        return {"before": self.before, "after": self.after, "images": images, "left_alone": alone, "hint": self.hint}
 
     def lines(self) -> Iterator[str]:
         """Yield the report as text."""
         for one in self.images:
             name, size = one.rival
-            others = "" if one.chosen == name else f"; best of clang and the build: {size:,} by {_how(name)}"
+            others = (
+                "" if one.chosen == name else f"; best of {one.compiler} and the build: {size:,} by {one.how(name)}"
+            )
             gain = f"{one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}"
-            yield f"{one.name}: {gain}, {_how(one.chosen)}{others}"
+            yield f"{one.name}: {gain}, {one.how(one.chosen)}{others}"
             before, after = one.images[OWN], one.images[one.chosen]
             if before.unwind != after.unwind:
                 yield f"  unwind tables, not counted: {before.unwind:,} -> {after.unwind:,}"
             for symbol in [symbol for symbol in one.symbols if symbol.before != symbol.after][:SHOWN]:
-                yield f"  {symbol.before:>9,} -> {symbol.after:>7,}  {symbol.name}"
+                cause = f": {symbol.cause}" if symbol.cause else ""
+                yield f"  {symbol.before:>9,} -> {symbol.after:>7,}  {symbol.name}{cause}"
             if any(one.saved.values()):
                 yield "  of that by " + ", ".join(f"{option}: {count:,}" for option, count in one.saved.items())
             for note in one.notes:
@@ -120,17 +136,19 @@ class Report:
             yield f"{name}: left as the build has made it: {reason}"
         if len(self.images) > 1:
             yield f"in all: {self.before:,} -> {self.after:,} bytes{_share(self.before, self.after)}"
+        if self.hint:
+            yield self.hint
 
 
-def report_of(images: Sequence[Candidates], left_alone: Mapping[str, str]) -> Report:
+def report_of(images: Sequence[Candidates], left_alone: Mapping[str, str], hint: str = "") -> Report:
     """Make a report of images that are in their places."""
-    return Report(tuple(map(_image_report, images)), dict(left_alone))
+    return Report(tuple(map(_image_report, images)), dict(left_alone), hint)
 
 
-def compared(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Symbol, ...]:
+def compared(before: Mapping[str, int], after: Mapping[str, int], causes: Mapping[str, str]) -> tuple[Symbol, ...]:
     """Return the symbols of two images, the largest change first, then the largest."""
     names = dict.fromkeys((*before, *after))
-    symbols = [Symbol(name, before.get(name, 0), after.get(name, 0)) for name in names]
+    symbols = [Symbol(name, before.get(name, 0), after.get(name, 0), causes.get(name, "")) for name in names]
     return tuple(sorted(symbols, key=lambda one: (-abs(one.before - one.after), -one.before, one.name)))
 
 
@@ -139,9 +157,9 @@ def _image_report(image: Candidates) -> ImageReport:
     notes = list(image.notes)
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
-    symbols = compared(before, after) if before and after else ()
+    symbols = compared(before, after, causes_of(image, before, after)) if before and after else ()
     saved = image.saved if image.chosen == TUNED else {}
-    return ImageReport(image.name, image.chosen, image.images, symbols, tuple(notes), saved)
+    return ImageReport(image.name, image.chosen, image.images, symbols, tuple(notes), saved, image.compiler)
 
 
 def _symbols(content: bytes) -> dict[str, int]:
@@ -150,15 +168,6 @@ def _symbols(content: bytes) -> dict[str, int]:
         return symbol_sizes(content)
     except ValueError:
         return {}
-
-
-def _how(name: str) -> str:
-    return {
-        OWN: "as the build has made it",
-        FOUND: "by search",
-        POLISHED: "by search and -Oz",
-        TUNED: "by search and tuning",
-    }.get(name, f"clang {name}")
 
 
 def _share(before: int, after: int) -> str:

@@ -5,8 +5,8 @@ from aiocg.runtime import Runtime
 from aiocg.search import Budget, functionwise
 
 REWARD = "ObjectTextSizeOzMinsize"
-CORE = Budget(evaluations=60)
-"""For an image whose entry in the lock file is stale: a short search with the core set."""
+CORE = Budget(seconds=1.0, evaluations=60)
+"""For an image whose entry in the lock file is stale: what comes first in a search, the core set."""
 
 
 async def search(runtime: Runtime, module: bytes, budget: Budget, reward: str = REWARD) -> tuple[str, ...]:

@@ -7,24 +7,24 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.compilation import each
-from aiocg.shrink.candidate import OURS, OWN, QUICK, Candidates, first_diagnostic, keeping
+from aiocg.shrink.candidate import OURS, OWN, Candidates, first_diagnostic, keeping
+from aiocg.shrink.cross import cross_of
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.record import Build, Link, changed
-from aiocg.shrink.tools import Clang, Lld, is_zig, linker_line, zig_of
-from aiocg.shrink.units import BITCODE, LEVELS, Units
+from aiocg.shrink.tools import Clang, Lld, is_zig, linker_line, searched_with, zig_of
+from aiocg.shrink.units import BITCODE, Units
 
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
@@ -44,7 +44,8 @@ class Shrinking:
         lock: what is known of earlier builds.
         only: patterns of names, as in a shell; other images are not touched.
         update: whether to search again for what the lock file has.
-        measure: a command that says how large an image is; "" for the bytes that are loaded.
+        measure: what counts as the size of an image, see `image.measure`; "" for the bytes that are loaded.
+        compiled: the parts of the build.
         images: those that can be shrunk.
         left_alone: the names of the others, and why.
     """
@@ -58,20 +59,27 @@ class Shrinking:
     measure: str = ""
     images: list[Candidates] = field(default_factory=list, init=False)
     left_alone: dict[str, str] = field(default_factory=dict, init=False)
-    _llvm: str = field(default_factory=lambda: find_toolchain().version, init=False)
+    compiled: Units = field(init=False)
+    span: ClassVar[str] = "each"
+    _units: ClassVar[type[Units]] = Units
+
+    @property
+    def compiler(self) -> str:
+        """The name and the release of what a search applies."""
+        return searched_with()
 
     def begin(self) -> None:
         """Join the bitcode of each image."""
         for path, reason in self.build.left_alone.items():
             if path.exists() and self._is_wanted(path):
                 self.left_alone[self._name(path)] = reason
-        compiled = Units(_made(self.scratch / "units"))
+        self.compiled = self._units(_made(self.scratch / "units"))
         for number, link in enumerate(self.build.links):
             if not link.output.exists() or not self._is_wanted(link.output):
                 continue  # those that are gone were of a probe, or for the build's own use
             name = self._name(link.output)
             try:
-                self.images.append(self._begun(name, link, compiled, _made(self.scratch / str(number))))
+                self.images.append(self._begun(name, link, _made(self.scratch / str(number))))
             except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
                 self.left_alone[name] = first_diagnostic(error)
 
@@ -82,7 +90,7 @@ class Shrinking:
     def _is_wanted(self, output: Path) -> bool:
         return any(fnmatch.fnmatch(self._name(output), pattern) for pattern in self.only)
 
-    def _begun(self, name: str, link: Link, compiled: Units, scratch: Path) -> Candidates:
+    def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
         if reason := changed(link, hashes(link.files)):
             raise ValueError(reason)
         by_zig = is_zig(link.command)
@@ -90,16 +98,23 @@ class Shrinking:
         if not inputs.parts:
             raise ValueError("none of its objects is known to be C or C++")
         if by_zig:
-            words, (path,) = inputs.link.command.words, compiled.objects(inputs.parts[:1], BITCODE).values()
+            words, (path,) = inputs.link.command.words, self.compiled.objects(inputs.parts[:1], BITCODE).values()
             tools, code = zig_of(inputs.link.command.driver, words, apply(path.read_bytes(), [], text=True).decode())
-            linker = Linker(inputs, compiled, scratch, Form(code, ()), tools)
+            linker = Linker(inputs, self.compiled, scratch, Form(code, ()), tools)
+        elif cross := cross_of(link.command, link.directory):
+            form = Form.of(link.command.words, link.output.read_bytes(), direct=True)
+            linker = Linker(inputs, self.compiled, scratch, Form(form.code, ()), cross)
         else:
             direct = is_linker(link.command.driver)
             form = Form.of(link.command.words, link.output.read_bytes(), direct=direct)
-            linker = Linker(inputs, compiled, scratch, form, Lld() if direct else Clang())
+            linker = Linker(inputs, self.compiled, scratch, form, Lld() if direct else Clang())
+        return Candidates.begin(name, self._kept(name, linker), self.measure)
+
+    def _kept(self, name: str, linker: Linker) -> Linker:
+        """Return a linker that links the build's own objects of parts where the lock file says so."""
         if (entry := self.lock.images.get(name)) and not self.update:
-            linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
-        return Candidates.begin(name, linker, self.measure)
+            return keeping(linker, [part for part in linker.parts if name_of(part) in entry.kept])
+        return linker
 
     def compare(self, *, locked: bool = False) -> list[Candidates]:
         """Make what the lock file says, or the images by clang alone, and return the images to search for.
@@ -115,7 +130,7 @@ class Shrinking:
                 continue
             missing.append(image)
             if locked:
-                image.notes.append(f"the lock file is of no use for it: {why}; only the core set was tried")
+                image.notes.append(f"the lock file is of no use for it: {why}; {image.short} was tried")
             else:
                 image.add_levels()
         return missing
@@ -133,7 +148,7 @@ class Shrinking:
     def choose(self, images: Sequence[Candidates]) -> None:
         """Take the smallest of the images that were made and those of what was found."""
         for image in images:
-            image.add_found(image.actions or QUICK)
+            image.add_found(image.actions or image.quick)
         each("Generating code", Candidates.tune, images)
         for image in images:
             image.choose()
@@ -143,7 +158,7 @@ class Shrinking:
         entry = self.lock.images.get(image.name)
         if entry is None or self.update:
             return None, "it has no entry"
-        why = entry.staleness(image.module, self._llvm)
+        why = entry.staleness(image.module, self.compiler)
         return (None, why) if why else (entry, "")
 
     def _repeat(self, image: Candidates, entry: Entry) -> None:
@@ -151,7 +166,7 @@ class Shrinking:
         if entry.chosen in OURS:
             image.add_found(entry.actions)
             image.add_tuned(dict.fromkeys(entry.options, 0))
-        elif entry.chosen in LEVELS:
+        elif entry.chosen in image.levels:
             image.add_levels([entry.chosen])
         image.choose(entry.chosen)
 
@@ -177,11 +192,15 @@ class Shrinking:
                     put(one.linker.inputs.link.output, one.contents[OWN])
             raise
 
+    def hint(self) -> str:
+        """Return a line for the user on how to have the same without us; "" for none."""
+        return ""
+
     def remember(self) -> Lock:
         """Return the lock with what is known now of each image."""
         known = dict(self.lock.images)
         for image in self.images:
-            now, before = image.entry(self._llvm), known.get(image.name)
+            now, before = image.entry(self.compiler), known.get(image.name)
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now
         return Lock(whole=not self.left_alone and set(self.only) == {"*"}, images=known)

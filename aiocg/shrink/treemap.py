@@ -115,7 +115,8 @@ def _rectangles(symbols: Sequence[Symbol]) -> Iterator[str]:
     for symbol, box in zip(shown, squarified([one.before for one in shown], Box(0, 0, WIDTH, HEIGHT)), strict=True):
         left = min(symbol.after / symbol.before, 1.0)
         colour = "#e99" if symbol.after > symbol.before else "#8bd" if symbol.after else "#bbb"
-        title = f"{escape(symbol.name)}: {symbol.before:,} &rarr; {symbol.after:,}"
+        cause = f", {escape(symbol.cause)}" if symbol.cause else ""
+        title = f"{escape(symbol.name)}: {symbol.before:,} &rarr; {symbol.after:,}{cause}"
         size = f'x="{box.left:.1f}" width="{box.width:.1f}"'
         yield f'<g><title>{title}</title><rect {size} y="{box.top:.1f}" height="{box.height:.1f}" fill="#dfe6d8"/>'
         height = box.height * left

@@ -10,6 +10,9 @@ from collections.abc import Callable, Collection
 NO_PLT = "-fno-plt"
 """Calls of other libraries' functions go through the table of their addresses, where that takes less than a stub."""
 
+POLISH = "-Oz"
+"""Clang's own passes follow, which know what instructions cost on a machine that our libLLVM does not know."""
+
 RELR = "-Wl,-z,pack-relative-relocs"
 """Relocations that only add where the image was loaded take a bit each. It takes glibc 2.36."""
 
@@ -32,12 +35,15 @@ _OPTIONS = (
 """Of LLVM's code generator; what saves most is the first."""
 
 
-def candidates(words: Collection[str]) -> tuple[str, ...]:
-    """Return the options to try for an image that is linked for this machine.
+def candidates(words: Collection[str], *, foreign: bool = False) -> tuple[str, ...]:
+    """Return the options to try for an image.
 
     Args:
         words: of its link.
+        foreign: whether it is linked for another machine.
     """
+    if foreign:
+        return (POLISH, *_OPTIONS)
     # A library may lack functions that nobody calls, which is found out early if all are bound early.
     early = "-shared" not in words or any(word in " ".join(words) for word in ("-z,now", "-z,defs", "--no-undefined"))
     return (*_OPTIONS, *((NO_PLT,) if early else ()), *((RELR,) if _loads_relr() else ()))
@@ -62,7 +68,7 @@ def tune(start: int, size: Callable[[tuple[str, ...]], int | None], options: Col
 
 def compiler_words(options: Collection[str]) -> list[str]:
     """Return the words of options for clang, as it generates code."""
-    own = [one for one in options if one != NO_PLT and not one.startswith("-Wl,")]
+    own = [one for one in options if one not in (NO_PLT, POLISH) and not one.startswith("-Wl,")]
     return [word for one in own for word in ("-mllvm", one)]
 
 

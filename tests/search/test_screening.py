@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aiocg.search.command_lines import WINDOW
-from aiocg.search.screening import DRIFT, _Screener
+from aiocg.search.screening import DRIFT, Screener
 from aiocg.search.tuner import FAILED
 from aiocg.search.variation import Choices, Variation
 from aiocg.transport.options import UNSET, Option
@@ -27,9 +27,9 @@ def worth(choices: Choices) -> float:
     return 10.0 * good - 5.0 * sum(index in given and index not in GOOD for index in HARM) + 20.0 * (choices[0] == 2)
 
 
-def search(seed: int, evaluations: int) -> tuple[_Screener, list[Choices]]:
+def search(seed: int, evaluations: int) -> tuple[Screener, list[Choices]]:
     """Search with results that are known a window later, as in a search with workers."""
-    screener, waiting, asked = _Screener(Variation(OPTIONS), seed), deque[Choices](), []
+    screener, waiting, asked = Screener(Variation(OPTIONS), seed), deque[Choices](), []
     for _ in range(evaluations):
         if len(waiting) == WINDOW:
             screener.tell(oldest := waiting.popleft(), worth(oldest))
@@ -59,13 +59,13 @@ def test_it_learns_what_does_harm_and_leaves_it_alone() -> None:
 
 
 def test_a_change_of_which_nothing_is_known_touches_several_options() -> None:
-    screener = _Screener(Variation(OPTIONS), 0)
+    screener = Screener(Variation(OPTIONS), 0)
     sizes = [np.count_nonzero(np.not_equal(screener._change(), screener._best)) for _ in range(50)]
     assert max(sizes) <= 7 and np.median(sizes) >= 6, "0.9 ** 7 is about a half"
 
 
 def test_two_changes_that_were_made_at_the_same_time_are_joined() -> None:
-    screener = _Screener(Variation(OPTIONS), 0)
+    screener = Screener(Variation(OPTIONS), 0)
     for _ in Variation(OPTIONS).starts:
         screener.tell(choices := screener.ask(), worth(choices))
     nothing = screener._best
@@ -78,7 +78,7 @@ def test_two_changes_that_were_made_at_the_same_time_are_joined() -> None:
 
 
 def test_of_equal_lines_the_latest_is_kept_and_of_long_ones_the_shorter() -> None:
-    screener = _Screener(Variation(OPTIONS), 0)
+    screener = Screener(Variation(OPTIONS), 0)
     nothing = (UNSET,) * len(OPTIONS)
     screener.ask()
     screener.tell(nothing, 0.0)

@@ -2,11 +2,13 @@
 
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.shrink.candidate import OWN, Candidates
 from aiocg.shrink.image import measure, read_image
 
 
@@ -25,3 +27,22 @@ def test_the_number_that_a_command_prints_counts(content: bytes) -> None:
 def test_a_command_that_prints_no_number_is_an_error(content: bytes, command: str) -> None:
     with pytest.raises(BenchmarkInitError, match="printed no number"):
         measure(content, command)
+
+
+def test_variables_that_begin_as_zero_take_memory_and_no_flash(shrinkable: Callable[[str], Candidates]) -> None:
+    own = shrinkable("int zero[1000], one[500] = {1};\nint main(void) { return zero[3] + one[0]; }\n").contents[OWN]
+    image = read_image(own)
+    assert image.zeroed >= 4000 and 2000 <= image.data < 4000
+    assert measure(own, "flash+ram").bytes == image.bytes + image.data + image.zeroed
+
+
+@pytest.mark.parametrize("name", ["gzip", "xz", "zstd", "brotli"])
+def test_a_compressor_says_how_large_what_is_loaded_is(content: bytes, name: str) -> None:
+    if not shutil.which(name):
+        with pytest.raises(BenchmarkInitError, match=f"there is no {name}"):
+            measure(content, name)
+        return
+    image = measure(content, name)
+    assert 0 < image.bytes < read_image(content).bytes
+    stripped = content + b"not loaded" * 1000
+    assert measure(stripped, name).bytes == image.bytes

@@ -6,7 +6,9 @@ import pytest
 
 from aiocg.shrink.lock import Entry, Lock, LockError, digest, lock_text, read_lock
 
-ENTRY = Entry(input=digest(b"module"), llvm="22.1.8", chosen="found", actions=("default<Oz>",), sizes={"own": 9})
+ENTRY = Entry(
+    input=digest(b"module"), compiler="LLVM 22.1.8", chosen="found", actions=("default<Oz>",), sizes={"own": 9}
+)
 
 
 def test_a_lock_file_is_read_as_it_was_written_and_its_text_depends_on_its_entries_alone(tmp_path: Path) -> None:
@@ -28,6 +30,6 @@ def test_what_is_no_lock_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_an_entry_is_stale_for_another_program_or_another_llvm() -> None:
-    assert ENTRY.staleness(b"module", "22.1.8") == ""
-    assert ENTRY.staleness(b"other", "22.1.8") == "the program has changed"
-    assert "LLVM 22.1.8" in ENTRY.staleness(b"module", "23.1.0")
+    assert ENTRY.staleness(b"module", "LLVM 22.1.8") == ""
+    assert ENTRY.staleness(b"other", "LLVM 22.1.8") == "the program has changed"
+    assert "LLVM 22.1.8" in ENTRY.staleness(b"module", "LLVM 23.1.0")

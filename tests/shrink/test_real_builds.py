@@ -68,19 +68,32 @@ def test_a_toolchain_file_makes_cmake_call_compilers_that_can_be_recorded(place:
     _sources(place)
     (place.folder / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.13)\nproject(app C)\nadd_executable(app main.c part.c)\n"
+        "aiocg_optimize(app --seconds 1)\n"
     )
-    (place.folder / "aiocg.cmake").write_text("set(CMAKE_C_COMPILER aiocg cc)\nset(CMAKE_CXX_COMPILER aiocg c++)\n")
-    configure = ("cmake", "-S", ".", "-B", "build", "-DCMAKE_TOOLCHAIN_FILE=aiocg.cmake", "-DCMAKE_BUILD_TYPE=Release")
+    toolchain = f"-DCMAKE_TOOLCHAIN_FILE={_toolchain(place, 'cmake')}"
+    configure = ("cmake", "-S", ".", "-B", "build", toolchain, "-DCMAKE_BUILD_TYPE=Release")
     _configured_before(place, configure, ("cmake", "--build", "build", "--clean-first"))
+    shrunk = (place.folder / "build/app").read_bytes()
+    assert place.run("cmake", "--build", "build", "--clean-first").returncode == 0
+    assert (place.folder / "build/app").read_bytes() != shrunk
+    done = place.run("cmake", "--build", "build", "--target", "shrink-app")
+    assert done.returncode == 0 and "build/app: " in done.stdout, done.stderr[-2000:]
+    assert (place.folder / "build/app").read_bytes() == shrunk  # by the lock file
 
 
 @pytest.mark.needs("meson", "ninja")
 def test_a_native_file_makes_meson_call_compilers_that_can_be_recorded(place: Any) -> None:
     _sources(place)
     (place.folder / "meson.build").write_text("project('app', 'c')\nexecutable('app', 'main.c', 'part.c')\n")
-    (place.folder / "aiocg.ini").write_text("[binaries]\nc = ['aiocg', 'cc']\ncpp = ['aiocg', 'c++']\n")
-    configure = ("meson", "setup", "build", "--native-file", "aiocg.ini", "--buildtype", "release")
+    configure = ("meson", "setup", "build", "--native-file", _toolchain(place, "meson"), "--buildtype", "release")
     _configured_before(place, configure, ("sh", "-c", "ninja -C build clean && ninja -C build"))
+
+
+def _toolchain(place: Any, system: str) -> str:
+    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--toolchain", system)
+    path: str = done.stdout.strip()
+    assert done.returncode == 0 and Path(path).is_file()
+    return path
 
 
 def _sources(place: Any) -> None:

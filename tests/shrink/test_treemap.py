@@ -28,10 +28,14 @@ def test_nothing_is_drawn_of_nothing() -> None:
 
 def test_a_page_needs_nothing_else_and_names_are_text() -> None:
     before, after = Image(100, 10, 0, 5), Image(60, 10, 0, 5)
-    symbols = compared({"operator<": 60, "gone": 40}, {"operator<": 60})
+    symbols = compared({"operator<": 60, "gone": 40}, {"operator<": 60}, {"gone": "inlined into operator<"})
     report = Report((ImageReport("app", "found", {"own": before, "found": after}, symbols),), {"<lib>": "why & how"})
     text = page(report)
-    assert "operator&lt;: 60 &rarr; 60" in text and "gone: 40 &rarr; 0" in text and "&lt;lib&gt;: why &amp; how" in text
+    assert (
+        "operator&lt;: 60 &rarr; 60" in text
+        and "gone: 40 &rarr; 0, inlined into operator&lt;" in text
+        and "&lt;lib&gt;: why &amp; how" in text
+    )
     assert not re.search(r"https?:|<script|<link|@import", text)
 
 

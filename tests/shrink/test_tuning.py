@@ -12,7 +12,7 @@ from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import TUNED, Candidates
 from aiocg.shrink.checking import Check
 from aiocg.shrink.image import read_image
-from aiocg.shrink.tuning import NO_PLT, RELR, candidates, compiler_words, linker_words, tune
+from aiocg.shrink.tuning import NO_PLT, POLISH, RELR, candidates, compiler_words, linker_words, tune
 
 SOURCE = """
 #include <stdio.h>
@@ -72,8 +72,13 @@ def test_an_option_stays_that_saves_something_beside_those_before() -> None:
 
 
 def test_options_are_for_the_code_generator_or_for_the_linker() -> None:
-    options = ("-disable-lsr", NO_PLT, RELR)
+    options = ("-disable-lsr", NO_PLT, RELR, POLISH)
     assert compiler_words(options) == ["-mllvm", "-disable-lsr"] and linker_words(options) == [RELR]
+
+
+def test_for_other_machines_clangs_passes_are_tried_and_nothing_of_this_ones_loader() -> None:
+    foreign = candidates((), foreign=True)
+    assert POLISH in foreign and not {NO_PLT, RELR} & {*foreign} and POLISH not in candidates(())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.pass_options import pass_builder_options
@@ -20,7 +20,7 @@ MOST_RUNS = 512  # in one context for each of its modules; a context never frees
 NAME = b"<stdin>"  # what `opt` calls a module that it reads from a pipe
 # LLVM 22 declares these, and uses others, when it reads lifetime markers that still have a size.
 _LEFT_BY_UPGRADE = (b"llvm.lifetime.start.i64", b"llvm.lifetime.end.i64")
-_ERROR = 0  # LLVMDSError
+_ERROR, _REMARK = 0, 2  # LLVMDSError, LLVMDSRemark
 _RETURN_STATUS = 2  # LLVMReturnStatusAction
 
 
@@ -75,8 +75,11 @@ class Context:
         types: the number of named types seen so far.
         names_taken: whether a pass has added a named type.
         renamings: how often passes renamed types.
+        remarks: what passes have said of which LLVM was told at its start to say what they do, in all contexts.
         memo: the address of data that belongs to the context, passed to `when_closed` when it closes; 0 if none.
     """
+
+    remarks: ClassVar[list[str]] = []
 
     def __init__(self, library: Library, *, names: bool = True) -> None:
         self.library = library
@@ -147,8 +150,10 @@ class Context:
 
     def _diagnose(self, diagnostic: int, _: int | None) -> None:
         c = self.library.c
-        if c.LLVMGetDiagInfoSeverity(diagnostic) == _ERROR:
-            self.errors.append(self.library.take_string(c.LLVMGetDiagInfoDescription(diagnostic)))
+        severity = c.LLVMGetDiagInfoSeverity(diagnostic)
+        if severity in (_ERROR, _REMARK):
+            told = self.errors if severity == _ERROR else self.remarks
+            told.append(self.library.take_string(c.LLVMGetDiagInfoDescription(diagnostic)))
 
 
 class Module:

@@ -21,7 +21,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.limits import die_with_parent, disable_core_dumps
 from aiocg.workers.llvm import linkage
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.module import Context, LlvmError, Module
 from aiocg.workers.llvm.size_attributes import bound_early
 from aiocg.workers.llvm.symbols import symbols as module_symbols
 
@@ -76,6 +76,8 @@ def apply(arguments: argparse.Namespace) -> None:
     for action in json.loads(arguments.actions.read_bytes()):
         compiler.check_action(action)
         session.apply_action(action)
+    if arguments.remarks:
+        arguments.remarks.write_text(json.dumps(Context.remarks), encoding="utf-8")
     if arguments.text:
         arguments.output.write_text(session.get_observation("Ir"), encoding="utf-8")
     else:
@@ -161,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     applying = add(apply, "output", "input", "actions")
     applying.add_argument("--text", action="store_true")
     applying.add_argument("--no-plt", action="store_true", help="call other libraries' functions without a stub")
+    applying.add_argument("--remarks", type=Path, help="a file for what passes say they have done, a JSON list")
     applying.add_argument("--llvm-option", action="append", help="an option of LLVM itself; may be given several times")
     for command in (applying, observing, add(describe, "output")):
         command.add_argument("--options", default="{}", help="JSON object for the compiler")

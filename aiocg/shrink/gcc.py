@@ -1,0 +1,300 @@
+"""GCC's images with other options: one line of options for a whole build, which any build can be given without us."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.errors import AiocgError
+from aiocg.programs.project.commands import Unit
+from aiocg.shrink.blame import least
+from aiocg.shrink.candidate import OURS, OWN, Candidates, first_diagnostic
+from aiocg.shrink.cross import index_archives
+from aiocg.shrink.image import measure
+from aiocg.shrink.inputs import Part, name_of, read_inputs
+from aiocg.shrink.linking import Form, Linker
+from aiocg.shrink.record import Link, changed
+from aiocg.shrink.shrinking import Shrinking, hashes
+from aiocg.shrink.tools import Clang
+from aiocg.shrink.tuning import tune
+from aiocg.shrink.units import SECTIONS, Units, run
+
+if TYPE_CHECKING:
+    from aiocg.runtime import Runtime
+    from aiocg.search import Budget
+    from aiocg.search.budget import Meter
+    from aiocg.transport.options import Option
+
+LEVELS = ("-Os", "-Os -flto")
+"""What the search begins with, and what results are compared with, beside the build's own."""
+
+GCC = "GCC"  # begins the name of a compiler in the lock file
+COLLECT = "-Wl,--gc-sections"
+PEELING = 0.25  # of the time: dropping options that save nothing
+
+KNOWN = (
+    "-fno-tree-ch",
+    "-fno-ivopts",
+    "-fno-move-loop-invariants",
+    "-fno-tree-loop-im",
+    "-fno-gcse",
+    "-fno-tree-pre",
+    "-fno-schedule-insns2",
+    "-fno-tree-vrp",
+    "-fno-ipa-sra",
+    "-fno-reorder-blocks",
+    "-fno-caller-saves",
+    "-fira-region=all",
+    "-fira-algorithm=priority",
+    "-fno-if-conversion",
+    "-fno-tree-ter",
+    "-fno-inline-small-functions",
+    "-fno-jump-tables",
+    "-fno-tree-switch-conversion",
+    "-fno-split-wide-types",
+    "-fno-tree-sink",
+    "-fno-guess-branch-probability",
+    "-fno-omit-frame-pointer",
+    "-fipa-pta",
+)
+"""What makes many programs smaller, tried before the search."""
+
+_MEANING = re.compile(
+    r"-O|-fast|-f(?:no-)?(?:unsafe-math|finite-math|signed-zeros|trapping-math|math-errno|associative-math|reciprocal-math|"
+    r"cx-|rounding-math|signaling-nans|fp-|excess-precision|single-precision|float-store|fast-math|"
+    r"exceptions|non-call-exceptions|delete-dead-exceptions|asynchronous-unwind|unwind-tables|"
+    r"stack-protector|stack-clash|stack-check|split-stack|sanitize|harden|zero-call|trivial-auto|cf-protection|"
+    r"trapv|wrapv|strict-aliasing|strict-overflow|delete-null-pointer|isolate-erroneous|"
+    r"merge-all-constants|allow-store-data-races|strict-volatile|semantic-interposition|visibility|"
+    r"threadsafe|rtti|strict-enums|enforce-eh|sized|openmp|openacc|short|pack|common|plt|pic|pie|lto|whole|"
+    r"function-sections|data-sections|profile|branch-prob|auto-profile|instrument|vtable|devirtualize-at|"
+    r"align-functions|printf-return|keep-|toplevel|unit-at|no-builtin|builtin|eliminate-unused-debug)"
+)
+
+
+def is_meaning(option: str) -> bool:
+    """Say whether an option may change what a program does, or how it is protected, debugged or called.
+
+    The search leaves those alone.
+    """
+    return _MEANING.match(option) is not None
+
+
+class Gcc(Clang):
+    """The GCC that has built an image.
+
+    Args:
+        driver: its name or path.
+    """
+
+    def __init__(self, driver: str) -> None:
+        self.driver = driver
+
+    def linker(self, words: Sequence[str], link: Link, purpose: str, scratch: Path) -> list[str]:
+        """Return a command that links."""
+        index_archives(self.driver, words, scratch)
+        return [self.driver, *words, COLLECT]
+
+
+class GccUnits(Units):
+    """The parts of a build, compiled by the build's own compiler with more options."""
+
+    def _compile(self, part: Part, path: Path, level: str) -> Path:
+        """Compile a unit with a line of options, which those of the build outdo, but for its level."""
+        assert isinstance(part, Unit)
+        given = shlex.split(level)
+        own = [] if any(word.startswith("-O") for word in given) else [part.command.level or "-O0"]
+        words = [*given, *own, *part.command.options("level", "linking", "dependency"), "-w", *SECTIONS]
+        line = [part.command.driver, *words, "-x", part.input.language, part.input.path]
+        run([*line, "-c", "-o", str(path)], part.directory, name_of(part))
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class GccLinker(Linker):
+    """Links what `GccUnits` has compiled."""
+
+    def joined(self) -> bytes:
+        """Return the build's own image."""
+        return self.inputs.link.output.read_bytes()
+
+    def at(self, level: str) -> bytes:
+        """Return the image with a line of options.
+
+        Raises:
+            BenchmarkInitError: when a part does not compile or they do not link.
+        """
+        output = self.scratch / "image"
+        self._link(self.compiled.objects(self.parts, level), output, "", more=shlex.split(level))
+        return output.read_bytes()
+
+
+class GccCandidates(Candidates):
+    """The images of one link with several lines of options for GCC: its actions are options."""
+
+    compiler = "gcc"
+    levels = LEVELS
+    quick = LEVELS[:1]
+    short = "only what was found before"
+
+    @classmethod
+    def begin(cls, name: str, linker: Linker, how: str = "") -> "GccCandidates":
+        """Take the build's own image, which says what the program is, too.
+
+        Raises:
+            OSError, ValueError: when it cannot be read.
+        """
+        own = linker.joined()
+        return cls(name, linker, own, {OWN: measure(own, how)}, {OWN: own}, measure=how)
+
+    def tune(self) -> None:
+        """Do nothing: all options are the search's."""
+
+    def built(self, actions: Sequence[str], options: tuple[str, ...] = ()) -> bytes:
+        """Return the image of the program with options."""
+        return self.linker.at(shlex.join(actions))
+
+
+@dataclass(slots=True)
+class GccShrinking(Shrinking):
+    """Makes the images of a build smaller by one line of options for its GCC.
+
+    Attributes:
+        line: the options that were found.
+    """
+
+    line: tuple[str, ...] = field(default=(), init=False)
+    span: ClassVar[str] = "for all"
+    _units: ClassVar[type[Units]] = GccUnits
+    _options: "tuple[Option, ...]" = field(default=(), init=False)
+    _meter: "Meter | None" = field(default=None, init=False)
+
+    @property
+    def compiler(self) -> str:
+        """The name and the release of the build's compiler."""
+        done = subprocess.run([self.driver, "-dumpfullversion"], stdout=subprocess.PIPE, text=True)
+        return f"{GCC} {done.stdout.strip()}"
+
+    @property
+    def driver(self) -> str:
+        """The build's compiler for C."""
+        driver = self.images[0].linker.inputs.link.command.driver
+        return driver.replace("g++", "gcc").replace("c++", "cc")
+
+    def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
+        if reason := changed(link, hashes(link.files)):
+            raise ValueError(reason)
+        inputs = read_inputs(link, self.build.units, scratch)
+        if not all(isinstance(part, Unit) for part in inputs.parts) or not inputs.parts:
+            raise ValueError("none of its objects is known to be C or C++")
+        linker: Linker = GccLinker(inputs, self.compiled, scratch, Form((), ()), Gcc(link.command.driver))
+        return GccCandidates.begin(name, self._kept(name, linker), self.measure)
+
+    async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
+        """Ask the compiler for its options, with which `choose` searches if there is some time for it."""
+        from aiocg.gcc import spec
+        from aiocg.shrink.searching import CORE
+
+        if budget == CORE:
+            return
+        try:
+            async with await runtime.make("gcc-v0", gcc_bin=self.driver) as env:
+                known = await spec(env)
+        except AiocgError as error:
+            for image in images:
+                image.notes.append(f"there was no search: {first_diagnostic(error)}")
+            return
+        self._options = tuple(one for one in known.options if not is_meaning(one.name))
+        self._meter = budget.start()
+
+    def hint(self) -> str:
+        """Return the options of the images with which the build has the same without us."""
+        found = [one for one in self.images if one.chosen != OWN]
+        if not found:
+            return ""
+        lines = {one.actions if one.chosen in OURS else tuple(shlex.split(one.chosen)) for one in found}
+        if len(lines) > 1:
+            return ""
+        (line,) = lines
+        link = [COLLECT, *(line if "-flto" in line else ())]
+        return f'the same without aiocg: CFLAGS="{shlex.join([*line, *SECTIONS])}" LDFLAGS="{shlex.join(link)}"'
+
+    def choose(self, images: Sequence[Candidates]) -> None:
+        """Search for the line with which all images together are smallest, and take those that are smaller with it."""
+        if self._meter is not None:
+            self.line = find(_Whole(images).size, self._options, self._meter)
+        for image in images:
+            stale = self.lock.images.get(image.name)
+            image.actions = self.line or (stale.actions if stale else ())
+        Shrinking.choose(self, images)
+
+
+class _Whole:
+    """All images of a build, compiled and linked with lines of options."""
+
+    def __init__(self, images: Sequence[Candidates]) -> None:
+        self._images = images
+        self._sizes: dict[tuple[str, ...], int | None] = {}
+
+    def size(self, line: tuple[str, ...]) -> int | None:
+        """Return the bytes of all images with a line of options, or as the build has made them; None if it fails."""
+        if line not in self._sizes:
+            text = shlex.join(line)
+            units = self._images[0].linker.compiled
+            try:
+                units.objects(tuple({part: None for one in self._images for part in one.linker.parts}), text)
+                made = [(one, measure(one.linker.at(text), one.measure).bytes) for one in self._images]
+                self._sizes[line] = sum(min(size, one.images[OWN].bytes) for one, size in made)
+            except BenchmarkInitError:
+                self._sizes[line] = None
+            units.forget(text)
+        return self._sizes[line]
+
+
+def find(size: Callable[[tuple[str, ...]], int | None], options: "Sequence[Option]", meter: "Meter") -> tuple[str, ...]:
+    """Return a line of options that makes a build small.
+
+    Args:
+        size: of all of it with a line; None where that fails.
+        options: to choose from.
+        meter: of the time; dropping what saves nothing may take a quarter more.
+    """
+    from aiocg.search.screening import Screener
+    from aiocg.search.tuner import FAILED
+    from aiocg.search.variation import Variation
+    from aiocg.transport.options import OptionReader, words
+
+    known = {text for one in options for text in one.texts}
+    sizes = {line: size(line) for line in [(), *(tuple(shlex.split(level)) for level in LEVELS)]}
+    made = {line: one for line, one in sizes.items() if one is not None}
+    if not made:
+        return LEVELS[:1]
+    base = min(made, key=lambda line: made[line])
+    saved = tune(
+        made[base],
+        lambda more: None if meter.out_of_time else size((*base, *more)),
+        [word for word in KNOWN if word in known],
+    )
+    best, least_size = tuple(saved), made[base] - sum(saved.values())
+    variation = Variation(options)
+    variation.starts = (tuple(OptionReader(options).read(best)),)
+    screener = Screener(variation, seed=0)
+    while meter.allows(1):
+        choices = screener.ask()
+        line = words(options, choices)
+        now = size((*base, *line))
+        meter.evaluations += 1
+        screener.tell(choices, FAILED if now is None else float(-now))
+        if now is not None and now < least_size:
+            best, least_size = line, now
+    meter.extend(meter.budget.part(1 + PEELING))
+
+    def as_small(some: Sequence[str]) -> bool:
+        now = None if meter.out_of_time else size((*base, *some))
+        return now is not None and now <= least_size
+
+    return (*base, *least(best, as_small))

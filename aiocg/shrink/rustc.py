@@ -1,0 +1,222 @@
+"""One crate of Rust, compiled as always and then made smaller: what `aiocg rustc` does for each that cargo compiles.
+
+rustc compiles it once more, elsewhere, to bitcode that no pass has touched. A search makes that smaller, and its code
+takes the place of rustc's own where it is less: in a library as a member of the archive, in a program by another link.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.frontend import is_bitcode
+from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.toolchain import find_toolchain
+from aiocg.errors import AiocgError
+from aiocg.llvm.driver_settings import Settings
+from aiocg.llvm.object_file import text_size
+from aiocg.llvm.tools import apply
+from aiocg.programs.project.objects import archive_members
+from aiocg.shrink.candidate import first_diagnostic
+from aiocg.shrink.cargo import UNTOUCHED, script
+from aiocg.shrink.image import put, read_image
+from aiocg.shrink.searching import search
+from aiocg.shrink.tools import Clang
+from aiocg.shrink.units import LEVEL, SECTIONS, run
+
+LINK = "--aiocg-link"  # the first word for the linker of the second compilation, before the linker itself
+
+_ARCHIVES = {"rlib": ".rlib", "lib": ".rlib", "staticlib": ".a"}
+_IMAGES = {"bin": ("", ""), "cdylib": ("lib", ".so")}
+_OURS = ("--out-dir", "--emit", "--error-format", "--json", "-Cincremental", "-Clinker", "-Ccodegen-units")
+
+
+@dataclass(frozen=True, slots=True)
+class Crate:
+    """What rustc is told to compile.
+
+    Attributes:
+        options: names and values in order, `-C` joined to what follows; the value of what has none is "".
+    """
+
+    options: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "Crate":
+        """Read the words after `rustc`."""
+        found, rest = [], iter(words)
+        for word in rest:
+            if word in ("-C", "--codegen"):
+                word = f"-C{next(rest, '')}"
+            name, equals, value = word.partition("=")
+            if not equals and name.startswith("-") and name in _SEPARATE:
+                value = next(rest, "")
+            found.append((name, value))
+        return cls(tuple(found))
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of an option."""
+        return [value for one, value in self.options if one == name]
+
+    @property
+    def name(self) -> str:
+        """The crate's name."""
+        return next(iter(self.values("--crate-name")), "")
+
+    @property
+    def stem(self) -> str:
+        """The beginning of the names of its files and objects."""
+        return self.name + next(iter(self.values("-Cextra-filename")), "")
+
+    @property
+    def kinds(self) -> set[str]:
+        """The crate types."""
+        return {kind for value in self.values("--crate-type") for kind in value.split(",")}
+
+    @property
+    def artifacts(self) -> list[Path]:
+        """What rustc writes and we may replace."""
+        folder = Path(next(iter(self.values("--out-dir")), "."))
+        names = [f"lib{self.stem}{suffix}" for kind, suffix in _ARCHIVES.items() if kind in self.kinds]
+        names += [f"{before}{self.stem}{after}" for kind, (before, after) in _IMAGES.items() if kind in self.kinds]
+        return [folder / name for name in dict.fromkeys(names)]
+
+    @property
+    def is_optimised(self) -> bool:
+        """Whether it is code of the user's that is compiled to be small or fast, for this machine."""
+        level = next(reversed(self.values("-Copt-level")), "0")
+        links = any("link" in value.split(",") for value in self.values("--emit"))
+        names = {name for name, _ in self.options}
+        other = {"--test", "--print", "--target"} & names or self.name.startswith("build_script")
+        return level != "0" and links and bool(self.artifacts) and not other
+
+    def words(self) -> list[str]:
+        """Return the words of a compilation that writes elsewhere."""
+        kept = [(name, value) for name, value in self.options if not name.startswith(_OURS)]
+        return [f"{name}{'=' if value and len(name) > 2 else ''}{value}" for name, value in kept]
+
+
+_SEPARATE = {"--crate-name", "--crate-type", "--out-dir", "--emit", "--cfg", "--check-cfg", "--extern", "--edition"}
+_SEPARATE |= {"-L", "-l", "-A", "-W", "-D", "-F", "--cap-lints", "--target", "--error-format", "--json", "--sysroot"}
+
+
+def main(words: Sequence[str]) -> int:
+    """Compile as rustc does, make the result smaller, and return rustc's exit status.
+
+    Args:
+        words: rustc and its options; or `LINK`, a linker, and its words.
+    """
+    if words[0] == LINK:
+        return _link(words[1], words[2:])
+    status = subprocess.run(words, close_fds=False).returncode  # cargo hands its jobserver down
+    crate = Crate.of(words[1:])
+    if status or not crate.is_optimised:
+        return status if status >= 0 else 128 - status
+    try:
+        if (settings := Settings.from_environment()).search != "none":
+            for line in _shrunk(words[0], crate):
+                _tell(settings, f"{crate.name}: {line}")
+    except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
+        print(f"aiocg rustc: warning: {crate.name} is as rustc compiles it: {first_diagnostic(error)}", file=sys.stderr)
+    return 0
+
+
+def check_release(rustc: str) -> None:
+    """Make sure that our LLVM reads what rustc writes.
+
+    Raises:
+        BenchmarkInitError: when that is of a newer LLVM.
+    """
+    said = subprocess.run([rustc, "-vV"], stdout=subprocess.PIPE, text=True).stdout
+    major = next((line.split()[-1].partition(".")[0] for line in said.splitlines() if line.startswith("LLVM")), "0")
+    ours = find_toolchain().major
+    if int(major) > ours:
+        remedy = f"choose an older one, such as `cargo +VERSION`, or an LLVM {major} by AIOCG_LLVM_LIBRARY"
+        raise BenchmarkInitError(rustc, f"{rustc} has LLVM {major}, whose bitcode LLVM {ours} cannot read: {remedy}")
+
+
+def _shrunk(rustc: str, crate: Crate) -> Iterator[str]:
+    """Replace what becomes smaller, and say for each artifact what has become of it."""
+    check_release(rustc)
+    with scratch_folder() as scratch:
+        linker = next(reversed(crate.values("-Clinker")), "cc")
+        ours = [sys.executable, "-P", "-m", "aiocg.cli", "rustc", LINK, linker]
+        path = script(Path(scratch, "linker"), ours, ())
+        words = [*crate.words(), *UNTOUCHED, f"-Clinker={path}", "--emit=link", "--out-dir", scratch]
+        os.environ.pop("CARGO_MAKEFLAGS", None)  # its jobserver is not handed down
+        run([rustc, *words, "--cap-lints=allow"], Path.cwd(), crate.name)
+        for artifact in crate.artifacts:
+            made = Path(scratch, artifact.name)
+            if artifact.suffix in _ARCHIVES.values():
+                yield _archive(artifact, made, crate.stem)
+            else:
+                yield _image(artifact, made)
+
+
+def _archive(own: Path, made: Path, stem: str) -> str:
+    """Let our object take the places of those of the crate in an archive, if it is less."""
+    members = {name: content for name, content in archive_members(own) if name.startswith(f"{stem}.")}
+    objects = {name: content for name, content in archive_members(made) if is_bitcode(content)}
+    if not objects or not members:
+        return "it has no code of its own"
+    folder = made.parent
+    for name, content in objects.items():
+        (folder / name).write_bytes(_code(content, name, folder))
+    before = sum(map(text_size, members.values()))
+    after = sum(text_size((folder / name).read_bytes()) for name in objects)
+    if after >= before:
+        return f"{before:,} bytes by rustc, and no less by search"
+    new = folder / f"new-{own.name}"
+    shutil.copy2(own, new)
+    run(["ar", "d", str(new), *members], folder, own.name)
+    run(["ar", "rs", str(new), *objects], folder, own.name)
+    put(own, new.read_bytes())
+    return f"{before:,} -> {after:,} bytes"
+
+
+def _image(own: Path, made: Path) -> str:
+    """Let the image that was linked of our code take the place of rustc's, if it is smaller."""
+    before, after = (read_image(path.read_bytes()).bytes for path in (own, made))
+    if after >= before:
+        return f"{before:,} bytes by rustc, and no less by search"
+    put(own, made.read_bytes())
+    return f"{before:,} -> {after:,} bytes"
+
+
+def _link(linker: str, words: Sequence[str]) -> int:
+    """Link a program, with code of ours in the places of bitcode."""
+    for word in words:
+        path = Path(word)
+        if word.endswith(".o") and path.is_file() and is_bitcode(content := path.read_bytes()):
+            path.write_bytes(_code(content, path.name, path.parent))
+    line = [linker, *(word for word in words if not word.startswith(("-Wl,-plugin-opt", "-plugin-opt")))]
+    return subprocess.run(line).returncode
+
+
+def _code(bitcode: bytes, name: str, folder: Path) -> bytes:
+    """Return object code of what a search finds for bitcode."""
+    from aiocg.runtime import Runtime
+    from aiocg.search import Budget
+
+    async def found() -> tuple[str, ...]:
+        async with Runtime(workers=1) as runtime:  # cargo compiles several crates at once
+            return await search(runtime, bitcode, Budget(seconds=Settings.from_environment().budget))
+
+    program, output = folder / f"{name}.bc", folder / f"{name}.code.o"
+    program.write_bytes(apply(bitcode, asyncio.run(found()), subject=name))
+    words = [LEVEL, "-Xclang", "-disable-llvm-passes", "-fPIC", *SECTIONS, "-w", "-c", "-o", str(output)]
+    run([*Clang().generator(), *words, "-x", "ir", str(program)], folder, name)
+    return output.read_bytes()
+
+
+def _tell(settings: Settings, line: str) -> None:
+    if settings.report:
+        with open(settings.report, "a", encoding="utf-8") as file:
+            file.write(f"aiocg rustc: {line}\n")
+    else:
+        print(f"aiocg rustc: {line}", file=sys.stderr)
