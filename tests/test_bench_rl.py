@@ -11,11 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from aiocg.policies import Policy, PolicyFacts
 from aiocg.policies.features import COUNTS
 from aiocg.rl.ppo import Settings
+from bench.rl import impala
 from bench.rl.__main__ import jobs, parse
 from bench.rl.report import report
-from bench.rl.runs import Job
+from bench.rl.runs import Job, new_learner
 from bench.rl.variants import AUTOPHASE, VARIANTS, Endless, Last, Paper, Unmasked
 from bench.search.stored import read
 
@@ -109,6 +111,9 @@ def test_what_is_trained_follows_from_the_table() -> None:
     wanted = jobs(parse(["--results", "x", "--table", "VII", "--seeds", "2", "--episodes", "7"]))
     assert wanted[0] == Job("ppo", "csmith-v0", 7, 0) and len(wanted) == 6
     assert {job.variant for job in jobs(parse(["--results", "x", "--table", "9"]))} >= {"ppo", "ppo-instcount"}
+    levers = [job[:2] for job in jobs(parse(["--results", "x", "--table", "levers", "--seeds", "1"]))]
+    assert ("ours", "aiocg-v0") in levers and ("no-masks", "csmith-v0+aiocg-v0") in levers
+    assert ("no-masks", "aiocg-v0") not in levers and len(levers) == len(set(levers)) == 9
 
 
 @pytest.mark.slow
@@ -128,3 +133,39 @@ def test_an_agent_is_trained_judged_and_not_trained_again(tmp_path: Path) -> Non
     (one, other) = read(path, Job).values()
     assert all(math.isfinite(row["tests"]["gcd"][0]["last"]["O0"]) for row in (one, other))
     assert json.loads(path.read_text().splitlines()[0])["machine"]["compiler"]
+
+
+def test_what_rllib_has_learned_is_a_policy_that_never_stops() -> None:
+    torch = pytest.importorskip("torch")
+    actor = torch.nn.Sequential(torch.nn.Linear(56 + 2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    names = ("encoder.actor_encoder.net.mlp.0", "pi.net.mlp.0")
+    state = {
+        f"{name}.{part}": getattr(actor[place], part)
+        for name, place in zip(names, (0, 2), strict=True)
+        for part in ("weight", "bias")
+    }
+    others = {
+        "pi.log_std_clip_param_const": torch.ones(1),
+        "encoder.critic_encoder.net.mlp.0.weight": torch.zeros(8, 58),
+        "vf.net.mlp.0.bias": torch.zeros(1),
+    }
+    facts = PolicyFacts(
+        compiler="LLVM", actions=("a", "b"), parts=VARIANTS["impala"].parts, activation="relu", programs=1
+    )
+    policy = Policy(facts, impala.layers_of({**others, **state}))
+    features = np.random.default_rng(0).random((3, 58), np.float32)
+    found = policy.logits(features)
+    assert np.allclose(found[:, :2], actor(torch.from_numpy(features)).detach().numpy(), atol=1e-5)
+    assert (found[:, 2] < -1000).all()
+
+
+def test_levers_are_compared_at_equal_steps_and_agents_of_the_paper_at_equal_episodes() -> None:
+    pytest.importorskip("torch")
+    ours = new_learner(VARIANTS["ours"], Job("ours", "csmith-v0", 64, 0), "LLVM")
+    paper = new_learner(VARIANTS["ppo"], Job("ppo", "csmith-v0", 64, 0), "LLVM")
+    for learner in (ours, paper):
+        learner.update += 1  # of 64 episodes, of which each had ten steps
+        learner.curve.append({"steps": 640.0})
+    assert ours.part == 640 / (64 * 45) and not ours.finished and paper.finished
+    ours.curve.append({"steps": 64.0 * 45})
+    assert ours.finished

@@ -24,6 +24,7 @@ ARGUMENTS = {
     "gcc_bandit.py": ["--rounds", "3", "--programs", "2"],
     "greedy_search.py": ["gcd"],
     "mcp_client.py": ["programs-v0/gcd", "--steps", "2", "--candidates", "20"],
+    "openenv_client.py": ["programs-v0/gcd", "--steps", "2", "--candidates", "20"],
     "own_project.py": ["--seconds", "2"],
     "pipelined_and_forks.py": [],
     "rl_cleanrl.py": ["--updates", "1"],
@@ -42,9 +43,13 @@ NEEDED = {  # packages
     "rl_cleanrl.py": ["torch"],
     "rl_loops.py": ["llvmlite", "torch"],
     "rl_optuna.py": ["optuna", "torch"],
+    "rl_rllib.py": ["torch"],
     "rl_sb3.py": ["sb3_contrib"],
+    "rl_tianshou.py": ["torch"],
+    "rl_torchrl.py": ["torch"],
 }
 OWN = {  # requirements that are installed for the example alone, as they want other versions of what we use
+    "openenv_client.py": ["openenv>=0.10"],
     "rl_rllib.py": ["ray[rllib]>=2.50"],
     "rl_tianshou.py": ["tianshou>=2"],
     "rl_torchrl.py": ["torchrl>=0.14"],
@@ -66,7 +71,6 @@ def needs_the_c_library() -> None:
 
 def own_python(folder: Path, requirements: list[str]) -> str:
     """Return the Python of a new virtual environment, with all packages of this one behind what is installed there."""
-    pytest.importorskip("torch")
     venv.create(folder, with_pip=True)
     (site,) = folder.glob("lib/python*/site-packages")
     outer = [path for path in sys.path if path.endswith("-packages")]
@@ -89,6 +93,7 @@ nbformat.write(notebook, sys.argv[2])
 
 @pytest.mark.slow
 def test_what_the_notebook_trains_gets_better_and_is_drawn(place: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     python = own_python(tmp_path / "venv", ["ipykernel", "nbclient"])
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "TORCHINDUCTOR_CACHE_DIR"):
         place.environment[name] = str(tmp_path / name)
@@ -122,6 +127,24 @@ def peephole_path(tmp_path: Path) -> Path:
 
 def test_every_example_is_run_here() -> None:
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
+
+
+VALIDATE = """
+import subprocess, sys
+from openenv.cli._validation import validate_running_environment
+command = [sys.executable, "-P", "-m", "aiocg.cli", "openenv", "--port", "0"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    told = validate_running_environment(server.stdout.readline().strip().removeprefix("OpenEnv at "), 60)
+    server.terminate()
+print(told["summary"])
+sys.exit(not told["passed"])
+"""
+
+
+@pytest.mark.slow
+def test_openenv_finds_our_server_valid(place: Any, tmp_path: Path) -> None:
+    done = place.run(own_python(tmp_path / "venv", OWN["openenv_client.py"]), "-P", "-c", VALIDATE)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
-"""Compilers as tools for language models and other agents: sessions with limits, and an MCP server over them.
+"""Compilers as tools for language models and other agents: sessions with limits, and servers over them.
 
-`aiocg mcp` is the server; `mcp_server` makes one for a runtime of one's own (it needs `pip install 'aiocg[mcp]'`).
+`aiocg mcp` is one for the Model Context Protocol; `mcp_server` makes it for a runtime of one's own (it needs
+`pip install 'aiocg[mcp]'`). `aiocg openenv` is one for OpenEnv, and `aiocg.agents.openenv.openenv_app` makes it
+(`pip install 'aiocg[openenv]'`).
 """
 
 from aiocg.agents.limits import Limits, Refused

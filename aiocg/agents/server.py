@@ -15,7 +15,9 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.transport.errors import TransportError
 
-__all__ = ["mcp_server", "serve_stdio"]
+__all__ = ["EXPECTED", "Tools", "mcp_server", "serve_stdio"]
+
+EXPECTED = (AiocgError, DatasetError, TransportError)  # that a call may end with: their messages are for agents
 
 INSTRUCTIONS = """\
 You optimise programs with a compiler. reset begins an episode with a program and returns the name of a session. \
@@ -34,7 +36,7 @@ def _answering(tool: Tool) -> Tool:
     async def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
         try:
             return await tool(*args, **kwargs)
-        except (AiocgError, DatasetError, TransportError) as error:
+        except EXPECTED as error:
             from mcp.server.mcpserver.exceptions import ToolError
 
             raise ToolError(sayable(str(error))[:LONGEST_ERROR]) from error
@@ -43,7 +45,7 @@ def _answering(tool: Tool) -> Tool:
 
 
 class Tools:
-    """What an agent can call. The docstrings of the methods are what it reads.
+    """What an agent can call. The docstrings of the methods are what it reads, and errors what it is told.
 
     Args:
         sessions: the sessions of the agent.
@@ -52,12 +54,10 @@ class Tools:
     def __init__(self, sessions: AgentSessions) -> None:
         self._sessions = sessions
 
-    @_answering
     async def list_programs(self, dataset: str = "", offset: int = 0) -> dict[str, Any]:
         """List the datasets of programs or, given the name of one, its programs, from an offset on."""
         return await self._sessions.programs(dataset, offset)
 
-    @_answering
     async def list_actions(self, contains: str = "", offset: int = 0) -> dict[str, Any]:
         """List actions whose name or description contains a text, from an offset on.
 
@@ -66,32 +66,26 @@ class Tools:
         """
         return await self._sessions.actions(contains, offset)
 
-    @_answering
     async def list_observations(self, contains: str = "", offset: int = 0) -> dict[str, Any]:
         """List what can be observed and whose name or description contains a text, from an offset on."""
         return await self._sessions.observations(contains, offset)
 
-    @_answering
     async def reset(self, program: str, session: str = "") -> dict[str, Any]:
         """Begin an episode with a program, such as `programs-v0/qsort`; in a new session unless one is named."""
         return await self._sessions.reset(program, session)
 
-    @_answering
     async def step(self, session: str, actions: list[str]) -> dict[str, Any]:
         """Take actions one after the other; the reward is that of all of them together."""
         return await self._sessions.find(session).step(actions)
 
-    @_answering
     async def undo(self, session: str, steps: int = 1) -> dict[str, Any]:
         """Take back the last calls of step."""
         return await self._sessions.find(session).undo(steps)
 
-    @_answering
     async def expand(self, session: str, candidates: list[list[str]]) -> dict[str, Any]:
         """Say what each of several lists of actions would be rewarded with, without taking any."""
         return {"candidates": await self._sessions.find(session).expand(candidates)}
 
-    @_answering
     async def observe(self, session: str, space: str, offset: int = 0) -> dict[str, Any]:
         """Observe the present program: for LLVM `Ir` is its text, `IrInstructionCount` its size.
 
@@ -99,7 +93,6 @@ class Tools:
         """
         return await self._sessions.find(session).observe(space, offset)
 
-    @_answering
     async def close(self, session: str) -> dict[str, Any]:
         """Close a session."""
         await self._sessions.close(session)
@@ -138,7 +131,7 @@ def mcp_server(sessions: AgentSessions) -> Any:
         tools.observe,
         tools.close,
     ):
-        server.add_tool(tool)
+        server.add_tool(_answering(tool))
     return server
 
 

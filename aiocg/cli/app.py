@@ -10,6 +10,7 @@ import typer
 
 from aiocg import __version__
 from aiocg.cli import (
+    agents,
     cluster,
     dataset,
     dataset_list,
@@ -19,7 +20,6 @@ from aiocg.cli import (
     keys,
     leaderboard,
     llvm,
-    mcp,
     replay,
     rl,
     search,
@@ -58,7 +58,8 @@ app.command("shell")(shell.shell)
 app.command("explore")(explore.explore)
 app.command("serve")(serve.serve)
 app.command("top")(cluster.top)
-app.command("mcp")(mcp.mcp)
+app.command("mcp")(agents.mcp)
+app.command("openenv")(agents.openenv)
 
 
 app.command("shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aiocg.cli.output import Workers, errors, fail, print_line, run
+from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
+from aiocg.cli.output import Workers, fail, run
 from aiocg.cli.search_job import is_expression
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
-
     from fastapi import FastAPI
-
-LOCAL = ("127.0.0.1", "::1", "localhost")
-ANYWHERE = ("0.0.0.0", "::")
 
 
 def explore(
@@ -74,14 +69,14 @@ def explore(
         fail(f"--trust would give the rights of your user to whoever can reach {host}: leave out --host, or --trust")
     limits = Limits(sessions=sessions, seconds=timeout, boxed_sources=not local)
     token = token or ("" if local else secrets.token_urlsafe(24))
-    hosts = _hosts(host, name or [])
+    hosts = hosts_of(host, name or [])
     try:
         app = _application(program, state, env, limits=limits, hosts=hosts, token=token, workers=workers, trust=trust)
     except ValueError as error:
         fail(f"{error}: use --token")
-    listening = _listen(host, port)
-    address = f"http://{_shown(host)}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    if status := run(_serve(app, listening, address, browser=browser)):
+    listening = listen(host, port)
+    address = f"http://{shown(host)}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    if status := run(serve(app, listening, f"explorer at {address}", browser=address if browser else "")):
         sys.exit(status)
 
 
@@ -104,80 +99,3 @@ def _application(program: str, state: str | None, environment: str, *, trust: bo
     else:
         benchmark = resolve(opening.benchmark, default_datasets())
     return create_explorer(replace(opening, benchmark=benchmark), options={"untrusted": not trust}, **options)
-
-
-def _hosts(host: str, names: list[str]) -> tuple[str, ...]:
-    """Return the names by which browsers may call us."""
-    import socket
-
-    if host in LOCAL:
-        return (*LOCAL, *names)
-    if host in ANYWHERE:
-        return (*LOCAL, socket.gethostname(), socket.getfqdn(), *_addresses(), *names)
-    return (host, *names)
-
-
-def _addresses() -> list[str]:
-    import socket
-
-    try:
-        return sorted({str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)})
-    except OSError:
-        return []
-
-
-def _shown(host: str) -> str:
-    import socket
-
-    return socket.getfqdn() if host in ANYWHERE else f"[{host}]" if ":" in host else host
-
-
-def _listen(host: str, port: int) -> "socket.socket":
-    import socket
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        fail(f"cannot listen at {host}:{port}: {error.strerror or error}; --port 0 takes a free port")
-    return listening
-
-
-async def _serve(app: "FastAPI", listening: "socket.socket", address: str, *, browser: bool) -> int:
-    """Serve until Ctrl-C or SIGTERM; return the exit status."""
-    import asyncio
-    import contextlib
-    import signal
-    import webbrowser
-
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> "Iterator[None]":
-            yield  # they are ours
-
-        async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                print_line(f"explorer at {address}")
-                sys.stdout.flush()
-                if browser and not await asyncio.to_thread(webbrowser.open, address):
-                    errors.print("no browser was found: open this address in one", markup=False)
-
-    server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
-    signals: list[int] = []
-
-    def signalled(number: int) -> None:
-        signals.append(number)
-        server.should_exit = True
-        server.force_exit = len(signals) > 1
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, signalled, number)
-    await server.serve([listening])
-    return 130 if signals[:1] == [signal.SIGINT] else 0

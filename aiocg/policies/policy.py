@@ -47,7 +47,8 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
         starts: names of what it was trained to begin with: "O0", "OzMinsize".
         bases: of a policy for single functions, the lists of actions that come before its choices.
         programs: how many programs it was trained on.
-        programs_hash: SHA-256 of their URIs, sorted, a line each.
+        uris: their URIs, sorted; none of policies that were made before these were kept.
+        programs_hash: SHA-256 of the URIs, a line each.
         sources: what was asked for: the datasets.
         seed: of the training.
         episodes: that it was trained for.
@@ -63,6 +64,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     starts: tuple[str, ...] = ("O0",)
     bases: tuple[tuple[str, ...], ...] = ()
     programs: int = 0
+    uris: tuple[str, ...] = ()
     programs_hash: str = ""
     sources: tuple[str, ...] = ()
     seed: int = 0

@@ -120,9 +120,14 @@ class Learner:
         self._optimizer = torch.optim.Adam(self._parameters, lr=settings.rate, eps=1e-5, foreach=True)
 
     @property
+    def part(self) -> float:
+        """The part of the training that is done."""
+        return self.update / self.settings.updates
+
+    @property
     def finished(self) -> bool:
-        """Whether all updates are made."""
-        return self.update >= self.settings.updates
+        """Whether all of it is."""
+        return self.part >= 1
 
     def know(self, uris: Iterable[str]) -> None:
         """Take note of the programs to train on, in the facts.
@@ -130,11 +135,11 @@ class Learner:
         Raises:
             PolicyError: when it was trained on others before.
         """
-        names = list(uris)
+        names = tuple(sorted(uris))
         found = hash_of(names)
         if self.facts.programs_hash not in ("", found):
             raise PolicyError("the programs are not those of the checkpoint: some load here that did not there, or not")
-        self.facts = msgspec.structs.replace(self.facts, programs=len(names), programs_hash=found)
+        self.facts = msgspec.structs.replace(self.facts, programs=len(names), uris=names, programs_hash=found)
 
     def layers(self) -> list[tuple[Any, Any]]:
         """Return weights, shape (inputs, outputs), and biases of the actor, for a `Policy`."""
@@ -160,7 +165,7 @@ class Learner:
         )
         advantage, target = torch.from_numpy(gains), torch.from_numpy(returns)
         for group in self._optimizer.param_groups:
-            group["lr"] = settings.rate * (1 - self.update / settings.updates)
+            group["lr"] = settings.rate * (1 - self.part)
         rng = np.random.default_rng((settings.seed, self.update))
         told: list[tuple[float, ...]] = []
         for _ in range(settings.epochs):

@@ -38,7 +38,7 @@ from aiocg.runtime import Runtime
 from aiocg.states.state import InvalidState
 from aiocg.web import original, pictures, searches
 from aiocg.web.gain import Gain
-from aiocg.web.guard import LOOPBACK, Guard
+from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.links import link_to
 from aiocg.web.lookup import session_of, sessions_of
@@ -112,10 +112,7 @@ def create_app(
     Raises:
         ValueError: when there is no token and `hosts` has names of other machines.
     """
-    hosts = tuple(hosts)
-    if not token and not set(hosts) <= set(LOOPBACK):
-        raise ValueError(f"hosts {', '.join(hosts)} can be called from elsewhere: give a token")
-
+    hosts = check_hosts(hosts, token)
     options = {"untrusted": True, **(runtime_options.pop("options", None) or {})}
 
     @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-__all__ = ["LOOPBACK", "Guard"]
+__all__ = ["LOOPBACK", "Guard", "check_hosts"]
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 COOKIE = "aiocg_token"
@@ -98,6 +98,18 @@ class Guard:
             await send(message)
 
         return sending
+
+
+def check_hosts(hosts: Iterable[str], token: str) -> tuple[str, ...]:
+    """Return the names by which an application may be called.
+
+    Raises:
+        ValueError: when there is no token and some are names of other machines.
+    """
+    hosts = tuple(hosts)
+    if not token and not set(hosts) <= set(LOOPBACK):
+        raise ValueError(f"hosts {', '.join(hosts)} can be called from elsewhere: give a token")
+    return hosts
 
 
 def _name(host: str) -> str:

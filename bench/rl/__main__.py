@@ -9,8 +9,8 @@
 The protocol: 45 steps of 42 actions, of which one is twice in the paper's list, and once here; Autophase by
 instruction and a histogram of actions; rewards by what -Oz saves, clamped to 1; PPO and A2C with two layers of 256 and
 ReLU; 100,000 episodes, ten replicas; of each dataset, programs 0 to 49 are for tests, 50 to 99 for validation, those
-from 100 on to learn from. IMPALA and APEX are not there: RLlib has no APEX any more, and examples/rl_rllib.py says how
-it is used.
+from 100 on to learn from. IMPALA is RLlib's of today, and is trained where `--variants impala` asks for it (it needs
+ray[rllib]); RLlib has no APEX any more.
 
 An agent that was interrupted goes on from its checkpoint, and what the results file has is not trained again. Needs
 PyTorch: pip install -e '.[bench,rl]'
@@ -31,7 +31,7 @@ from bench.search.stored import append, read
 
 VARIANTS = {"VI": ("ppo", "a2c"), "VII": ("ppo",), "9": FIGURE_9, "levers": LEVERS}
 GENERALISATION = ("csmith-v0", "sdist-v0", "aiocg-v0")  # to learn from; the paper has Csmith, GitHub and TensorFlow
-MIXED = "csmith-v0+aiocg-v0"
+MIXED = ("csmith-v0+aiocg-v0", "csmith-v0", "aiocg-v0")  # to learn from: that of all levers, and without the mixture
 TESTS = ("csmith-v0", "sdist-v0", "aiocg-v0", "programs-v0")
 
 
@@ -51,19 +51,20 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int)
     parser.add_argument("--report", action="store_true", help="print the tables of what is stored, and do nothing else")
     options = parser.parse_args(arguments)
-    training = {"VII": GENERALISATION, "levers": (MIXED,)}.get(options.table, ("csmith-v0",))
+    training = {"VII": GENERALISATION, "levers": MIXED}.get(options.table, ("csmith-v0",))
     options.training = options.training or list(training)
     options.variants = options.variants or list(VARIANTS[options.table])
     return options
 
 
 def jobs(options: argparse.Namespace) -> list[Job]:
-    """Return what is to be done: a seed of all agents, then the next."""
+    """Return what is to be done: a seed of all agents, then the next. Levers are taken from the first mixture only."""
     return [
         Job(variant, training, options.episodes, seed)
         for seed in range(options.seeds)
         for training in options.training
         for variant in options.variants
+        if options.table != "levers" or variant == "ours" or training == options.training[0]
     ]
 
 

@@ -147,6 +147,7 @@ def train(data: dict[str, Any], seed: int) -> Policy:
         bases=BASES,
         starts=("OzMinsize",),
         programs=len(data["uris"]),
+        uris=tuple(sorted(map(str, data["uris"]))),
         programs_hash=hash_of(map(str, data["uris"])),
         sources=SOURCES,
         seed=seed,

@@ -15,7 +15,8 @@ from aiocg.rl import PhaseOrdering, Program, SyncRuntime, evaluate, find_program
 from aiocg.rl.ppo import Learner, Settings
 from aiocg.rl.programs import STARTS, check_training
 from aiocg.rl.training import train
-from bench.rl.variants import STEPS, VARIANTS, Variant
+from bench.rl import impala
+from bench.rl.variants import LEVERS, STEPS, VARIANTS, Variant
 from bench.search.stored import Row
 
 TEST, VALIDATION, TRAINING = 0, 50, 100  # the first seed, or place, of each
@@ -49,6 +50,15 @@ class Job(NamedTuple):
         return cls(*(row[name] for name in cls._fields))
 
 
+class ByStep(Learner):
+    """A learner of as many steps as its episodes can have, as levers change how long episodes are."""
+
+    @property
+    def part(self) -> float:
+        """The part of these steps that are done."""
+        return sum(told["steps"] for told in self.curve) / (self.settings.episodes * STEPS)
+
+
 @dataclasses.dataclass(slots=True)
 class Bench:
     """Where agents are trained and judged.
@@ -76,30 +86,30 @@ class Bench:
     def run(self, job: Job) -> Row:
         """Train an agent, or go on where that was interrupted, and return how it does on the test programs."""
         began, variant = processor_time(), VARIANTS[job.variant]
-        policy, learner = self._trained(job, variant)
+        policy, steps = (self._trained_by_rllib if job.variant == "impala" else self._trained)(job, variant)
         trained = processor_time()
         tests = {Path(name).name: self._judged(policy, variant, name, job.seed) for name in self.tests}
         return {
             **job._asdict(),
-            "programs": learner.facts.programs,
+            "programs": policy.facts.programs,
             "largest": self.largest,
             "validations": self.validations,
-            "steps": int(sum(told["steps"] for told in learner.curve)),
+            "steps": steps,
             "processor": trained - began,
             "testing": processor_time() - trained,
             "tests": tests,
         }
 
-    def _trained(self, job: Job, variant: Variant) -> tuple[Policy, Learner]:
+    def _trained(self, job: Job, variant: Variant) -> tuple[Policy, int]:
+        """Return a policy, and the steps that it was trained for."""
         sources = job.training.split("+")
-        check_training(sources)
         place = self.work / f"{job.variant}-{job.training}-{job.episodes}-{job.seed}"
         checkpoint, best = place.with_suffix(".ckpt"), place.with_suffix(".npz")
         if checkpoint.exists():
-            learner, _ = Learner.load(checkpoint)
+            learner, _ = kind_of(job).load(checkpoint)
         else:
             learner = new_learner(variant, job, self.compiler)
-        programs = self._programs(sources, variant.starts, self.programs, TRAINING, self.largest)
+        programs = self._learned_from(sources, variant)
         learner.know(one.uri for one in programs)
         against = [dataclasses.replace(one, oz_minsize=getattr(one, variant.baseline)) for one in programs]
         every = max(1, learner.settings.updates // max(self.validations, 1))
@@ -110,7 +120,16 @@ class Bench:
                     self._keep_better(envs, variant, learner, sources, best)
 
             train(envs, learner, against, checkpoint=checkpoint, progress=validate)
-        return Policy.load(best), learner
+        return Policy.load(best), int(sum(told["steps"] for told in learner.curve))
+
+    def _trained_by_rllib(self, job: Job, variant: Variant) -> tuple[Policy, int]:
+        programs = self._learned_from(job.training.split("+"), variant)
+        facts = msgspec.structs.replace(facts_of(variant, job, self.compiler), programs=len(programs))
+        return impala.train(impala.Given(self.runtime, programs, variant), facts, job.episodes, job.seed)
+
+    def _learned_from(self, sources: Sequence[str], variant: Variant) -> list[Program]:
+        check_training(sources)
+        return self._programs(sources, variant.starts, self.programs, TRAINING, self.largest)
 
     def _keep_better(
         self, envs: PhaseOrdering, variant: Variant, learner: Learner, sources: Sequence[str], best: Path
@@ -165,9 +184,9 @@ class Bench:
         return self._prepared[key]
 
 
-def new_learner(variant: Variant, job: Job, compiler: str) -> Learner:
-    """Return a learner that has learned nothing."""
-    facts = PolicyFacts(
+def facts_of(variant: Variant, job: Job, compiler: str) -> PolicyFacts:
+    """Return what is known of a policy before it is trained."""
+    return PolicyFacts(
         compiler=compiler,
         actions=variant.actions,
         parts=variant.parts,
@@ -177,8 +196,18 @@ def new_learner(variant: Variant, job: Job, compiler: str) -> Learner:
         sources=tuple(job.training.split("+")),
         seed=job.seed,
     )
+
+
+def kind_of(job: Job) -> type[Learner]:
+    """Return what learns: levers are compared at equal steps, as the paper's agents are at equal episodes."""
+    return ByStep if job.variant in LEVERS else Learner
+
+
+def new_learner(variant: Variant, job: Job, compiler: str) -> Learner:
+    """Return a learner that has learned nothing."""
+    facts = facts_of(variant, job, compiler)
     settings = Settings(episodes=job.episodes, seed=job.seed, **variant.settings)
-    return Learner(facts, settings, Features(len(variant.actions), variant.parts).size)
+    return kind_of(job)(facts, settings, Features(len(variant.actions), variant.parts).size)
 
 
 def processor_time() -> float:

@@ -124,6 +124,7 @@ OURS = Variant("all levers", default_actions())
 VARIANTS = {
     "ppo": PAPER,
     "a2c": PAPER._replace(what="A2C", settings=_A2C),
+    "impala": PAPER._replace(what="IMPALA, by RLlib", settings={}),
     "ppo-autophase": PAPER._replace(what="Autophase", parts=("autophase",)),
     "ppo-instcount": PAPER._replace(what="InstCount", parts=("instcount",)),
     "ppo-instcount-histogram": PAPER._replace(what="InstCount, histogram", parts=("instcount", "histogram")),

@@ -26,7 +26,8 @@ def policy_of(actions: tuple[str, ...] = ACTIONS, **facts: Any) -> Policy:
 
 
 def test_a_policy_is_a_small_file_and_comes_back(tmp_path: Path) -> None:
-    policy = policy_of(seed=3, programs_hash="ab", scores={"50 of csmith-v0": {"with fallback": 1.02}})
+    uris = tuple(f"generator://csmith-v0/{number}" for number in range(100, 700))
+    policy = policy_of(seed=3, uris=uris, programs_hash="ab", scores={"50 of csmith-v0": {"with fallback": 1.02}})
     path = tmp_path / "my.npz"
     path.write_bytes(policy.to_bytes())
     assert path.stat().st_size < 300_000

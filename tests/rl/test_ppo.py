@@ -119,7 +119,7 @@ def test_a_learner_knows_its_programs_and_refuses_others() -> None:
     one = learner()
     one.know(["benchmark://a-v0/1", "benchmark://a-v0/2"])
     one.know(["benchmark://a-v0/2", "benchmark://a-v0/1"])
-    assert one.facts.programs == 2
+    assert one.facts.programs == 2 and one.facts.uris == ("benchmark://a-v0/1", "benchmark://a-v0/2")
     with pytest.raises(PolicyError, match="not those of the checkpoint"):
         one.know(["benchmark://a-v0/1"])
 

@@ -1,0 +1,159 @@
+"""`aiocg mcp` and `aiocg openenv`: compilers for language models and other agents."""
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
+from aiocg.cli.output import Workers, fail, run
+
+if TYPE_CHECKING:
+    import socket
+
+    from aiocg.agents import Limits
+    from aiocg.datasets import Benchmark
+    from aiocg.runtime import Runtime
+
+Environment = Annotated[str, typer.Option("--env", help="Id of the environment; `aiocg envs` lists them.")]
+Reward = Annotated[
+    str | None, typer.Option(help="What actions are rewarded by.", show_default="that of the environment")
+]
+Programs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A file that agents may optimise, called by its name; may be given several times.", show_default=False
+    ),
+]
+Actions = Annotated[int, typer.Option(help="Most actions of a step.", min=1)]
+Candidates = Annotated[int, typer.Option(help="Most candidates of an expand.", min=1)]
+Characters = Annotated[int, typer.Option(help="Most characters of an observation.", min=1)]
+Seconds = Annotated[float, typer.Option(help="Seconds that the actions of a step may take.", min=0.1)]
+
+
+def mcp(
+    env: Environment = "llvm-ic-v0",
+    reward: Reward = None,
+    program: Programs = None,
+    sessions: Annotated[int, typer.Option(help="Most sessions at once.", min=1)] = 8,
+    actions: Actions = 100,
+    candidates: Candidates = 256,
+    characters: Characters = 20_000,
+    seconds: Seconds = 30.0,
+    workers: Workers = None,
+) -> None:
+    """Serve compilers as tools for language models, over standard input and output (Model Context Protocol).
+
+    Clients start it themselves: docs/agents.md has their configuration. Agents have no access to files.
+    Needs the package mcp: pip install 'aiocg\\[mcp]'.
+
+    Example: aiocg mcp --env llvm-ic-v0 --program my.c
+    """
+    from aiocg.agents import Limits
+
+    _check(env, program)
+    limits = Limits(
+        sessions=sessions, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
+    )
+    run(_serve_mcp(env, reward, program or [], limits, workers))
+
+
+def openenv(
+    env: Environment = "llvm-ic-v0",
+    reward: Reward = None,
+    program: Programs = None,
+    steps: Annotated[int, typer.Option(help="Steps of an episode.", min=1)] = 45,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 for all interfaces, which takes a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port, 0 for a free one.", min=0, max=65535)] = 8000,
+    name: Annotated[
+        list[str] | None, typer.Option(help="Another name by which clients may call this machine.", show_default=False)
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="AIOCG_OPENENV_TOKEN",
+            help="What clients must send as Authorization: Bearer. Beyond this machine one is made if none is given.",
+            show_default=False,
+        ),
+    ] = None,
+    clients: Annotated[int, typer.Option(help="Most clients at once.", min=1)] = 64,
+    actions: Actions = 100,
+    candidates: Candidates = 256,
+    characters: Characters = 20_000,
+    seconds: Seconds = 30.0,
+    workers: Workers = None,
+) -> None:
+    """Serve compilers as an environment of OpenEnv, over HTTP and WebSockets, for its clients and trainers.
+
+    Clients have no access to files. Ctrl-C ends it. Needs an extra: pip install 'aiocg\\[openenv]'.
+
+    Example: aiocg openenv --env llvm-ic-v0 --program my.c
+    """
+    from aiocg.agents import Limits
+
+    _check(env, program)
+    limits = Limits(
+        sessions=clients, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
+    )
+    token = token or ("" if host in LOCAL else secrets.token_urlsafe(24))
+    hosts = hosts_of(host, name or [])
+    if not token and not set(hosts) <= set(LOCAL):
+        fail("--name is for calls from other machines: use --token")
+    listening = listen(host, port)
+    said = f"OpenEnv at http://{shown(host)}:{listening.getsockname()[1]}" + (
+        f", with the token {token}" if token else ""
+    )
+    options = {"reward_space": reward, "limits": limits, "steps": steps, "hosts": hosts, "token": token}
+    if status := run(_serve_openenv(env, program or [], workers, listening, said, options)):
+        sys.exit(status)
+
+
+def _check(environment: str, files: list[Path] | None) -> None:
+    """Fail before anything is started."""
+    from aiocg.registry import environment as find
+
+    find(environment)
+    names = [path.name for path in files or []]
+    if twice := {name for name in names if names.count(name) > 1}:
+        fail(f"two files are called {', '.join(sorted(twice))}: agents call them by their names alone, so rename one")
+
+
+async def _offered(runtime: "Runtime", files: list[Path]) -> "dict[str, Benchmark]":
+    return {path.name: await runtime.find_benchmark(path) for path in files}
+
+
+async def _serve_mcp(
+    environment: str, reward: str | None, files: list[Path], limits: "Limits", workers: int | None
+) -> None:
+    from aiocg.agents import AgentSessions, mcp_server
+    from aiocg.agents.server import serve_stdio
+    from aiocg.runtime import Runtime
+
+    async with Runtime(workers=workers, options={"untrusted": True}) as runtime:
+        programs = await _offered(runtime, files)
+        sessions = AgentSessions(runtime, environment, reward_space=reward, programs=programs, limits=limits)
+        number = await serve_stdio(mcp_server(sessions))
+    if number:
+        sys.stderr.flush()
+        os._exit(128 + number)  # to leave otherwise would be to wait for the client
+
+
+async def _serve_openenv(
+    environment: str,
+    files: list[Path],
+    workers: int | None,
+    listening: "socket.socket",
+    said: str,
+    options: dict[str, Any],
+) -> int:
+    from aiocg.agents.openenv import openenv_app
+    from aiocg.runtime import Runtime
+
+    async with Runtime(workers=workers, options={"untrusted": True}) as runtime:
+        app = openenv_app(runtime, environment, programs=await _offered(runtime, files), **options)
+        return await serve(app, listening, said)
