@@ -8,8 +8,8 @@ from aiocg.gym.runtime import SyncRuntime
 
 try:
     from distributed import WorkerPlugin, get_worker
-except ImportError:
-    raise AiocgError("the plugin for Dask needs distributed: pip install 'aiocg[dask]'") from None
+except ImportError:  # the name is known without Dask, too, and says what is missing when it is used
+    WorkerPlugin = object
 
 __all__ = ["RuntimePlugin", "runtime"]
 
@@ -27,11 +27,16 @@ class RuntimePlugin(WorkerPlugin):  # type: ignore[misc]  # as Dask has no types
     Args:
         settings: as for `SyncRuntime`; they travel to the workers, so no keys are among them: those in the key folder
             of the worker's machine are used.
+
+    Raises:
+        AiocgError: if Dask is not installed.
     """
 
     name = NAME
 
     def __init__(self, **settings: Any) -> None:
+        if WorkerPlugin is object:
+            raise AiocgError("the plugin for Dask needs distributed: pip install 'aiocg[dask]'")
         if settings.get("keys") is not None:
             raise ValueError("keys do not travel with Dask: each machine has its own, made by `aiocg keys new`")
         self._settings = settings
