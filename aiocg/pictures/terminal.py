@@ -50,7 +50,7 @@ class Screen:
                 self._column = 0
             elif token[0] == "\b":
                 self._column = max(0, self._column - 1)
-            elif not token[0].startswith("\x1b"):
+            elif token[0] >= " ":
                 row = self.rows[self._row]
                 row += [(" ", PLAIN)] * (self._column + 1 - len(row))
                 row[self._column] = token[0], self._style

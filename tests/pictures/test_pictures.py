@@ -189,6 +189,7 @@ def shown(screen: Screen) -> list[str]:
         ("ab\x1b[2Dc\x1b[1C\x1b[5Gd", ["cb  d"]),
         ("\x1b[?25l\x1b]0;title\x07\x1b[1;32mgreen\x1b[0m", ["green"]),
         ("ab\bc", ["ac"]),
+        ("a\x07b\x00c", ["abc"]),
     ],
 )
 def test_a_terminal_shows_what_its_control_sequences_say(written: str, lines: list[str]) -> None:
