@@ -107,6 +107,8 @@ class AgentSession:
         Raises:
             AiocgError: when there is no such observation, or it cannot be computed or told.
         """
+        if len(space) > self._limits.name_characters:
+            raise Refused(f"an observation has at most {self._limits.name_characters} characters in its name")
         async with self._turn():
             return shown(await self._env.observe(space), self._limits.shown_characters, offset)
 

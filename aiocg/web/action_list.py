@@ -60,7 +60,7 @@ class ActionList:
 
     async def _show(self) -> None:
         round, told = self._round, time.monotonic()
-        texts = await self._session.possible()
+        texts: Sequence[str] = ()
 
         def wanted(known: Sequence[Gain]) -> bool:
             nonlocal told
@@ -71,6 +71,7 @@ class ActionList:
 
         known: Sequence[Gain] = ()
         try:
+            texts = await self._session.possible()
             known = await self._session.expand(wanted=wanted, order=lambda text: not self._fits(text))
         finally:
             if round == self._round:

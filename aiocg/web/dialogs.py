@@ -9,6 +9,7 @@ from typing import Any
 from nicegui import events, ui
 
 from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.host.threads import in_thread
 from aiocg.web import view
@@ -61,9 +62,11 @@ class Dialogs:
         space = "" if usual.issuperset(actions) else text
         texts = view.copies(env.spec.id, str(env.benchmark.uri), actions, spaces.language, space)
         try:
-            texts["link"] = await ui.run_javascript("location.origin") + await in_thread(lambda: link_to(session))
-        except Refusal as refusal:
-            texts["link"] = f"# {refusal}"
+            texts["link"] = str(ui.context.client.request.base_url).rstrip("/") + await in_thread(
+                lambda: link_to(session)
+            )
+        except (Refusal, DatasetError, OSError) as problem:
+            texts["link"] = f"# {problem}"
         with ui.dialog() as dialog, ui.card().classes("w-full").props('aria-label="Copy"'):
             for name, text in texts.items():
                 with ui.row().classes("items-center w-full"):

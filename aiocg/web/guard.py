@@ -66,6 +66,8 @@ class Guard:
             found = urllib.parse.urlsplit(origin).netloc.lower()
             if found != host.lower():
                 return 403, f"a page of {origin} may not do this: open the page that is served here"
+        if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-dest") != "document":
+            return 403, "a page of another site may not do this: open the page that is served here"
         if self._token and not self._has_token(scope, headers):
             return 401, "a token is needed: open the address that was printed, or send it as Authorization: Bearer"
         if "chunked" in headers.get("transfer-encoding", "").lower():

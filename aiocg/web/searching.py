@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.search.budget import Budget
 from aiocg.search.result import SearchState
@@ -156,8 +155,7 @@ class LiveSearch:
         """Abandon the search."""
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
 
     async def _run(self, run: Run, seconds: float, before: SearchState | None) -> None:
         session, chosen = self._session, self._search
@@ -173,13 +171,14 @@ class LiveSearch:
             run.complete = found.complete and not self._pausing
             self._state = found.state if chosen.resumes else None
             await session.goto(0)
-            actions = found.actions if chosen.measured else run.actions
-            if actions:
-                await session.step(actions[: session.limits.actions])
+            sure = chosen.measured or found.checks.wrong  # the lowest of many times is lucky; and not all is believed
+            actions, most = found.actions if sure else run.actions, session.limits.actions
+            for place in range(0, len(actions), most):
+                await session.step(actions[place : place + most])
             run.node = session.tree.present.number
-            if chosen.measured:  # the lowest of many times is a lucky one
+            if sure:
                 run.best = session.tree.present.costs[session.costs[0]]
-        except (AiocgError, DatasetError, TreeError, Refusal, ValueError, ImportError) as problem:
+        except Exception as problem:
             run.error = f"{type(problem).__name__}: {problem}"
         finally:
             growing.cancel()
