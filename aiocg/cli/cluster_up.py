@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aiocg.cli.keys import key_folder, told
-from aiocg.cli.output import counted, fail, print_line, run
+from aiocg.cli.output import check_writable, counted, fail, print_line, run
 
 if TYPE_CHECKING:
     from aiocg.cluster.hosts import Host
@@ -58,6 +58,7 @@ def up(
         *(["--client-workers", str(processors)] if processors else []),
         *(["--trust-clients"] if trust_clients else []),
     ]
+    check_writable(_path(cluster))
     with told():
         run(_start(_path(cluster), machines, bind, aiocg, options, own_key()))
 

@@ -250,7 +250,8 @@ class ClusterMachine:
         while True:
             await asyncio.sleep(RAY_INTERVAL)
             workers = sum(launcher.placement.placed for launcher in self._launchers)
-            requests = sum(launcher.requests for launcher in self._launchers)
+            fixed = self._count is not None and workers >= self._count  # more machines would have nothing to do
+            requests = 0 if fixed else sum(launcher.requests for launcher in self._launchers)
             wanted = demand.looked(len(self._hosts), workers, requests, time.monotonic())
             await nodes.scale(wanted, {*self._members, *self._leaving})
             self._follow(await nodes.hosts())

@@ -124,10 +124,10 @@ class RayNodes:
 
     def _scale(self, wanted: int, used: Container[str]) -> None:
         found = machines()
-        share = max(found.values(), default=1)
-        if self._requested != wanted:
+        if self._requested != wanted and (wanted > len(self._first) or self._requested):  # it is one request for all
             self._requested = wanted
-            self._request([{"CPU": share}] * wanted)
+            shares = sorted(found.values()) or [1]
+            self._request([{"CPU": share} for share in (*shares, *[shares[0]] * (wanted - len(shares)))[:wanted]])
         stay = [one for one in self._placed if not one.leaves]
         for one in reversed(stay):
             if one.machine and (one.machine not in found or len(stay) > wanted):

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -183,7 +184,9 @@ class GccShrinking(Shrinking):
     def driver(self) -> str:
         """The build's compiler for C."""
         driver = self.images[0].linker.inputs.link.command.driver
-        return driver.replace("g++", "gcc").replace("c++", "cc")
+        folder, slash, name = driver.rpartition("/")
+        ours = folder + slash + re.sub(r"(?<![a-z])([gc])\+\+", lambda found: {"g": "gcc", "c": "cc"}[found[1]], name)
+        return ours if shutil.which(ours) else driver
 
     def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
         if reason := changed(link, hashes(link.files)):
@@ -220,6 +223,8 @@ class GccShrinking(Shrinking):
         if len(lines) > 1:
             return ""
         (line,) = lines
+        if not any(word.startswith("-O") for word in line):  # CFLAGS may take the place of the build's own level
+            return ""
         link = [COLLECT, *(line if "-flto" in line else ())]
         return f'the same without aiocg: CFLAGS="{shlex.join([*line, *SECTIONS])}" LDFLAGS="{shlex.join(link)}"'
 
@@ -229,7 +234,8 @@ class GccShrinking(Shrinking):
             self.line = find(_Whole(images).size, self._options, self._meter)
         for image in images:
             stale = self.lock.images.get(image.name)
-            image.actions = self.line or (stale.actions if stale else ())
+            before = stale.actions if stale and stale.compiler.startswith(GCC) else ()  # others are passes of LLVM
+            image.actions = self.line or before
         Shrinking.choose(self, images)
 
 
@@ -269,7 +275,7 @@ def find(size: Callable[[tuple[str, ...]], int | None], options: "Sequence[Optio
     from aiocg.transport.options import OptionReader, words
 
     known = {text for one in options for text in one.texts}
-    sizes = {line: size(line) for line in [(), *(tuple(shlex.split(level)) for level in LEVELS)]}
+    sizes = {line: size(line) for line in [*(tuple(shlex.split(level)) for level in LEVELS), ()]}
     made = {line: one for line, one in sizes.items() if one is not None}
     if not made:
         return LEVELS[:1]

@@ -89,10 +89,11 @@ class Crate:
     @property
     def is_optimised(self) -> bool:
         """Whether it is code of the user's that is compiled to be small or fast, for this machine."""
-        level = next(reversed(self.values("-Copt-level")), "0")
-        links = any("link" in value.split(",") for value in self.values("--emit"))
         names = {name for name, _ in self.options}
-        other = {"--test", "--print", "--target"} & names or self.name.startswith("build_script")
+        level = next(reversed(self.values("-Copt-level")), "2" if "-O" in names else "0")
+        links = any("link" in value.split(",") for value in self.values("--emit"))
+        elsewhere = any(name.startswith("-o") for name in names)  # then --out-dir counts for nothing
+        other = {"--test", "--print", "--target"} & names or self.name.startswith("build_script") or elsewhere
         return level != "0" and links and bool(self.artifacts) and not other
 
     def words(self) -> list[str]:

@@ -23,6 +23,7 @@ JOIN, LTO, PLAIN = "join", "lto", "plain"
 _TRIPLE = re.compile(r'^target triple = "([^"]+)"', re.MULTILINE)
 _ABI = re.compile(r'!"target-abi", !"([^"]+)"')
 
+HARDENING = "redhat"  # in the names of specs that change options alone
 _COLLECTED = ("-O2", "--gc-sections", "-znostart-stop-gc", "--icf=safe", "--undefined-version")
 JOINED = ("--lto-emit-llvm", "--lto-O0")
 
@@ -54,6 +55,9 @@ class Clang:
             link: the build's own.
             purpose: JOIN, LTO or PLAIN.
             scratch: a folder for links to programs.
+
+        Raises:
+            BenchmarkInitError: if the build's link has specs that may change more than options.
         """
         toolchain, language = find_toolchain(), "c++" if link.command.cplusplus else "c"
         lld = scratch / "ld.lld"  # the name says which linkers' options it takes
@@ -61,7 +65,10 @@ class Clang:
             lld.symlink_to(Path(toolchain.linker_command()[0]).resolve())
         driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={lld}"]
         options = [f"-Wl,{one}" for one in (*_COLLECTED, *(JOINED if purpose == JOIN else ()))]
-        words = [word for word in words if not word.startswith("-specs=")]  # which only GCC reads
+        specs = [word for word in words if word.startswith("-specs=")]  # which only GCC reads
+        if not all(HARDENING in word for word in specs):
+            raise BenchmarkInitError(link.output.name, f"{specs[0]} may choose libraries that only GCC knows")
+        words = [word for word in words if word not in specs]
         return [*driver, *words, *options, *(("-Oz", "-flto") if purpose == LTO else ()), "-Qunused-arguments"]
 
     def joined(self, output: Path) -> Path:
