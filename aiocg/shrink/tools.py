@@ -23,7 +23,7 @@ JOIN, LTO, PLAIN = "join", "lto", "plain"
 _TRIPLE = re.compile(r'^target triple = "([^"]+)"', re.MULTILINE)
 _ABI = re.compile(r'!"target-abi", !"([^"]+)"')
 
-HARDENING = "redhat"  # in the names of specs that change options alone
+HARDENING = ("redhat", "/dpkg/")  # in the names of specs that change options alone
 _COLLECTED = ("-O2", "--gc-sections", "-znostart-stop-gc", "--icf=safe", "--undefined-version")
 JOINED = ("--lto-emit-llvm", "--lto-O0")
 
@@ -66,7 +66,7 @@ class Clang:
         driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={lld}"]
         options = [f"-Wl,{one}" for one in (*_COLLECTED, *(JOINED if purpose == JOIN else ()))]
         specs = [word for word in words if word.startswith("-specs=")]  # which only GCC reads
-        if not all(HARDENING in word for word in specs):
+        if not all(any(name in word for name in HARDENING) for word in specs):
             raise BenchmarkInitError(link.output.name, f"{specs[0]} may choose libraries that only GCC knows")
         words = [word for word in words if word not in specs]
         return [*driver, *words, *options, *(("-Oz", "-flto") if purpose == LTO else ()), "-Qunused-arguments"]
