@@ -168,6 +168,12 @@ async def test_what_is_too_much_is_refused_with_how_much_there_may_be(sessions: 
     assert (await sessions.reset("scripted-v0/7", ""))["session"] == "s3"
 
 
+async def test_a_name_of_an_observation_may_not_be_long(sessions: AgentSessions) -> None:
+    await sessions.reset("scripted-v0/5", "")
+    with pytest.raises(Refused, match="characters in its name"):
+        await sessions.find("s1").observe("x" * 1_000_000, 0)
+
+
 async def test_sessions_that_are_being_opened_count(sessions: AgentSessions) -> None:
     told = await asyncio.gather(*(sessions.reset("scripted-v0/5", "") for _ in range(4)), return_exceptions=True)
     assert sum(isinstance(one, dict) for one in told) == 2

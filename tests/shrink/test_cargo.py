@@ -113,6 +113,8 @@ def test_a_crate_is_what_its_options_say() -> None:
     for before, after in others.items():
         assert not Crate.of(shlex.split(line.replace(before, after))).is_optimised
     assert not Crate.of(shlex.split(f"{line} --print=file-names")).is_optimised
+    assert Crate.of(shlex.split("-O --crate-type staticlib --crate-name x --emit link x.rs")).is_optimised
+    assert not Crate.of(shlex.split(f"{line} -o elsewhere")).is_optimised
 
 
 def test_bitcode_of_a_newer_llvm_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

@@ -345,6 +345,12 @@ async def test_a_page_of_another_origin_opens_no_websocket(app: FastAPI, headers
     assert (message["type"], message["code"]) == ("websocket.close", code)
 
 
+async def test_pages_of_other_sites_may_link_here_and_nothing_else(client: Client) -> None:
+    for destination, status in (("image", 403), ("iframe", 403), ("document", 200)):
+        headers = {"sec-fetch-site": "cross-site", "sec-fetch-dest": destination}
+        assert (await client.get("/envs", headers=headers)).status_code == status
+
+
 async def test_other_names_and_origins_are_refused(client: Client, app: FastAPI) -> None:
     async with Client(app, host="rebound.example") as other:
         assert "call it by one of" in (await other.get_json("/envs", 421))["error"]["message"]
