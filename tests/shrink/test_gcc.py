@@ -66,7 +66,7 @@ def test_the_line_has_the_options_that_save_something_and_no_others() -> None:
 def test_without_time_the_line_is_the_best_level() -> None:
     assert find(lambda line: None if line else 100, OPTIONS, Budget(seconds=0.0).start()) == ()
     assert find(lambda line: None, OPTIONS, Budget(seconds=0.0).start()) == ("-Os",)
-    assert find(lambda line: 100, OPTIONS, Budget(seconds=0.0).start()) == ("-Os",)  # said, also where it is the build's
+    assert find(lambda line: 100, OPTIONS, Budget(seconds=0.0).start()) == ("-Os",)  # a tie
 
 
 @pytest.mark.parametrize(
