@@ -21,6 +21,7 @@ from aiocg.search.beam import beam
 from aiocg.search.budget import Budget
 from aiocg.search.cma import cma
 from aiocg.search.comparison import compare
+from aiocg.search.coreset import coreset
 from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.evolve import evolve
 from aiocg.search.functionwise import functionwise
@@ -59,6 +60,7 @@ __all__ = [
     "beam",
     "cma",
     "compare",
+    "coreset",
     "evolve",
     "functionwise",
     "genetic",
