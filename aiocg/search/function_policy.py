@@ -82,7 +82,7 @@ async def functions_at(env: Env, actions: tuple[str, ...], *more: str) -> tuple[
         try:
             if (await child.step_texts(actions, observation_spaces=[]))[2]:
                 return None
-            return await child.observe("Functions", COSTS, *more)
+            return tuple(await child.observe("Functions", COSTS, *more))
         except AiocgError:
             return None
 
