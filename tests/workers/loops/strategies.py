@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, reject, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from aiocg.workers.loops.expression import Computation
@@ -115,26 +115,24 @@ def schedules(
 
 
 @st.composite
-def on_tensor_cores(draw: Draw) -> Schedule:
+def on_tensor_cores(draw: Draw, most: int = 3) -> Schedule:
     """A schedule of a product for tensor cores: batches, transposed operands, warps, tiles, and remainders."""
-    n, m, k = draw(st.integers(16, 70)), draw(st.integers(8, 70)), draw(st.integers(8, 40))
+    (down, high), (across, wide) = ((draw(st.integers(1, most)), draw(st.integers(1, most))) for _ in range(2))
+    n, m = (draw(st.integers(tile, 2 * tile + 9)) for tile in (16 * down * high, 8 * across * wide))
+    k = draw(st.integers(16, 40))
     a, b = draw(st.sampled_from(("A[{}i, k]", "A[{}k, i]"))), draw(st.sampled_from(("B[{}k, j]", "B[{}j, k]")))
     if draw(st.booleans()):
         a, b = b, a
     outer = draw(st.sampled_from(("", "b")))
     index = "b, " if outer else ""
     text = f"C[{'b:2, ' if outer else ''}i:{n}, j:{m}] = sum(k:{k}) {a.format(index)} * {b.format(index)}"
-    warps = [f"{axis}:{draw(st.integers(1, 3))}=thread.{to}" for axis, to in (("i", "y"), ("j", "z"))]
-    kept = [f"{axis}:{draw(st.integers(1, 3))}=unroll" for axis in "ij"]
     staged = draw(st.sampled_from(("", "=serial@A", "=serial@B", "=serial@A@B", "=pipeline@A@B")))
-    places = [*(["b=block.z"] * bool(outer)), "i=block.y", "j=block.x", *warps, f"k{staged}", "k:2", *kept,
+    places = [*(["b=block.z"] * bool(outer)), "i=block.y", "j=block.x", f"i:{down}=thread.y", f"j:{across}=thread.z",
+              f"k{staged}", "k:2", f"i:{high}=unroll", f"j:{wide}=unroll",
               "i:16=tensorize", "j:8=tensorize", "k:8=tensorize"]  # fmt: skip
     layouts = read_layouts(f"nests<{','.join(places)}>")
     assert layouts is not None
-    try:
-        return arrange(Schedule.of(parse(text), "cuda"), layouts)
-    except Refusal:
-        reject()
+    return arrange(Schedule.of(parse(text), "cuda"), layouts)
 
 
 def _usual(draw: Draw, schedule: Schedule, stage: int) -> Schedule:
