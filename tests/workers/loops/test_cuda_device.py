@@ -70,6 +70,7 @@ def seconds(target: CudaTarget, schedule: Schedule) -> float:
         pytest.param(written.rows(37, 1000, threads=37, each=3, reducer="max"), id="threads that are no power of two"),
         pytest.param(written.column_sums(999, 1001), id="shared sums of columns"),
         pytest.param(written.split_sums(50, 70, 300), id="tiles and sums of many threads"),
+        pytest.param(written.joined_softmax(1000, 4096), id="joined stages"),
         pytest.param(written.scheduled("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"), id="no accumulators"),
     ],
 )

@@ -97,7 +97,8 @@ def _together(computation: Computation, parts: Sequence[KernelCall], written: Se
     for part in parts:
         names.take(part.function)
     named = {at: names.take(tensor) for at, tensor in zip(arguments, tensors, strict=True)}
-    parameters = (parameter(named[at], written=computation.tensors[at].name in written) for at in arguments)
+    changing = {at for at in arguments if computation.tensors[at].name in written}  # one thread reads what others wrote
+    parameters = (parameter(named[at], written=at in changing, alone=at not in changing) for at in arguments)
     lines.add(call.comment(tensors))
     bounds = f"__launch_bounds__({call.launch.threads})"
     with lines.braces(f'extern "C" __global__ void {bounds} {function}({", ".join(parameters)})'):
