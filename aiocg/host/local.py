@@ -91,6 +91,8 @@ class LocalMachine:
         Raises:
             WorkerStartError: if no folder can be made, or no process can be started.
         """
+        if not HAS_PIDFD:
+            raise WorkerStartError("only on Linux can processes fork their workers from one that has the compiler")
         launcher = await self.launcher(spec, {}, memory_limit)
         if spec.forked:
             try:
