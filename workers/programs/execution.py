@@ -336,7 +336,7 @@ class _Name(contextlib.ExitStack):
                 if error.errno == errno.EADDRINUSE:
                     return False
                 # Only Linux has abstract addresses.
-                file = undo.enter_context(open(f"/tmp/{name}", "a"))
+                file = undo.enter_context(open(os.open(f"/tmp/{name}", os.O_RDONLY | os.O_CREAT, 0o644)))
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
