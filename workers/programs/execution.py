@@ -269,7 +269,8 @@ class _Process:
 
     def close(self) -> None:
         """End the process, and remove its folder."""
-        self._process.kill()
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)  # half of a box that is being made does not end with the other
         self._process.communicate()
         os.close(self._input)
         for file in self.files:
