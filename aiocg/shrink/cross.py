@@ -23,7 +23,15 @@ from aiocg.shrink.tools import JOIN, JOINED, Clang, Zig, is_zig
 _PREFIXED = re.compile(r"[\w.]+-[\w.-]*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+)(?:-\d[\d.]*)?")
 _SEARCHED = re.compile(r"#include <\.\.\.> search starts here:\n(.*)End of search list", re.DOTALL)
 _PRIVATE = re.compile(r".*/lib/(?:gcc|clang|llvm-\d+/lib/clang)/.*/include(?:-fixed)?/?")
-_TARGETS = {"arm": "arm", "thu": "thumb", "aar": "aarch64", "ris": "riscv64", "avr": "avr", "i68": "x86", "x86": "x86-64"}
+_TARGETS = {
+    "arm": "arm",
+    "thu": "thumb",
+    "aar": "aarch64",
+    "ris": "riscv64",
+    "avr": "avr",
+    "i68": "x86",
+    "x86": "x86-64",
+}
 _OTHER_LIBRARY = re.compile(r"\b(musl|uclibc|android|mingw32|cygwin|elf)")  # in a triple, or in the name of a wrapper
 _MACHINE = ("-m", "--specs", "-specs", "--sysroot", "-isysroot", "--target", "-target")
 
