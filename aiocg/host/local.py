@@ -91,7 +91,7 @@ class LocalMachine:
         Raises:
             WorkerStartError: if no folder can be made, or no process can be started.
         """
-        if not HAS_PIDFD:
+        if spec.forked and not HAS_PIDFD:
             raise WorkerStartError("only on Linux can processes fork their workers from one that has the compiler")
         launcher = await self.launcher(spec, {}, memory_limit)
         if spec.forked:

@@ -23,15 +23,7 @@ from aiocg.shrink.tools import JOIN, JOINED, Clang, Zig, is_zig
 _PREFIXED = re.compile(r"[\w.]+-[\w.-]*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+)(?:-\d[\d.]*)?")
 _SEARCHED = re.compile(r"#include <\.\.\.> search starts here:\n(.*)End of search list", re.DOTALL)
 _PRIVATE = re.compile(r".*/lib/(?:gcc|clang|llvm-\d+/lib/clang)/.*/include(?:-fixed)?/?")
-_TARGETS = {
-    "arm": "arm",
-    "thu": "thumb",
-    "aar": "aarch64",
-    "ris": "riscv64",
-    "avr": "avr",
-    "i68": "x86",
-    "x86": "x86-64",
-}
+_NAMES = {"arm": "arm", "thu": "thumb", "aar": "aarch64", "ris": "riscv64", "avr": "avr", "i68": "x86", "x86": "x86-64"}
 _OTHER_LIBRARY = re.compile(r"\b(musl|uclibc|android|mingw32|cygwin|elf)")  # in a triple, or in the name of a wrapper
 _MACHINE = ("-m", "--specs", "-specs", "--sysroot", "-isysroot", "--target", "-target")
 
@@ -138,7 +130,7 @@ def _cross(driver: str, machine: tuple[str, ...], directory: str) -> Cross | Non
     if any(word.startswith("-march=rv32") for word in machine):
         triple = triple.replace("riscv64", "riscv32", 1)
     targets = _asked([str(toolchain.clang), "--print-targets"], directory).stdout
-    if any(line.split()[:1] == [_TARGETS.get(architecture[:3])] for line in targets.splitlines()):
+    if any(line.split()[:1] == [_NAMES.get(architecture[:3])] for line in targets.splitlines()):
         return Cross(driver, triple, tuple(Clang().generator()), tuple(toolchain.linker_command()))
     zig = Zig.find().path
     return Cross(driver, triple, (zig, "clang"), (zig, "ld.lld"))
