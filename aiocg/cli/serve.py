@@ -14,6 +14,7 @@ import typer
 
 from aiocg.cli.keys import OWN, key_folder, told
 from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line, run
+from aiocg.transport.system import processors
 
 if TYPE_CHECKING:
     from aiocg.node.server import Settings
@@ -25,7 +26,7 @@ ADDRESS = "tcp://127.0.0.1:5757"
 ANYWHERE = ("*", "0.0.0.0", "[::]")
 SANDBOX = "AIOCG_SANDBOX"
 MIB = 1 << 20
-PROCESSORS = len(os.sched_getaffinity(0))
+PROCESSORS = len(processors())
 
 
 def serve(

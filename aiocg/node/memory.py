@@ -7,6 +7,7 @@ connections can be cut.
 
 import contextlib
 import resource
+import sys
 from pathlib import Path
 
 GROWTH = 512 << 20  # bytes of growth that raise an alarm
@@ -24,7 +25,10 @@ class MemoryWatch:
 
     @staticmethod
     def resident() -> int:
-        """Return the resident memory of the process in bytes."""
+        """Return the resident memory of the process in bytes; where the system does not say it, the most there was."""
+        if not _STATM.exists():
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            return most if sys.platform == "darwin" else most << 10
         return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
 
     def alarmed(self, now: float) -> bool:
