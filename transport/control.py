@@ -30,13 +30,18 @@ __all__ = [
     "Busy",
     "Detach",
     "Died",
+    "Fetch",
+    "Fetched",
     "FromClient",
     "FromNode",
+    "FromPeer",
     "Kill",
     "Looked",
     "Obeyed",
     "Order",
+    "Piece",
     "Pulse",
+    "Read",
     "Refused",
     "Retire",
     "Spawn",
@@ -47,11 +52,11 @@ __all__ = [
     "Surveyed",
     "check_attach",
     "check_refused",
-    "from_client_codec",
     "from_node_codec",
+    "from_peer_codec",
 ]
 
-CONTROL_VERSION: Final = 1
+CONTROL_VERSION: Final = 2
 
 MAX_CONTROL_BYTES: Final = 4 * 1024 * 1024
 """Size of a frame: enough for a full batch and for the largest message, a pulse about `MAX_WORKERS` workers."""
@@ -70,6 +75,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 _Name = Annotated[str, msgspec.Meta(max_length=128)]
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
 _Key = Annotated[str, msgspec.Meta(min_length=40, max_length=40)]
+_Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 _Numbers = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=MAX_WORKERS)]
 
 
@@ -146,8 +152,40 @@ class Retire(Message, frozen=True):
     """End the node; answered by `Obeyed`."""
 
 
+class Fetch(Message, frozen=True):
+    """Get the content of a program from another node, and keep it for `LoadStored`; answered by `Fetched`.
+
+    Attributes:
+        digest: its SHA-256.
+        size: its size in bytes.
+        address, key: of the other node.
+        reader: the secret key with which that gives it away, from its `Attached`.
+    """
+
+    digest: _Digest
+    size: _Count
+    address: _Name
+    key: _Key
+    reader: _Key
+
+
 Order = Authorize | Retire  # which a node takes from its owner
-FromClient = Attach | Spawn | Beat | Kill | Detach | Survey | Order
+FromClient = Attach | Spawn | Beat | Kill | Detach | Survey | Fetch | Order
+
+
+class Read(Message, frozen=True):
+    """Ask a node for a piece of the content of a program; answered by `Piece`. Only another node does.
+
+    Attributes:
+        digest: SHA-256 of the whole.
+        offset: where the piece begins.
+    """
+
+    digest: _Digest
+    offset: _Count
+
+
+FromPeer = FromClient | Read
 
 
 # ------------------------------------------------------------------------------------------ node to client
@@ -162,6 +200,8 @@ class Attached(Message, frozen=True):
         node: random text that identifies the node process.
         limits: the client's limits by name; what is not named is not limited.
         workers: default number of workers.
+        reader: a secret key with which other nodes can read what is kept of the client's programs here, "" if nothing
+            is. While it stays the same, so does what is kept.
     """
 
     lease: _Seconds
@@ -169,6 +209,7 @@ class Attached(Message, frozen=True):
     node: _Name
     limits: dict[_Name, float]
     workers: _Count
+    reader: _Name = ""
 
 
 class Refused(Message, frozen=True):
@@ -337,15 +378,30 @@ class Obeyed(Message, frozen=True):
     problem: _Text = ""
 
 
-FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died | Surveyed | Obeyed
+class Fetched(Message, frozen=True):
+    """Answer to `Fetch`: whether the content is kept now."""
+
+    digest: _Digest
+    kept: bool
+
+
+class Piece(Message, frozen=True):
+    """Answer to `Read`; without bytes if there are none at that place, or the content is not kept."""
+
+    digest: _Digest
+    offset: _Count
+    content: bytes
+
+
+FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died | Surveyed | Obeyed | Fetched | Piece
 
 
 # ----------------------------------------------------------------------------------------------- the wire
 
 
-def from_client_codec() -> Codec[FromClient]:
-    """Return a codec for what clients send."""
-    return Codec(FromClient, Array)
+def from_peer_codec() -> Codec[FromPeer]:
+    """Return a codec for what clients and other nodes send."""
+    return Codec(FromPeer, Array)
 
 
 def from_node_codec() -> Codec[FromNode]:

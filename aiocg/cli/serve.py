@@ -52,6 +52,9 @@ def serve(
     client_requests: Annotated[
         int, typer.Option(help="Requests per second that a worker takes, 0 for no limit.", min=0)
     ] = 0,
+    client_contents: Annotated[
+        int, typer.Option(help="Programs kept for further workers and other nodes, in MiB.", min=0)
+    ] = 256,
     client_spawns: Annotated[int, typer.Option(help="Workers that a client may start per minute.", min=1)] = 120,
     limits: Annotated[
         Path | None, typer.Option(help="TOML file with limits for single clients.", show_default=False)
@@ -113,6 +116,7 @@ def serve(
         memory=client_memory * MIB,
         request_bytes=client_request * MIB,
         requests_per_second=client_requests,
+        content_bytes=client_contents * MIB,
     )
     beat = min(0.5, lease / 6)
     folder = key_folder()

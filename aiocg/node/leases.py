@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from aiocg.fleet.tally import NodeTally
 from aiocg.host.launcher import Look
 from aiocg.node.bucket import Bucket
-from aiocg.node.lease import Command, End, Holder, Lease, Obey, Send, Start, State, longest
+from aiocg.node.lease import Command, End, Get, Holder, Lease, Obey, Send, Start, State, longest
 from aiocg.node.limits import ALLOWED_OPTIONS, Limits
 from aiocg.transport.control import (
     MAX_WORKERS,
@@ -29,6 +29,7 @@ from aiocg.transport.control import (
     Beat,
     Detach,
     Died,
+    Fetch,
     FromClient,
     Kill,
     Looked,
@@ -80,6 +81,7 @@ class Leases:
     Args:
         node: random text that identifies the node process.
         obeys: returns whether the node takes orders from the owner of a key.
+        reader: returns the secret key with which other nodes read what is kept for the owner of a key.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Leases:
         limits: Callable[[str], Limits],
         node: str,
         obeys: Callable[[str], bool] = lambda key: False,
+        reader: Callable[[str], str] = lambda key: "",
     ) -> None:
         self.policy = policy
         self.leases: dict[tuple[str, str], Lease] = {}
@@ -97,6 +100,7 @@ class Leases:
         self._limits = limits
         self._node = node
         self._obeys = obeys
+        self._reader = reader
         self._peers: dict[bytes, Lease] = {}
         self._buckets: dict[str, Bucket] = {}  # for starting workers, by key
         self._talk: dict[str, Bucket] = {}  # for messages, by key
@@ -139,6 +143,8 @@ class Leases:
                 return [*self._drop(lease), Send(peer, Refused("detached", "the client has left"))]
             case Survey():
                 return [Send(peer, self._survey(key, now))]
+            case Fetch():
+                return [Get(peer, key, message)]
             case Authorize() | Retire():
                 return self._obey(lease, message)
 
@@ -165,8 +171,8 @@ class Leases:
         self._peers[peer] = lease
         limits = self._limits(key)
         workers = min(limits.workers, self.policy.workers, max(self.policy.processors, 1))
-        attached = Attached(self.policy.lease, self.policy.beat, self._node, limits.as_numbers(), workers)
-        return [Send(peer, attached)]
+        numbers, reader = limits.as_numbers(), self._reader(key)
+        return [Send(peer, Attached(self.policy.lease, self.policy.beat, self._node, numbers, workers, reader))]
 
     def _beat(self, lease: Lease, beat: Beat, now: float) -> list[Command]:
         if beat.sequence <= lease.sequence:  # a later one has overtaken it on another connection

@@ -96,7 +96,7 @@ def control() -> tuple[bytes, ...]:
         control_messages.Died(1, -9, 2, None, "last words"),
     )
     return (
-        *_batches(control_messages.from_client_codec(), to_node),
+        *_batches(control_messages.from_peer_codec(), to_node),
         *_batches(control_messages.from_node_codec(), from_node),
     )
 

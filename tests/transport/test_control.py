@@ -27,13 +27,13 @@ from aiocg.transport.control import (
     Stated,
     check_attach,
     check_refused,
-    from_client_codec,
     from_node_codec,
+    from_peer_codec,
 )
 from aiocg.transport.errors import RemoteProtocolError, VersionError
 from aiocg.transport.limits import FULL_BATCH_BYTES
 
-FROM_CLIENT, FROM_NODE = from_client_codec(), from_node_codec()
+FROM_CLIENT, FROM_NODE = from_peer_codec(), from_node_codec()
 
 
 def encode(message: Any) -> bytes:
