@@ -41,7 +41,7 @@ def up(
     """Start a node on each machine, which goes on until `aiocg cluster down`.
 
     On machines that ssh reaches, the nodes let in your key, and the file has their addresses and keys. Machines that
-    fail are named, with the status 1, and the nodes of the others stay. On Ray, every program of the Ray cluster may use
+    fail are named, with status 1, and the nodes of the others stay. On Ray, every program of the Ray cluster may use
     them, as --cluster=ray.
 
     Example: aiocg cluster up hosts.toml one.example two.example

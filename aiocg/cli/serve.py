@@ -55,6 +55,9 @@ def serve(
     client_contents: Annotated[
         int, typer.Option(help="Programs kept for further workers and other nodes, in MiB.", min=0)
     ] = 256,
+    neighbours: Annotated[
+        bool, typer.Option("--neighbours/--no-neighbours", help="Get clients' programs from their other nodes, too.")
+    ] = True,
     client_spawns: Annotated[int, typer.Option(help="Workers that a client may start per minute.", min=1)] = 120,
     limits: Annotated[
         Path | None, typer.Option(help="TOML file with limits for single clients.", show_default=False)
@@ -129,6 +132,7 @@ def serve(
     try:
         settings = Settings(
             address=bind,
+            neighbours=neighbours,
             keys=pair,
             authorised=functools.partial(AuthorizedKeys(folder).names, SHORT_REFRESH_SECONDS)
             if admitted is None

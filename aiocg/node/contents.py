@@ -28,9 +28,11 @@ class Contents:
     Args:
         root: a private folder.
         limits: returns the limits of the client with a public key.
+        neighbours: get contents from other nodes.
     """
 
-    def __init__(self, root: Path, limits: Callable[[str], Limits]) -> None:
+    def __init__(self, root: Path, limits: Callable[[str], Limits], *, neighbours: bool = True) -> None:
+        self._most_fetches = MOST_FETCHES if neighbours else 0
         self._root = root
         self._limits = limits
         self._pairs: dict[str, KeyPair] = {}  # with which others read, by the client's key
@@ -72,7 +74,7 @@ class Contents:
         """Get a content from another node; return whether it is kept now."""
         folder = self.folder(client)
         too_large = fetch.size > self._limits(client).request_bytes or not folder.has_room(fetch.size)
-        if self._fetches >= MOST_FETCHES or too_large:
+        if self._fetches >= self._most_fetches or too_large:
             return False
         self._fetches += 1
         try:

@@ -13,6 +13,7 @@ from aiocg.node.connection import Connection
 from aiocg.transport.control import Fetch
 from aiocg.transport.messages import Load, LoadStored, Request, Store
 
+USELESS = 2  # nodes that a node did not get anything from, after which it is not made to ask others
 SMALL = 16 << 10  # bytes up to which a content goes with its request: about what a connection carries at once
 
 
@@ -58,7 +59,7 @@ class Holding:
             return LoadStored(load.request, load.benchmark, digest, load.timeout, load.program)
         if digest not in self._coming:
             self._coming[digest] = []
-            others = self._all.others(self, digest, self._useless)
+            others = self._all.others(self, digest, self._useless) if len(self._useless) < USELESS else []
             if not others:
                 return Store(load.request, load.benchmark, load.content, load.timeout, load.program)
             self._all.run(self._fetch(random.choice(others).connection, digest, len(load.content)))

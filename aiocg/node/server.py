@@ -66,6 +66,7 @@ class Settings:
         ports: ports for workers; any free ports if empty.
         options: options for the compilers, in addition to the defaults.
         environ: environment variables for workers, in addition to ours.
+        neighbours: get programs of clients from their other nodes, too.
         admitted: whom the node obeys, and lets in as he says; None if it has joined no cluster.
     """
 
@@ -77,6 +78,7 @@ class Settings:
     ports: range = range(0)
     options: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
+    neighbours: bool = True
     admitted: Admitted | None = None
 
 
@@ -98,7 +100,7 @@ class Node:
         self._stopping = asyncio.Event()
         self._memory = MemoryWatch()
         self._shares = Shares()
-        self._contents = Contents(folder.path / "contents", self._limits_of)
+        self._contents = Contents(folder.path / "contents", self._limits_of, neighbours=settings.neighbours)
         node = secrets.token_hex(16)
         self.leases = Leases(settings.policy, self._limits_of, node, self._obeys, self._contents.reader)
         self._channel: ServerChannel[FromNode, FromPeer] = ServerChannel(
