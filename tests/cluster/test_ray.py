@@ -41,7 +41,7 @@ def test_an_actor_holds_a_node_that_is_used_and_replaced_when_it_is_killed() -> 
 @pytest.mark.skipif(not all(map(find_spec, ("torch", "pandas"))), reason="ray[rllib] is not installed")
 def test_environment_runners_of_rllib_use_the_nodes_that_stand() -> None:
     assert told_by("rllib_runners.py") == [
-        "environment runners of RLlib use the nodes of all machines",
+        "environment runners of RLlib use the nodes that stand",
         "none of them notices that a node is lost",
     ]
 
