@@ -53,6 +53,7 @@ MESSAGES_PER_MINUTE = 60_000  # per key; further messages are dropped, as client
 MESSAGES_AT_ONCE = 6_000  # per key; handling them takes up to a second, during which other clients wait
 BUSY = 1.0  # seconds after which a client that was refused temporarily may try again
 MISSED = 1.0  # seconds without a tick after which clients are not considered silent for that time
+NEWS_AFTER = 0.25  # seconds after which it is reported that a worker does something else; what matters is told at once
 NEWS_OF_MEMORY = 16 << 20  # change of an idle worker's memory, in bytes, that is reported to the client
 
 
@@ -379,7 +380,7 @@ def _is_news(holder: Holder, now: float) -> bool:
     """Is there something new to report? An overrun deadline is new, as the client needs a look made after it."""
     told, look = holder.told, holder.look
     return (
-        told.sequence != look.sequence
+        (told.sequence != look.sequence and now - holder.told_at >= NEWS_AFTER)
         or told.stopped != look.stopped
         or abs(told.memory - look.memory) >= NEWS_OF_MEMORY
         or (look.execution is not None and holder.told_at <= look.execution.deadline < now)

@@ -371,3 +371,18 @@ def test_a_client_that_is_attached_has_programs_fetched_and_nobody_else() -> Non
     assert node.received(b"A", "a", fetch, 0.1) == [Get(b"A", "a", fetch)]
     (refused,) = messages(node.received(b"S", "a", fetch, 0.1), b"S")
     assert refused.code == "unattached"
+
+
+def test_what_a_busy_worker_does_is_told_now_and_then_and_that_it_overran_a_deadline_at_once() -> None:
+    node = leases()
+    worker = running(node, 1)
+    told = []
+    for tick in range(1, 41):  # for two seconds, it does something else at each look
+        now = tick * 0.05
+        look = Look(tick, Execution(1, 1, tick, -1, now, now + 60.0))
+        told += [now] * len(messages(node.ticked({worker: look}, now)))
+    assert 6 <= len(told) <= 8
+    (before,) = messages(node.ticked({worker: Look(99, Execution(1, 1, 99, -1, 2.2, 2.35))}, 2.3))
+    assert before.looks[0].sequence == 99 and not node.ticked({}, 2.34)
+    (overrun,) = messages(node.ticked({}, 2.36))
+    assert overrun.looks[0].stated.left < 0
