@@ -67,9 +67,15 @@ class NodeChannel(ClientChannel):
             self._held.appendleft(load)
             self._timer = self._loop.call_later(PATIENCE, self._go_on, False)
             return
-        if not isinstance(form, Load) or isinstance(form, Store):
-            self._sent[load.request] = digest, isinstance(form, Store)
-        self._post(form)
+        stores = isinstance(form, Store)
+        try:
+            super().send(form)
+        except LocalProtocolError:
+            if stores:
+                self._holding.arrived(digest, kept=False)
+            raise
+        if form is not load:
+            self._sent[load.request] = digest, stores
 
     def _go_on(self, wait: bool = True) -> None:
         """Send what was held, as far as it need not wait again; the first of it as it is without `wait`."""
@@ -77,20 +83,16 @@ class NodeChannel(ClientChannel):
             return  # it was sent, or this is closed
         self._timer.cancel()
         self._timer = None
-        if not wait:
-            self._post(self._held.popleft())
         while self._held and self._timer is None:
             message = self._held.popleft()
-            if isinstance(message, Load) and len(message.content) > SMALL:
-                self._load(message)
-            else:
-                self._post(message)
-
-    def _post(self, message: Request) -> None:
-        try:
-            super().send(message)
-        except LocalProtocolError as error:
-            self._on_error(error)
+            try:
+                if wait and isinstance(message, Load) and len(message.content) > SMALL:
+                    self._load(message)
+                else:
+                    super().send(message)
+            except LocalProtocolError as error:
+                self._on_error(error)
+            wait = True
 
     def _replied(self, replies: list[Reply]) -> None:
         for index, reply in enumerate(replies if self._sent else ()):

@@ -1,6 +1,7 @@
 """The content of its clients' programs on a node: kept for their workers, given to other nodes, got from those."""
 
 import asyncio
+import contextlib
 import hashlib
 import shutil
 from collections.abc import Callable, Collection
@@ -17,7 +18,8 @@ from aiocg.transport.sockets import Channel
 
 PIECE = 1 << 18  # bytes
 PATIENCE = 2.0  # seconds that another node may take for a piece
-MOST_FETCHES = 4  # at a time; what else a client wants meanwhile, it sends itself
+LONGEST = 60.0  # seconds that all of it may take
+FETCHES = 4  # at a time, for each client
 
 
 class Contents:
@@ -32,12 +34,12 @@ class Contents:
     """
 
     def __init__(self, root: Path, limits: Callable[[str], Limits], *, neighbours: bool = True) -> None:
-        self._most_fetches = MOST_FETCHES if neighbours else 0
         self._root = root
         self._limits = limits
+        self._neighbours = neighbours
         self._pairs: dict[str, KeyPair] = {}  # with which others read, by the client's key
         self._clients: dict[str, str] = {}  # their owners, by the public keys of those
-        self._fetches = 0
+        self._fetches: dict[str, asyncio.Semaphore] = {}  # by the client's key
 
     def reader(self, client: str) -> str:
         """Return the secret key with which other nodes can read what is kept for a client, "" if nothing is."""
@@ -63,6 +65,7 @@ class Contents:
         gone = [(client, self._pairs.pop(client)) for client in self._pairs.keys() - set(clients)]
         for client, pair in gone:
             del self._clients[pair.public]
+            self._fetches.pop(client, None)
             shutil.rmtree(self._root / hashlib.sha256(client.encode()).hexdigest(), ignore_errors=True)
         return [pair.public for _, pair in gone]
 
@@ -74,16 +77,12 @@ class Contents:
         """Get a content from another node; return whether it is kept now."""
         folder = self.folder(client)
         too_large = fetch.size > self._limits(client).request_bytes or not folder.has_room(fetch.size)
-        if self._fetches >= self._most_fetches or too_large:
+        if not self._neighbours or too_large:
             return False
-        self._fetches += 1
-        try:
-            content = await _read_all(fetch)
-            return await to_thread(folder.keep, content, fetch.digest)
-        except (TransportError, TimeoutError):
-            return False
-        finally:
-            self._fetches -= 1
+        with contextlib.suppress(TransportError, TimeoutError):
+            async with self._fetches.setdefault(client, asyncio.Semaphore(FETCHES)), asyncio.timeout(LONGEST):
+                return await to_thread(folder.keep, await _read_all(fetch), fetch.digest)
+        return False
 
 
 async def _read_all(fetch: Fetch) -> bytes:

@@ -69,10 +69,32 @@ async def test_a_node_gets_a_program_from_another_one(serve: Serve) -> None:
         await opened(runtime, aiocg.testing.scripted_benchmark(1))
         await both(runtime, 2)
         large = program(7, 700_000)  # three pieces
-        first, second = await opened(runtime, large), await opened(runtime, large)
-        assert [int((await env.step("increment"))[0]) for env in (first, second)] == [8, 8]
+        envs = [await opened(runtime, large) for _ in range(3)]
+        assert [int((await env.step("increment"))[0]) for env in envs] == [8] * 3
         assert 700_000 < sent(runtime) < 720_000
         assert kept(one) == kept(two) == [name_of(large)]
+
+
+async def test_many_programs_come_from_other_nodes_at_once(serve: Serve) -> None:
+    async with serve() as one, serve() as two, runtime_on(one, two, workers=2) as runtime:
+        await opened(runtime, aiocg.testing.scripted_benchmark(1))
+        await both(runtime, 2)
+        envs = [await opened(runtime, program(value)) for value in range(16)]
+        envs += await asyncio.gather(*(opened(runtime, program(value)) for value in range(16)))
+        assert [int((await env.step("increment"))[0]) for env in envs] == [*range(1, 17)] * 2
+        assert 16 * LARGE < sent(runtime) < 17 * LARGE
+
+
+async def test_a_node_without_neighbours_gets_programs_from_the_client(serve: Serve) -> None:
+    async with serve() as one, serve() as two, runtime_on(one, two, workers=2) as runtime:
+        await opened(runtime, aiocg.testing.scripted_benchmark(1))
+        await both(runtime, 2)
+        for site in (one, two):
+            site.node._contents._neighbours = False
+        envs = [await opened(runtime, program(7)) for _ in range(3)]
+        assert [int((await env.step("increment"))[0]) for env in envs] == [8] * 3
+        assert kept(one) == kept(two) == [name_of(program(7))]
+        assert 2 * LARGE < sent(runtime) < 2 * LARGE + 20_000
 
 
 async def test_small_programs_go_with_their_requests(serve: Serve) -> None:
@@ -109,8 +131,8 @@ async def test_a_node_that_gives_something_else_is_not_believed_nor_asked_again(
         for site in (one, two):
             site.node._contents.read = read  # type: ignore[method-assign]
         for value in (7, 8):
-            first, second = await opened(runtime, program(value)), await opened(runtime, program(value))
-            assert [int((await env.step("increment"))[0]) for env in (first, second)] == [value + 1] * 2
+            envs = [await opened(runtime, program(value)) for _ in range(3)]
+            assert [int((await env.step("increment"))[0]) for env in envs] == [value + 1] * 3
         assert len(asked) == 1 or {message.digest for message in asked} > {asked[0].digest}  # each asked the other once
         assert len(asked) <= 2
         assert kept(one) == kept(two) == sorted(map(name_of, (program(7), program(8))))
