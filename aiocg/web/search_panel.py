@@ -97,9 +97,9 @@ class SearchPanel:
         names = {run.number: title(run) for run in runs}
         with ui.dialog().props("maximized") as dialog, ui.card().classes("w-full").props('aria-label="Compare"'):
             with ui.row().classes("items-center w-full"):
-                one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-40")
+                one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-32")
                 other = ui.select(names, value=runs[-1].number, label="other").props("dense options-dense")
-                other.classes("w-40")
+                other.classes("w-32")
                 said = ui.label().classes("text-caption")
                 ui.space()
                 ui.button("close", on_click=dialog.close).props("flat no-caps")
