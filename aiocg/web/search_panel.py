@@ -51,7 +51,11 @@ class SearchPanel:
             else "There are no actions or there is no cost that can be searched here."
         )
         self._said.classes("text-caption").props('role=status data-testid="search"')
-        self._chart = ui.echart(view.course({}, self._session.lines)).classes("w-full").style("height: 22vh")
+        self._chart = (
+            ui.echart(view.course({}, self._session.lines, self._session.costs[0]))
+            .classes("w-full")
+            .style("height: 22vh")
+        )
         self._chart.props('role=img aria-label="Lowest cost found"')
         self.show()
 
@@ -79,17 +83,20 @@ class SearchPanel:
         if last.error:
             self._said.text = last.error
         else:
-            best, going = view.number(last.best), "so far" if last.running else "at the end"
+            best = "…" if last.best is None else view.number(last.best)
+            kind = "lowest cost" if last.cost == self._session.costs[0] else "shortest running time"
+            going = "so far" if last.running else "at the end"
             counted = f"{last.evaluations:,} evaluated, {len(self._session.tree):,} nodes"
-            self._said.text = f"{_from(last)}: lowest cost {best} {going}; {counted}"
+            self._said.text = f"{_from(last)}: {kind} {best} {going}; {counted}"
         self._chart.options.clear()
         self._chart.options.update(self._course(search.runs))
         self._chart.update()
 
     def _course(self, runs: list[Run]) -> dict[str, Any]:
-        return view.course(
-            {title(run): [*run.course, (run.evaluations, run.best)] for run in runs}, self._session.lines
-        )
+        """Return a chart of those searches that lower what the last one lowers."""
+        last = runs[-1]
+        alike = {title(run): run for run in runs if run.cost == last.cost}
+        return view.course({name: run.points for name, run in alike.items()}, last.lines, last.cost)
 
     async def _open(self) -> None:
         """Show two searches beside each other: how they went, and how the programs differ that they found."""
@@ -116,6 +123,8 @@ class SearchPanel:
                 before, after = (run.node or 0 for run in two)
                 lines = [] if before == after else await self._session.difference(before, after)
                 said.text = "both end at the same state" if before == after else f"node {before} and node {after}"
+                if two[0].cost != two[1].cost:
+                    said.text += f"; one has lowered {two[0].cost}, the other {two[1].cost}, whose curve this is"
                 diff.content = "" if before == after else colored(lines, beside=True)
 
             one.on_value_change(lambda: self._do(show))

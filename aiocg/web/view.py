@@ -79,16 +79,17 @@ def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
     return _stairs({cost: values}, values, lines, {"type": "category", "data": labels}, cost)
 
 
-def course(runs: Mapping[str, Sequence[tuple[int, float]]], lines: Mapping[str, float]) -> dict[str, Any]:
+def course(runs: Mapping[str, Sequence[tuple[int, float]]], lines: Mapping[str, float], cost: str) -> dict[str, Any]:
     """Return the options of a chart of what searches had found after so many evaluations.
 
     Args:
         runs: by what they are called.
         lines: the compiler's levels.
+        cost: what is found.
     """
     values = [best for found in runs.values() for _, best in found]
     series = {name: [list(pair) for pair in found] for name, found in runs.items()}
-    return _stairs(series, values, lines, {"type": "value"}, "lowest cost")
+    return _stairs(series, values, lines, {"type": "value"}, f"lowest {cost}")
 
 
 def _stairs(

@@ -129,10 +129,10 @@ def test_the_chart_has_the_way_and_the_lines_of_the_levels() -> None:
 
 
 def test_the_course_of_a_search_goes_down_in_steps() -> None:
-    one, other = view.course({"1": [(1, 9.0), (20, 4.0)], "2": [(3, 6.0)]}, {"-Oz": 5.0})["series"]
+    one, other = view.course({"1": [(1, 9.0), (20, 4.0)], "2": [(3, 6.0)]}, {"-Oz": 5.0}, "size")["series"]
     assert one["data"] == [[1, 9.0], [20, 4.0]] and other["data"] == [[3, 6.0]]
     assert "markLine" in one and "markLine" not in other and one["color"] != other["color"]
-    assert view.course({}, {})["yAxis"]["min"] == 0.0
+    assert view.course({}, {}, "size")["yAxis"]["min"] == 0.0
 
 
 def test_old_lines_stand_beside_the_new_ones() -> None:
