@@ -104,7 +104,7 @@ async def opened(browser: Any, address: str) -> tuple[Any, float]:
 
 @asynccontextmanager
 async def charged(page: Any, server: psutil.Process) -> AsyncIterator[dict[str, float]]:
-    """Give what is spent meanwhile: milliseconds of processor time of the page's main thread and of the server itself."""
+    """Give the milliseconds of processor time that the page and the server spend meanwhile."""
     devtools = await page.context.new_cdp_session(page)
     await devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
 
