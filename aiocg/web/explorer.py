@@ -9,6 +9,7 @@ import contextlib
 import html
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark
@@ -31,9 +32,11 @@ except ImportError:
     raise AiocgError("the Explorer needs NiceGUI: pip install 'aiocg[web]'") from None
 
 from fastapi import FastAPI, Request
+from fastapi.middleware.gzip import GZipMiddleware
 
 from aiocg.web.action_list import ActionList
 from aiocg.web.changes_panel import ChangesPanel
+from aiocg.web.chart import Chart
 from aiocg.web.counts_panel import CountsPanel
 from aiocg.web.dialogs import Dialogs
 from aiocg.web.explanation import Explanation
@@ -100,6 +103,7 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
         show_welcome_message=False,
         reconnect_timeout=RECONNECTING,
         tailwind=False,  # which looks at every element that comes
+        gzip_middleware_factory=partial(GZipMiddleware, compresslevel=1),  # of megabytes, for every new visitor
     )
     return app
 
@@ -181,8 +185,7 @@ class Page:
                     self._tabbed["Tree"] = self._show_tree
                     ui.link("SVG", f"/sessions/{self._id}/tree.svg").props("download").classes("text-caption")
                 with ui.tab_panel("Chart").classes("q-pa-sm"):
-                    self._chart = ui.echart({}).classes("w-full").style("height: calc(100% - 24px)")
-                    self._chart.props('role=img aria-label="Cost on the way here"')
+                    self._chart = Chart("Cost on the way here", "calc(100% - 24px)")
                     self._tabbed["Chart"] = self._show_chart
                     ui.link("SVG", f"/sessions/{self._id}/chart.svg").props("download").classes("text-caption")
                 for name in counted:
@@ -218,9 +221,7 @@ class Page:
 
     def _show_chart(self) -> None:
         session = self._session
-        self._chart.options.clear()
-        self._chart.options.update(view.chart(session.tree, session.costs[0], session.lines))
-        self._chart.update()
+        self._chart.show(view.chart(session.tree, session.costs[0], session.lines))
 
     def _show_tab(self) -> None:
         """Show in the open tab what it missed while it was not seen."""

@@ -6,6 +6,7 @@ from typing import Any
 from nicegui import ui
 
 from aiocg.web import view
+from aiocg.web.chart import Chart
 from aiocg.web.searching import Run
 from aiocg.web.sessions import Sessions
 from aiocg.web.templates import colored
@@ -17,7 +18,7 @@ USUAL = 10.0  # seconds of a search
 
 
 class SearchPanel:
-    """Chooses a search, shows how far it is and compares it with others, built where it is made.
+    """Chooses a search, shows how far it is and compares it with others, built where it is made; `show` fills it.
 
     Args:
         sessions: where the searches run.
@@ -51,13 +52,7 @@ class SearchPanel:
             else "There are no actions or there is no cost that can be searched here."
         )
         self._said.classes("text-caption").props('role=status data-testid="search"')
-        self._chart = (
-            ui.echart(view.course({}, self._session.lines, self._session.costs[0]))
-            .classes("w-full")
-            .style("height: 22vh")
-        )
-        self._chart.props('role=img aria-label="Lowest cost found"')
-        self.show()
+        self._chart = Chart("Lowest cost found", "22vh")
 
     async def _begin(self) -> None:
         seconds, here = float(self._seconds.value or 0), bool(self._here.value)
@@ -88,9 +83,7 @@ class SearchPanel:
             going = "so far" if last.running else "at the end"
             counted = f"{last.evaluations:,} evaluated, {len(self._session.tree):,} nodes"
             self._said.text = f"{_from(last)}: {kind} {best} {going}; {counted}"
-        self._chart.options.clear()
-        self._chart.options.update(self._course(search.runs))
-        self._chart.update()
+        self._chart.show(self._course(search.runs))
 
     def _course(self, runs: list[Run]) -> dict[str, Any]:
         """Return a chart of those searches that lower what the last one lowers."""
@@ -110,16 +103,13 @@ class SearchPanel:
                 said = ui.label().classes("text-caption")
                 ui.space()
                 ui.button("close", on_click=dialog.close).props("flat no-caps")
-            chart = ui.echart({}).classes("w-full").style("height: 26vh")
-            chart.props('role=img aria-label="Lowest costs found"')
+            chart = Chart("Lowest costs found", "26vh")
             diff = ui.html("", sanitize=False).classes("diff w-full").style("height: calc(74vh - 130px)")
             diff.props('tabindex=0 role=region aria-label="Difference of the best states" data-testid="compared"')
 
             async def show() -> None:
                 two = [run for number in (one.value, other.value) for run in runs if run.number == number]
-                chart.options.clear()
-                chart.options.update(self._course(two))
-                chart.update()
+                chart.show(self._course(two))
                 before, after = (run.node or 0 for run in two)
                 lines = [] if before == after else await self._session.difference(before, after)
                 said.text = "both end at the same state" if before == after else f"node {before} and node {after}"
