@@ -15,8 +15,15 @@ export default {
   mounted() {
     this.show();
   },
+  beforeUpdate() {
+    this.focused = this.$el.contains(document.activeElement) ? document.activeElement.dataset[this.kind] : undefined;
+  },
   updated() {
     this.show();
+    if (this.focused === undefined || this.$el.contains(document.activeElement)) return;
+    const buttons = [...this.$el.querySelectorAll("button")]; // the one in focus was moved, or is gone
+    const same = buttons.find((button) => button.dataset[this.kind] === this.focused);
+    (same || buttons[0])?.focus({ preventScroll: !same });
   },
   methods: {
     show() {

@@ -33,15 +33,16 @@ class SearchPanel:
         self._id = id
         self._do = do
         self._session = sessions.find(id)
-        known = list(watchable(self._session))
+        known = watchable(self._session)
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
-            self._name = ui.select(known, value=known[0] if known else None, label="search").props(
+            self._name = ui.select(list(known), value=next(iter(known), None), label="search").props(
                 "dense options-dense"
             )
             self._name.classes("w-32")
             self._seconds = ui.number("seconds", value=USUAL, min=0.1, max=sessions.limits.search_seconds)
             self._seconds.props("dense").classes("w-20")
             self._here = ui.checkbox("from here").props("dense")
+            self._here.bind_enabled_from(self._name, "value", lambda name: name in known and known[name].anywhere)
             self._start = ui.button("start", on_click=lambda: do(self._begin)).props("dense no-caps")
             self._pause = ui.button("pause", on_click=lambda: do(self._stop)).props("dense no-caps")
             self._resume = ui.button("go on", on_click=lambda: do(self._go_on)).props("dense no-caps outline")
@@ -55,7 +56,7 @@ class SearchPanel:
         self._chart = Chart("Lowest cost found", "22vh")
 
     async def _begin(self) -> None:
-        seconds, here = float(self._seconds.value or 0), bool(self._here.value)
+        seconds, here = float(self._seconds.value or 0), self._here.enabled and bool(self._here.value)
         self._sessions.start_search(self._id, str(self._name.value), seconds, here=here)
         self.show()
 

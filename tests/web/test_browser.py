@@ -123,6 +123,8 @@ async def test_keys_do_what_buttons_do(opened: Callable[..., Any]) -> None:
     await first.focus()
     await page.keyboard.press("Enter")
     await expect(page.locator('[data-node="1"][aria-current]')).to_be_visible()
+    await expect(page.get_by_label("computing gains")).to_be_hidden()
+    await expect(page.locator("[data-action]:focus")).to_have_count(1)  # the list is another, and one goes on in it
     await page.keyboard.press("u")
     await expect(page.locator('[data-node="0"][aria-current]')).to_be_visible()
     await page.keyboard.press("c")
