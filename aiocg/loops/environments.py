@@ -41,7 +41,7 @@ register(
         reward_space="flops",
         rewards=_rewards,
         options=_options,
-        settings={"target": "cpu", "threads": ""},
+        settings={"target": "cpu", "threads": "", "precision": "float32"},
         kind=loop_nests.KIND,
         start_timeout=120.0,  # a GPU's driver may take its time
     )

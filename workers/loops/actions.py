@@ -34,6 +34,7 @@ _WHAT = {
     "parallel": "distribute the turns of a loop over threads",
     "serial": "do the turns of a loop one after the other",
     "pipeline": "copy what the next turn of a loop reads of the tensors staged in it while a turn is computed",
+    "tensorize": "have tensor cores carry out a loop of 16 turns and the two of 8 inside it",
     "join": "do each turn of a stage's outermost loop after the same turn of that of the stage before",
     "bind": "have each turn of a loop done by another block or thread of the device",
     "stage": "copy what each turn of a loop reads of a tensor to the memory that a block shares",

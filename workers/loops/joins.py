@@ -9,9 +9,10 @@ same turn of theirs.
 from collections.abc import Sequence
 
 from aiocg.workers.loops.expression import Affine
-from aiocg.workers.loops.nest import BLOCKS, THREADS, Nest, Split
+from aiocg.workers.loops.nest import BLOCKS, Nest, Split
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import Rules, shared_by_reduction
+from aiocg.workers.loops.tensor_cores import block_threads
 from aiocg.workers.loops.tile import staged_bytes
 
 MOST_SHARED_TOGETHER = 48 * 1024  # bytes of a block's shared memory for all joined stages
@@ -73,7 +74,7 @@ def _check_group(nests: Sequence[Nest], rules: Rules) -> None:
             raise Refusal(
                 f"the turns of {nest.loops[0].variable} of {nest.stage.tensor} are not those of {leader.stage.tensor}"
             )
-        if rules.shared_memory and _threads(nest) != _threads(leader):
+        if rules.shared_memory and block_threads(nest) != block_threads(leader):
             raise Refusal(f"{nest.stage.tensor} and {leader.stage.tensor} would have different threads in a block")
         axis = _part(nest)[0]
         for read in nest.stage.reads():
@@ -100,7 +101,3 @@ def _part(nest: Nest) -> tuple[str, int]:
     if variable not in (axis.name for axis in nest.stage.axes):
         raise Refusal(f"a turn of {nest.loops[0].variable} is no part of one axis, so that it cannot be joined")
     return variable, length
-
-
-def _threads(nest: Nest) -> dict[str, int]:
-    return {loop.kind: loop.extent for loop in nest.loops if loop.kind in THREADS}

@@ -15,7 +15,7 @@ import numpy as np
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.reference import compare, expect, random_inputs
+from aiocg.workers.loops.reference import Expected, compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.target import Kernel, Roof, Target, Timing
 
@@ -43,8 +43,8 @@ class Workload:
         self.fastest = math.inf
         self._results = [np.empty(stage.result.shape, np.float32) for stage in computation.stages]
         self.arrays = (*random_inputs(computation), *self._results)
-        self._expected = expect(computation, self.arrays[: len(computation.inputs)])
-        for stage, (_, tolerance) in zip(computation.stages, self._expected, strict=True):
+        self._expected: dict[frozenset[str], list[Expected]] = {}
+        for stage, (_, tolerance) in zip(computation.stages, self._expect(frozenset()), strict=True):
             if tolerance is not None and np.isinf(tolerance).all():
                 raise _failure(
                     "overflow",
@@ -52,8 +52,12 @@ class Workload:
                     "operations, so that no kernel can be checked: scale the expression down",
                 )
 
-    def check(self, kernel: Kernel) -> tuple[str, float]:
+    def check(self, kernel: Kernel, rounded: frozenset[str]) -> tuple[str, float]:
         """Run a kernel once.
+
+        Args:
+            kernel: the kernel.
+            rounded: the tensors that tensor cores compute.
 
         Returns:
             What is wrong or unwritten in its results, "" if nothing is; and the seconds that the run took.
@@ -63,7 +67,12 @@ class Workload:
         before = time.perf_counter()
         kernel.run(self.arrays)
         taken = time.perf_counter() - before
-        return str(compare(self.computation, self._results, self._expected) or ""), taken
+        return str(compare(self.computation, self._results, self._expect(rounded)) or ""), taken
+
+    def _expect(self, rounded: frozenset[str]) -> list[Expected]:
+        if rounded not in self._expected:
+            self._expected[rounded] = expect(self.computation, self.arrays[: len(self.computation.inputs)], rounded)
+        return self._expected[rounded]
 
 
 @dataclass
@@ -167,7 +176,7 @@ class Kernels:
             first = 0.0
             if not entry.checked:
                 self.checks += 1
-                entry.wrong, first = workload.check(kernel)
+                entry.wrong, first = workload.check(kernel, schedule.on_tensor_cores)
                 entry.checked = True
             if entry.wrong:
                 raise _failure("wrong result", f"the kernel computes something else: {entry.wrong}")

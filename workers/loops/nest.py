@@ -17,6 +17,7 @@ from aiocg.workers.loops.expression import Stage
 Kind = Literal[
     "serial", "unrolled", "vectorized", "parallel",
     "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z", "pipelined", "joined",
+    "tensor",
 ]  # fmt: skip
 BLOCKS: tuple[Kind, ...] = ("block.x", "block.y", "block.z")
 THREADS: tuple[Kind, ...] = ("thread.x", "thread.y", "thread.z")

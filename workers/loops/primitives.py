@@ -83,7 +83,7 @@ def fuse(nest: Nest, position: int) -> Nest:
 
 
 def set_kind(nest: Nest, position: int, kind: Kind) -> Nest:
-    """Change the kind of a loop.
+    """Change the kind of a loop; tensor cores carry out that loop and the next two inner ones, or none of them.
 
     Raises:
         Refusal: if it already has that kind.
@@ -91,7 +91,13 @@ def set_kind(nest: Nest, position: int, kind: Kind) -> Nest:
     loop = nest.loops[position]
     if loop.kind == kind:
         raise Refusal(f"{loop.variable} is {kind} already")
-    return replace(nest, loops=(*nest.loops[:position], loop._replace(kind=kind), *nest.loops[position + 1 :]))
+    changed = {position}
+    if loop.kind == "tensor":
+        changed = {at for at, one in enumerate(nest.loops) if one.kind == "tensor"}
+    elif kind == "tensor":
+        changed = {position, position + 1, position + 2}
+    loops = (one._replace(kind=kind) if at in changed else one for at, one in enumerate(nest.loops))
+    return replace(nest, loops=tuple(loops))
 
 
 def stage(nest: Nest, position: int, tensor: str) -> Nest:

@@ -7,7 +7,7 @@ Reductions of a product of two reads go to BLAS; everything else is broadcast bl
 import itertools
 import math
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from aiocg.workers.loops.expression import REDUCERS, Axis, Computation, Expression, Number, Read, Stage
 from aiocg.workers.loops.rounding import (
     LARGEST,
+    OPERAND_ROUNDING,
     Approximation,
     Bound,
     Scale,
@@ -102,12 +103,13 @@ def random_inputs(computation: Computation, seed: int = 0) -> list[Floats]:
     return arrays
 
 
-def expect(computation: Computation, inputs: Sequence[Floats]) -> list[Expected]:
+def expect(computation: Computation, inputs: Sequence[Floats], rounded: Collection[str] = ()) -> list[Expected]:
     """Return the expected result of each stage, with tolerances.
 
     Args:
         computation: what to evaluate.
         inputs: arrays for `computation.inputs`.
+        rounded: the tensors of stages that tensor cores compute, which round what they multiply.
 
     Raises:
         ValueError: if their shapes are wrong.
@@ -120,8 +122,8 @@ def expect(computation: Computation, inputs: Sequence[Floats]) -> list[Expected]
     scales = {name: scale_of_array(array) for name, array in zip(names, inputs, strict=True)}
     for stage in computation.stages:
         with np.errstate(all="ignore"):
-            known[stage.tensor] = _StageEvaluation(stage, known, scales).run()
-        scales[stage.tensor] = scale_of_stage(stage, scales)
+            known[stage.tensor] = _StageEvaluation(stage, known, scales, stage.tensor in rounded).run()
+        scales[stage.tensor] = None if stage.tensor in rounded else scale_of_stage(stage, scales)
     return [known[stage.tensor] for stage in computation.stages]
 
 
@@ -205,13 +207,17 @@ class _StageEvaluation:
         stage: what to evaluate.
         known: the tensors it reads, by name.
         scales: the scales of these tensors.
+        rounded: whether tensor cores round the factors.
     """
 
-    def __init__(self, stage: Stage, known: Mapping[str, Expected], scales: Mapping[str, Scale | None]) -> None:
+    def __init__(
+        self, stage: Stage, known: Mapping[str, Expected], scales: Mapping[str, Scale | None], rounded: bool
+    ) -> None:
         self._stage = stage
         self._known = known
         self._scales = scales
-        self._exact = scale_of_stage(stage, scales) is not None
+        self._exact = not rounded and scale_of_stage(stage, scales) is not None
+        self._rounding = OPERAND_ROUNDING if rounded else 0.0
         factors = _factors(stage.body) if stage.reducer == "sum" else None
         self._factors = factors if factors is not None and factors[1] else None
 
@@ -310,7 +316,7 @@ class _StageEvaluation:
                 if tolerance is not None:
                     size += _view(tolerance, read, block)
             absolute = abs(factor) * self._summed(sizes, block)
-        rounding = growth(len(reads) + (factor != 1))
+        rounding = growth(len(reads) + (factor != 1)) + self._rounding
         return _Partial(value, absolute - plain + rounding * absolute, (1 + rounding) * absolute)
 
     def _summed(self, views: Sequence[NDArray[np.float64]], block: Block) -> NDArray[np.float64]:

@@ -23,6 +23,11 @@ UNIT = 2.0**-PRECISION
 TINY = 2.0**-126  # below it, numbers have fewer bits or are flushed to zero
 LARGEST = float(np.finfo(np.float32).max)
 OVERFLOW = 2.0**128  # float32 rounds it to infinity
+OPERAND_ROUNDING = 2 * 2.0**-11 + 2.0**-22 + 4 * UNIT
+"""The relative error of a product that tensor cores add to a sum: they round its factors to 11 bits, and cut sums off.
+
+M. Fasi, N. J. Higham, M. Mikaitis and S. Pranesh, Numerical behavior of NVIDIA tensor cores (PeerJ CS, 2021).
+"""
 LIBRARY_ERROR = 8 * UNIT
 """The relative error of exp, log and tanh: CUDA's have at most 2 ulps (1 ulp is up to 2 u), vectorised ones 4."""
 DIVISION_ERROR = 4 * UNIT  # of division and square root, which GPUs approximate on request

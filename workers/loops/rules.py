@@ -8,6 +8,7 @@ from typing import NamedTuple
 from aiocg.workers.loops.expression import ELEMENT_BYTES
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Loop, Nest
 from aiocg.workers.loops.primitives import STAGING, Refusal
+from aiocg.workers.loops.tensor_cores import RESULTS, block_threads, tensor_loops
 from aiocg.workers.loops.tile import staged_bytes
 
 LONGEST_UNROLLED = 64
@@ -24,8 +25,11 @@ MOST_ACCUMULATORS = 256  # per thread, which has at most 255 registers
 
 
 def accumulated(nest: Nest) -> list[Loop]:
-    """Return the loops over the result inside a reduction, for each turn of which a thread has an accumulator."""
-    free = [loop for loop in nest.loops if loop.kind not in LONGEST_BOUND]
+    """Return the loops over the result inside a reduction, for each turn of which a thread has an accumulator.
+
+    Tensor cores have `RESULTS` for each turn.
+    """
+    free = [loop for loop in nest.loops if loop.kind not in LONGEST_BOUND and loop.kind != "tensor"]
     first = next((at for at, loop in enumerate(free) if loop.variable in nest.reductions), len(free))
     return [loop for loop in free[first:] if loop.variable not in nest.reductions]
 
@@ -58,7 +62,9 @@ class Rules(NamedTuple):
 
 RULES: Mapping[str, Rules] = {
     "cpu": Rules("cpu", frozenset({"serial", "unrolled", "vectorized", "parallel", "joined"}), 0),
-    "cuda": Rules("cuda", frozenset({"serial", "unrolled", "pipelined", "joined", *BLOCKS, *THREADS}), MOST_SHARED),
+    "cuda": Rules(
+        "cuda", frozenset({"serial", "unrolled", "pipelined", "joined", "tensor", *BLOCKS, *THREADS}), MOST_SHARED
+    ),
 }
 
 
@@ -79,6 +85,8 @@ def check(nest: Nest, rules: Rules) -> None:
         _check_vectorized(nest)
     if "joined" in kinds:
         _check_joined(nest)
+    if tensor_loops(nest) and RESULTS * math.prod(loop.extent for loop in accumulated(nest)) > MOST_ACCUMULATORS:
+        raise Refusal(f"a lane of a warp has at most {MOST_ACCUMULATORS} results")
     if not kinds.isdisjoint(LONGEST_BOUND):
         _check_bound(nest)
     if nest.stagings or "pipelined" in kinds:
@@ -140,7 +148,7 @@ def _check_bound(nest: Nest) -> None:
             raise Refusal(f"{loop.variable} has {loop.extent} turns, {loop.kind} at most {LONGEST_BOUND[loop.kind]}")
         if loop.kind in (other.kind for other in bound[:index]):
             raise Refusal(f"two loops would be bound to {loop.kind}")
-    threads = math.prod(loop.extent for loop in bound if loop.kind in THREADS)
+    threads = math.prod(block_threads(nest).values())
     if threads > MOST_THREADS:
         raise Refusal(f"a block would have {threads} threads, {MOST_THREADS} are the most")
     reduced = [loop.variable for loop in bound if loop.variable in nest.reductions]

@@ -7,6 +7,7 @@ second, and so on. A step is a primitive, the number of a loop, and the primitiv
     reorder<loop=3>           loop 3 changes places with the next inner loop of its stage
     fuse<loop=3>              loop 3 and the next inner loop become one
     unroll<loop=3> vectorize<loop=3> parallel<loop=3> serial<loop=3> pipeline<loop=3>
+    tensorize<loop=3>         loop 3 and the next two inner ones are carried out by tensor cores
     join<loop=3>              the turns of loop 3 follow those of the outermost loop of the stage before, one by one
     bind<loop=3;to=block.x>   the turns of loop 3 are those of a grid's blocks, or of a block's threads
     stage<loop=3;tensor=1>    what each turn of loop 3 reads of tensor 1, by `Computation.tensors`, is copied first
@@ -29,6 +30,7 @@ from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest, Split, initial
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import LONGEST_BOUND, RULES, Rules, check
 from aiocg.workers.loops.spelling import unparse
+from aiocg.workers.loops.tensor_cores import tensor_loops
 
 __all__ = ["BINDINGS", "FACTORS", "MAX_LOOPS", "MAX_STAGED", "Refusal", "Schedule", "Step", "steps"]
 
@@ -41,7 +43,7 @@ MAKING = frozenset({"split", "fuse"})  # serial loops replace serial ones in the
 
 KINDS: Mapping[str, Kind] = {
     "unroll": "unrolled", "vectorize": "vectorized", "parallel": "parallel", "serial": "serial",
-    "pipeline": "pipelined", "join": "joined",
+    "pipeline": "pipelined", "join": "joined", "tensorize": "tensor",
 }  # fmt: skip
 ARGUMENTS: Mapping[str, str] = {"split": "factor", "bind": "to", "stage": "tensor"}
 TEXT = re.compile(r"(?P<primitive>[a-z]+)<loop=(?P<loop>[0-9]{1,6})(?:;(?P<name>[a-z]+)=(?P<value>[a-z0-9.]{1,16}))?>")
@@ -51,8 +53,8 @@ class Step(NamedTuple):
     """A change of a schedule.
 
     Attributes:
-        primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `pipeline`, `join`, `bind`
-            or `stage`.
+        primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `pipeline`, `join`,
+            `tensorize`, `bind` or `stage`.
         loop: the number of a loop.
         argument: the factor of a split, the index that a loop is bound to, or the number of the tensor to stage.
     """
@@ -139,6 +141,11 @@ class Schedule:
     def loops(self) -> tuple[tuple[int, int], ...]:
         """The stage of each loop and its position in that stage's nest, by the loop's number."""
         return tuple((stage, at) for stage, nest in enumerate(self.nests) for at in range(len(nest.loops)))
+
+    @cached_property
+    def on_tensor_cores(self) -> frozenset[str]:
+        """The tensors that tensor cores compute."""
+        return frozenset(nest.stage.tensor for nest in self.nests if tensor_loops(nest))
 
     @cached_property
     def left_alone(self) -> str:

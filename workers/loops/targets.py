@@ -10,6 +10,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.target import Target
 
 TARGETS = ("cpu", "cuda")
+PRECISIONS = ("float32", "tf32")  # of products: tensor cores round what they multiply to TF32
 
 
 def open_target(name: str, options: Mapping[str, Any]) -> Target:
@@ -17,16 +18,23 @@ def open_target(name: str, options: Mapping[str, Any]) -> Target:
 
     Args:
         name: one of `TARGETS`.
-        options: `threads`, the number of threads of CPU kernels, "" for one per core; and `cache_dir`, a folder for
-            measurements.
+        options: `threads`, the number of threads of CPU kernels, "" for one per core; `precision`, one of `PRECISIONS`;
+            and `cache_dir`, a folder for measurements.
 
     Raises:
         CompilationError: with `FailureCode.UNSUPPORTED`, naming what this machine lacks.
     """
+    precision = options.get("precision", PRECISIONS[0])
+    if precision not in PRECISIONS:
+        raise CompilationError(
+            FailureCode.UNSUPPORTED, f"there is no precision {precision!r}: there are {', '.join(PRECISIONS)}"
+        )
+    if name == "cpu" and precision != "float32":
+        raise CompilationError(FailureCode.UNSUPPORTED, f"{precision} is for tensor cores of GPUs: take target=cuda")
     if name == "cpu":
         return _cpu(options)
     if name == "cuda":
-        return _cuda(options)
+        return _cuda(options, precision)
     raise CompilationError(FailureCode.UNSUPPORTED, f"there is no target {name!r}: there are {', '.join(TARGETS)}")
 
 
@@ -40,10 +48,10 @@ def _cpu(options: Mapping[str, Any]) -> Target:
     return CpuTarget(count, _folder(options))
 
 
-def _cuda(options: Mapping[str, Any]) -> Target:
+def _cuda(options: Mapping[str, Any], precision: str) -> Target:
     from aiocg.workers.loops.cuda.target import CudaTarget
 
-    return CudaTarget(_folder(options))
+    return CudaTarget(_folder(options), tensor_cores=precision == "tf32")
 
 
 def threads(options: Mapping[str, Any]) -> int:

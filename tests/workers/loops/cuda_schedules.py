@@ -137,18 +137,27 @@ def split_sums(n: int, m: int, k: int, threads: int = 8) -> Schedule:
     return laid_out(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", layout)
 
 
-def softmax(rows: int, columns: int, threads: int = 32) -> Schedule:
-    """Return the softmax of rows: a thread for each row, and for each element where nothing is reduced."""
-    text = f"""
+def softmax_text(rows: int, columns: int) -> str:
+    return f"""
         M[i:{rows}] = max(j:{columns}) X[i, j]
         E[i:{rows}, j:{columns}] = exp(X[i, j] - M[i])
         S[i:{rows}] = sum(j:{columns}) E[i, j]
         Y[i:{rows}, j:{columns}] = E[i, j] / S[i]
     """
+
+
+def joined_softmax(rows: int, columns: int, threads: int = 256) -> Schedule:
+    """Return the softmax of rows as one kernel: threads share a row."""
+    row = f"j:{threads}=thread.x,j"
+    return laid_out(softmax_text(rows, columns), f"i=block.x,{row}", *[f"i=join,{row}"] * 3)
+
+
+def softmax(rows: int, columns: int, threads: int = 32) -> Schedule:
+    """Return the softmax of rows: a thread for each row, and for each element where nothing is reduced."""
     steps = f"""
         split<loop=0;factor={threads}> bind<loop=0;to=block.x> bind<loop=1;to=thread.x>
         fuse<loop=3> split<loop=3;factor={threads}> bind<loop=3;to=block.x> bind<loop=4;to=thread.x>
         split<loop=5;factor={threads}> bind<loop=5;to=block.x> bind<loop=6;to=thread.x>
         bind<loop=8;to=block.x> split<loop=9;factor={threads}> reorder<loop=9> bind<loop=9;to=thread.x>
     """
-    return scheduled(text, steps)
+    return scheduled(softmax_text(rows, columns), steps)

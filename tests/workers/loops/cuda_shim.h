@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -66,10 +67,39 @@ struct Check {
 
 static std::barrier<Check> *barrier;
 
+// Threads that carry out an instruction together: 32 that follow each other in x.
+struct Warp {
+    std::barrier<> all{32};
+    float operands[32][6];
+};
+
+static std::vector<std::unique_ptr<Warp>> warps;
+static dim3 size;  // of a block
+
+static Warp &my_warp() {
+    if (size.x != 32) {
+        std::fputs("the threads in x are no warp\n", stderr);
+        std::_Exit(8);
+    }
+    return *warps[threadIdx.y + size.y * threadIdx.z];
+}
+
+// To the nearest number of 11 bits; ties go away from zero.
+static float rounded(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7f800000) != 0x7f800000) bits = (bits + 0x1000) & ~0x1fffu;
+    std::memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
 static void synchronize() { barrier->arrive_and_wait(); }
 
 template <class Kernel> void launch(dim3 grid, dim3 block, Kernel kernel) {
     count = block.x * block.y * block.z;
+    size = block;
+    warps.clear();
+    for (int warp = 0; warp < count / 32; ++warp) warps.push_back(std::make_unique<Warp>());
     std::barrier<Check> all(count);
     barrier = &all;
     const auto run = [&](dim3 place) {
@@ -120,4 +150,20 @@ template <int count> static void copy_later(float *to, const float *from, bool i
 static void finish_copies() {
     for (const auto &copy : shim::pending) *copy.to = copy.value;
     shim::pending.clear();
+}
+
+// A product on tensor cores: each lane of a warp tells the others its operands, which are rounded to 11 bits.
+static void multiply(float *total, float a, float b, float c, float d, float x, float y) {
+    shim::Warp &warp = shim::my_warp();
+    const unsigned lane = threadIdx.x, group = lane / 4, place = lane % 4;
+    const float operands[] = {a, b, c, d, x, y};
+    for (int i = 0; i < 6; ++i) warp.operands[lane][i] = shim::rounded(operands[i]);
+    warp.all.arrive_and_wait();
+    for (int result = 0; result < 4; ++result)
+        for (unsigned term = 0; term < 8; ++term) {
+            const float *left = warp.operands[group * 4 + term % 4];
+            const float *right = warp.operands[(place * 2 + result % 2) * 4 + term % 4];
+            total[result] += left[term / 4 * 2 + result / 2] * right[4 + term / 4];
+        }
+    warp.all.arrive_and_wait();
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aiocg.workers.loops.cuda.source import LATER, Program
+from aiocg.workers.loops.cuda.source import LATER, MULTIPLY, Program
 from aiocg.workers.loops.expression import Computation
 
 SHIM = Path(__file__).with_name("cuda_shim.h")
@@ -82,7 +82,7 @@ def emulator(*sanitizers: str) -> Emulator:
 
 def _with_shared_memory(program: Program) -> str:
     """Return the source with arrays as large as what kernels are launched with, instead of those without a size."""
-    source = program.source.replace(LATER, "")  # of which the shim has its own
+    source = program.source.replace(LATER, "").replace(MULTIPLY, "")  # of which the shim has its own
     sizes = (call.shared // 4 for call in program.calls if call.shared)
     return re.sub(r"extern (__shared__ .*)\[\];", lambda found: f"{found[1]}[{next(sizes)}];", source)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.language import parse
+from aiocg.workers.loops.layout import arrange, read_layouts
 from aiocg.workers.loops.nest import BLOCKS, THREADS
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.schedule import Schedule, Step, steps
@@ -111,6 +112,27 @@ def schedules(
     for _ in range(draw(st.integers(0, most_steps))):
         schedule = schedule.apply(draw(_step(schedule)))
     return schedule
+
+
+@st.composite
+def on_tensor_cores(draw: Draw, most: int = 3) -> Schedule:
+    """A schedule of a product for tensor cores: batches, transposed operands, warps, tiles, and remainders."""
+    (down, high), (across, wide) = ((draw(st.integers(1, most)), draw(st.integers(1, most))) for _ in range(2))
+    n, m = (draw(st.integers(tile, 2 * tile + 9)) for tile in (16 * down * high, 8 * across * wide))
+    k = draw(st.integers(16, 40))
+    a, b = draw(st.sampled_from(("A[{}i, k]", "A[{}k, i]"))), draw(st.sampled_from(("B[{}k, j]", "B[{}j, k]")))
+    if draw(st.booleans()):
+        a, b = b, a
+    outer = draw(st.sampled_from(("", "b")))
+    index = "b, " if outer else ""
+    text = f"C[{'b:2, ' if outer else ''}i:{n}, j:{m}] = sum(k:{k}) {a.format(index)} * {b.format(index)}"
+    staged = draw(st.sampled_from(("", "=serial@A", "=serial@B", "=serial@A@B", "=pipeline@A@B")))
+    places = [*(["b=block.z"] * bool(outer)), "i=block.y", "j=block.x", f"i:{down}=thread.y", f"j:{across}=thread.z",
+              f"k{staged}", "k:2", f"i:{high}=unroll", f"j:{wide}=unroll",
+              "i:16=tensorize", "j:8=tensorize", "k:8=tensorize"]  # fmt: skip
+    layouts = read_layouts(f"nests<{','.join(places)}>")
+    assert layouts is not None
+    return arrange(Schedule.of(parse(text), "cuda"), layouts)
 
 
 def _usual(draw: Draw, schedule: Schedule, stage: int) -> Schedule:

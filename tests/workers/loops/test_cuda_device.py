@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.cuda.device import EXIT_STATUS
+from aiocg.workers.loops.cuda.device import EXIT_STATUS, open_device
 from aiocg.workers.loops.cuda.target import CudaTarget
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
@@ -24,7 +24,7 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow,
 @pytest.fixture(scope="module")
 def target() -> CudaTarget:
     try:
-        return CudaTarget()
+        return CudaTarget(tensor_cores=open_device().has_tensor_cores)
     except CompilationError as error:
         pytest.skip(error.message)
 
@@ -42,7 +42,7 @@ def check(target: CudaTarget, schedule: Schedule) -> None:
     kernel = target.compile(computation, schedule.nests)
     kernel.run(memory)
     inputs, results = memory[: len(computation.inputs)], memory[len(computation.inputs) :]
-    mismatch = compare(computation, results, expect(computation, inputs))
+    mismatch = compare(computation, results, expect(computation, inputs, schedule.on_tensor_cores))
     assert mismatch is None, f"{mismatch}\n{kernel.source}"
 
 
@@ -70,6 +70,7 @@ def seconds(target: CudaTarget, schedule: Schedule) -> float:
         pytest.param(written.rows(37, 1000, threads=37, each=3, reducer="max"), id="threads that are no power of two"),
         pytest.param(written.column_sums(999, 1001), id="shared sums of columns"),
         pytest.param(written.split_sums(50, 70, 300), id="tiles and sums of many threads"),
+        pytest.param(written.joined_softmax(1000, 4096), id="joined stages"),
         pytest.param(written.scheduled("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"), id="no accumulators"),
     ],
 )
@@ -88,6 +89,14 @@ def test_all_schedules_compute_the_same(target: CudaTarget, schedule: Schedule) 
 @settings(UNHURRIED, max_examples=1000)
 @given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_many_schedules_compute_the_same(target: CudaTarget, schedule: Schedule) -> None:
+    check(target, schedule)
+
+
+@settings(UNHURRIED, max_examples=100)
+@given(schedule=strategies.on_tensor_cores())
+def test_tensor_cores_compute_the_same(target: CudaTarget, schedule: Schedule) -> None:
+    if "tensor" not in target.rules.kinds:
+        pytest.skip("this device has no tensor cores for tf32")
     check(target, schedule)
 
 

@@ -10,8 +10,9 @@ from aiocg.workers.loops.cuda.templates import MOST, templates
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.layout import arrange, read_layouts, write_layout
 from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.rules import RULES
+from aiocg.workers.loops.rules import RULES, Rules
 from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops.tensor_cores import block_threads
 
 EXPRESSIONS = {
     **{name: template.write(template.values({})) for name, template in TEMPLATES.items()},
@@ -24,15 +25,19 @@ EXPRESSIONS = {
 }
 
 
-def derived(expression: str) -> list[list[str]]:
-    found = templates(Schedule.of(parse(expression), "cuda"), RULES["cuda"], 132)
+FLOAT32 = RULES["cuda"]._replace(kinds=RULES["cuda"].kinds - {"tensor"})
+
+
+def derived(expression: str, rules: Rules = FLOAT32) -> list[list[str]]:
+    found = templates(Schedule.of(parse(expression), "cuda"), rules, 132)
     return [list(map(write_layout, layouts)) for layouts in found]
 
 
+@pytest.mark.parametrize("rules", [FLOAT32, RULES["cuda"]], ids=["float32", "tf32"])
 @pytest.mark.parametrize("name", EXPRESSIONS)
-def test_all_templates_are_legal_and_use_the_device(name: str) -> None:
+def test_all_templates_are_legal_and_use_the_device(name: str, rules: Rules) -> None:
     schedule = Schedule.of(parse(EXPRESSIONS[name]), "cuda")
-    for number, layouts in enumerate(derived(EXPRESSIONS[name])):
+    for number, layouts in enumerate(derived(EXPRESSIONS[name], rules)):
         assert len(layouts) == len(set(layouts)) <= MOST
         assert layouts or all(axis.extent == 1 for axis in schedule.nests[number].stage.axes)
         for layout in layouts:
@@ -41,7 +46,7 @@ def test_all_templates_are_legal_and_use_the_device(name: str) -> None:
             read = read_layouts(f"nests<{';'.join(texts)}>")
             assert read is not None
             nest = arrange(schedule, read).nests[number]  # a refusal is an error
-            assert any(loop.kind == "thread.x" for loop in nest.loops)
+            assert "thread.x" in block_threads(nest)
 
 
 def test_the_first_templates_are_what_people_write() -> None:
@@ -59,6 +64,11 @@ def test_the_first_templates_are_what_people_write() -> None:
     assert scaled == "i=block.y,j=block.x,j:256=thread.x,j:4=unroll"
     ((added, *_),) = derived("C[i:1000003] = A[i] + B[i]")
     assert added == "i=block.x,i:256=thread.x,i:4=unroll"
+    ((product, *_),) = derived("C[i:2048, j:2048] = sum(k:2048) A[i, k] * B[k, j]", RULES["cuda"])
+    assert product == (
+        "i=block.y,j=block.x,i:2=thread.y,j:2=thread.z,k=pipeline@A@B,k:4=unroll,i:4=unroll,j:8=unroll,"
+        "i:16=tensorize,j:8=tensorize,k:8=tensorize"
+    )
 
 
 @pytest.mark.slow

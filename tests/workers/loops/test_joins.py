@@ -199,19 +199,35 @@ def test_joined_stages_are_one_kernel() -> None:
     ]  # fmt: skip
 
 
-def test_what_a_kernel_writes_is_not_read_through_the_cache_for_what_does_not_change(nvrtc: Any) -> None:
-    ptx = nvrtc.compile(written.program(on_a_gpu(4096, 4096, 256)).source, "compute_90").decode()
-    assert ptx.count(".visible .entry") == 1
+def accesses(ptx: str) -> list[tuple[str, str]]:
+    """Return loads, stores and barriers in order, with the numbers of the parameters whose memory they access."""
     origins: dict[str, set[str]] = {}  # the parameters that registers come from
-    loads: dict[str, set[str]] = {"ld.global.nc": set(), "ld.global": set()}
+    found: list[tuple[str, str]] = []
     for line in ptx.splitlines():
         if parameter := re.search(r"ld\.param\.u64\s+(%rd\d+), \[\w+_param_(\d)\]", line):
             origins[parameter[1]] = {parameter[2]}
-        elif load := re.search(r"(ld\.global(?:\.nc)?)\S* .*\[(%rd\d+)", line):
-            loads[load[1]] |= origins[load[2]]
-        elif (registers := re.findall(r"%rd\d+", line)) and not line.strip().startswith(("st.", ".reg")):
+        elif access := re.search(r"(ld\.global(?:\.nc)?|st\.global)\S* .*\[(%rd\d+)", line):
+            found += [(access[1], number) for number in sorted(origins[access[2]])]
+        elif "bar.sync" in line:
+            found.append(("bar.sync", ""))
+        elif (registers := re.findall(r"%rd\d+", line)) and not line.strip().startswith((".reg", "st.")):
             origins.setdefault(registers[0], set()).update(*(origins.get(one, ()) for one in registers[1:]))
-    assert loads == {"ld.global.nc": {"0"}, "ld.global": {"1", "2", "3"}}  # X; M, E and S
+    return found
+
+
+def test_what_a_kernel_writes_is_read_after_the_barrier_and_not_through_the_cache_for_what_does_not_change(
+    nvrtc: Any,
+) -> None:
+    ptx = nvrtc.compile(written.program(on_a_gpu(4096, 4096, 256)).source, "compute_90").decode()
+    assert ptx.count(".visible .entry") == 1
+    found = accesses(ptx)
+    assert {what for what in found if what[0].startswith("ld.")} == {
+        ("ld.global.nc", "0"), ("ld.global", "1"), ("ld.global", "2"), ("ld.global", "3"),
+    }  # fmt: skip
+    for number in "123":  # M, E and S
+        stored = max(at for at, what in enumerate(found) if what == ("st.global", number))
+        barrier = found.index(("bar.sync", ""), stored)
+        assert all(at > barrier for at, what in enumerate(found) if what == ("ld.global", number))
 
 
 @pytest.mark.slow

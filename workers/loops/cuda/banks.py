@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from aiocg.workers.loops.cuda.vectors import longest, width
 from aiocg.workers.loops.expression import Read
 from aiocg.workers.loops.nest import THREADS, Nest
+from aiocg.workers.loops.tensor_cores import block_threads, tensor_loops
 from aiocg.workers.loops.tile import Tile
 
 BANKS = 32
@@ -42,7 +43,7 @@ def row_length(nest: Nest, tile: Tile, vector: int) -> int:
     warp = _warp(nest)
     reads = [read for read in dict.fromkeys(nest.stage.reads()) if read.tensor == tile.tensor]
     found = [(_places(nest, tile, read, warp), *_work(nest, tile, read)) for read in reads]
-    threads = math.prod(loop.extent for loop in nest.loops if loop.kind in THREADS)
+    threads = math.prod(block_threads(nest).values())
 
     def cost(length: int) -> float:
         total = 0.0
@@ -63,6 +64,9 @@ def row_length(nest: Nest, tile: Tile, vector: int) -> int:
 
 def _warp(nest: Nest) -> list[dict[str, int]]:
     """Return the values of all variables for the first threads of a block, with all other loops in their first turn."""
+    if tensor := tensor_loops(nest):  # the lanes, as `tensor_code` says
+        groups = ({tensor.rows: lane // 4, tensor.columns: lane // 4, tensor.terms: lane % 4} for lane in range(WARP))
+        return [nest.values({loop.variable: own.get(loop, 0) for loop in nest.loops}) for own in groups]
     loops = sorted((loop for loop in nest.loops if loop.kind in THREADS), key=lambda loop: loop.kind)
     found = []
     for thread in range(min(WARP, math.prod(loop.extent for loop in loops))):
@@ -94,7 +98,8 @@ def _work(nest: Nest, tile: Tile, read: Read) -> tuple[int, int]:
     loops = [loop for loop in nest.loops if loop.variable in needed and loop.kind not in THREADS]
     unrolled = (loop for loop in loops if loop.kind == "unrolled")
     vectors = max((width(nest, read, tile.shape, loop) for loop in unrolled), default=1)
-    return math.prod(loop.extent for loop in loops), vectors
+    shared = WARP if any(loop.kind == "tensor" for loop in loops) else 1
+    return math.prod(loop.extent for loop in loops) // shared, vectors
 
 
 def _flat(places: Sequence[int], shape: Sequence[int], length: int) -> int:

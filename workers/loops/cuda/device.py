@@ -34,6 +34,8 @@ class Device:
         stream: the stream for all work.
         description: the model, and the versions of driver and NVRTC.
         shared_memory: the most that a block can have, in bytes.
+        multiprocessors: how many there are.
+        has_tensor_cores: whether there are tensor cores for TF32.
         lock: the name of its lock among the devices of this machine.
     """
 
@@ -46,6 +48,7 @@ class Device:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.multiprocessors: int = properties["multiProcessorCount"]
         self.shared_memory: int = properties["sharedMemPerBlockOptin"]
+        self.has_tensor_cores: bool = properties["major"] >= 8  # for TF32
         self.description = (
             f"{properties['name'].decode()}, compute capability {properties['major']}.{properties['minor']}, "
             f"{self.multiprocessors} multiprocessors, driver for CUDA {major}.{minor // 10}, NVRTC {nvrtc}"

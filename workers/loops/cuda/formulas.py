@@ -1,7 +1,7 @@
 """Formulas of CUDA C: the values of variables, and the places of elements."""
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -50,6 +50,49 @@ def from_start(nest: Nest, variable: str, inside: Set[str], values: Mapping[str,
     assert isinstance(relation, Split)
     outer, inner = (from_start(nest, each, inside, values) for each in (relation.outer, relation.inner))
     return joined([product(outer, relation.factor), inner])
+
+
+def recomputed(nest: Nest, names: Mapping[str, str], changed: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of all variables for some values of loops' variables.
+
+    Args:
+        nest: the loops.
+        names: the names of variables, which are their values elsewhere.
+        changed: the values by the loops' variables.
+    """
+    found = {**names, **changed}
+    for relation in reversed(nest.relations):
+        if isinstance(relation, Split):
+            if nest.dependencies[relation.parent] & changed.keys():
+                outer = product(found[relation.outer], relation.factor)
+                found[relation.parent] = joined([outer, found[relation.inner]])
+        elif nest.dependencies[relation.fused] & changed.keys():
+            found[relation.outer] = f"({found[relation.fused]}) / {relation.extent}"
+            found[relation.inner] = f"({found[relation.fused]}) % {relation.extent}"
+    return found
+
+
+def fits(nest: Nest, sizes: Iterable[int], most: int) -> bool:
+    """Return whether no index is greater than `most`, including those of elements beyond a guard.
+
+    Args:
+        nest: the loops.
+        sizes: of tensors.
+        most: the greatest index.
+    """
+    greatest = {loop.variable: loop.extent - 1 for loop in nest.loops}
+    for relation in reversed(nest.relations):
+        if isinstance(relation, Split):
+            greatest[relation.parent] = greatest[relation.outer] * relation.factor + greatest[relation.inner]
+        else:
+            greatest[relation.outer] = greatest[relation.fused] // relation.extent
+            greatest[relation.inner] = relation.extent - 1
+    indices = (
+        abs(index.constant) + sum(abs(factor) * greatest[axis] for axis, factor in index.terms)
+        for read in nest.stage.reads()
+        for index in read.indices
+    )
+    return max(*greatest.values(), *sizes, *indices) <= most
 
 
 def number(value: float) -> str:

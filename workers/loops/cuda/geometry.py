@@ -11,6 +11,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import Rules, check
+from aiocg.workers.loops.tensor_cores import block_threads
 
 COORDINATES: dict[Kind, str] = {
     **{kind: kind.replace("block", "blockIdx") for kind in BLOCKS},
@@ -72,7 +73,7 @@ def launch(nest: Nest, rules: Rules) -> Launch:
         check(nest, rules)
     except Refusal as refusal:
         raise CompilationError(FailureCode.ACTION, refusal.reason) from None
-    extents = {loop.kind: loop.extent for loop in nest.loops if loop.kind in COORDINATES}
+    extents = {loop.kind: loop.extent for loop in nest.loops if loop.kind in COORDINATES} | block_threads(nest)
     x, y, z = (extents.get(kind, 1) for kind in BLOCKS)
     grid = (x, y, z)
     x, y, z = (extents.get(kind, 1) for kind in THREADS)
@@ -119,7 +120,7 @@ WORDS = """
     requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
     true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
     blockDim blockIdx gridDim threadIdx warpSize dim3 fabsf sqrtf expf logf tanhf maximum minimum
-    float2 float4 make_float2 make_float4 copy_later finish_copies
+    float2 float4 make_float2 make_float4 copy_later finish_copies rounded multiply
     size_t ptrdiff_t clock_t NULL INFINITY NAN linux unix i386
 """
 RESERVED = frozenset(WORDS.split())

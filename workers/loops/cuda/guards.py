@@ -30,6 +30,12 @@ class Dropped(NamedTuple):
     guards: frozenset[Guard]
     axes: frozenset[str]
 
+    def without_axes(self, nest: Nest) -> "Dropped":
+        """Return what it can do without if no axis may leave its extent."""
+        return Dropped(
+            frozenset(guard for guard in self.guards if nest.axes[guard.variable].isdisjoint(self.axes)), frozenset()
+        )
+
 
 NOTHING = Dropped(frozenset(), frozenset())
 

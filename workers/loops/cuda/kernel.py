@@ -32,13 +32,15 @@ from typing import NamedTuple
 
 from aiocg.workers.loops.cuda.copies import Copies
 from aiocg.workers.loops.cuda.expressions import Expressions, Text, VariableNames, within
-from aiocg.workers.loops.cuda.formulas import at_start, flat, joined, number, product
+from aiocg.workers.loops.cuda.formulas import at_start, fits, flat, joined, number, product, recomputed
 from aiocg.workers.loops.cuda.geometry import COORDINATES, KernelCall, Lines, Names, parameter
 from aiocg.workers.loops.cuda.guards import NOTHING, dropped, uniform_turns
+from aiocg.workers.loops.cuda.tensor_code import TensorCode
 from aiocg.workers.loops.cuda.vectors import width
 from aiocg.workers.loops.expression import REDUCERS, Affine, Read, Tensor
 from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
 from aiocg.workers.loops.rules import MOST_ACCUMULATORS, accumulated, reduced_by_threads, shared_by_reduction
+from aiocg.workers.loops.tensor_cores import RESULTS, tensor_loops
 
 REGISTERS = 65536  # of a multiprocessor
 ENOUGH = 128  # registers per thread, where half of them are accumulators
@@ -69,7 +71,7 @@ class Kernel:
         self._tensors = {tensor.name: tensor for tensor in tensors}
         self._shapes = {tensor.name: tensor.shape for tensor in tensors}
         self._lines = Lines()
-        free = [loop for loop in nest.loops if loop.kind not in COORDINATES]
+        free = [loop for loop in nest.loops if loop.kind not in COORDINATES and loop.kind != "tensor"]
         first = next((at for at, loop in enumerate(free) if loop.variable in nest.reductions), len(free))
         self._bound = [loop for loop in nest.loops if loop.kind in COORDINATES]
         self._outer, self._inner = free[:first], free[first:]
@@ -84,13 +86,20 @@ class Kernel:
         self.call = call._replace(shared=self._copies.shared)
         self._total, self._index, self._first = map(names.take, ("total", "index", "first"))
         self._partial, self._left, self._half = map(names.take, ("partial", "left", "half"))
-        self._integer = "int" if self._fits() else "long long"
+        sizes = [tensor.size for tensor in tensors]
+        self._integer = "int" if fits(nest, sizes, LONGEST_INDEX) else "long long"
         self._expressions = Expressions(nest, self._tensors, self._copies, self._names)
         self._result = Read(nest.stage.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in nest.stage.spatial))
         self._dropped = NOTHING
-        self._in_registers = math.prod(loop.extent for loop in self._kept) <= MOST_ACCUMULATORS
+        tensor = tensor_loops(nest)
+        self._count = math.prod(loop.extent for loop in self._kept) * (RESULTS if tensor else 1)  # of accumulators
+        self._in_registers = self._count <= MOST_ACCUMULATORS
         if nest.stage.reducer and self._in_registers:
             self._dropped = dropped(nest, self._left_to_the_reduction(), self._copies.tiles, self._shapes)
+        self._tensor: TensorCode | None = None
+        if tensor:
+            self._dropped = self._dropped.without_axes(nest)
+            self._tensor = TensorCode(nest, tensor, self._expressions, names, self._dropped.guards)
         self._expressions.within = {axis: names.take(f"{axis}_within") for axis in sorted(self._dropped.axes)}
         self._vectors = {read: names.take(f"{read.tensor}_vector") for read in dict.fromkeys(nest.stage.reads())}
 
@@ -111,6 +120,8 @@ class Kernel:
                 self._lines.add(f"__shared__ float {self._partial}[{self.call.launch.threads}];")
             if self._across or self._copies.tiles:
                 self._copies.number(self._lines)
+            if self._tensor:
+                self._tensor.number(self._lines)
             for loop in self._bound:
                 self._lines.add(f"const {self._integer} {self._names[loop.variable]} = {COORDINATES[loop.kind]};")
             result = self._expressions.needing(lambda: self._expressions.element(self._result))
@@ -126,8 +137,8 @@ class Kernel:
 
     def _launch_bounds(self) -> list[int]:
         """Return the threads of a block, and perhaps how many blocks a multiprocessor is to have registers for."""
-        threads, kept = self.call.launch.threads, math.prod(loop.extent for loop in self._kept)
-        if self._nest.stage.reducer and ENOUGH // 8 < kept <= ENOUGH // 2 <= threads <= REGISTERS // ENOUGH:
+        threads = self.call.launch.threads
+        if self._nest.stage.reducer and ENOUGH // 8 < self._count <= ENOUGH // 2 <= threads <= REGISTERS // ENOUGH:
             return [threads, REGISTERS // (ENOUGH * threads)]
         return [threads]
 
@@ -201,7 +212,7 @@ class Kernel:
         first = "0" if length == loop.extent else self._first
         if length != loop.extent:
             self._loop(inside, loop, first, length)
-        values = self._values(loop, first)
+        values = recomputed(self._nest, self._names, {loop.variable: first})
         if guards:
             conditions = (f"{values[guard.variable]} < {guard.bound}" for guard in guards)
             inside.enter_context(self._lines.braces(f"if ({' && '.join(conditions)})"))
@@ -215,7 +226,7 @@ class Kernel:
                 self._lines.add(f"const float{length} {name} = *(const float{length} *)&{element};")
         elements = [
             part.value(
-                self._values(loop, joined([first, str(lane)])),
+                recomputed(self._nest, self._names, {loop.variable: joined([first, str(lane)])}),
                 {read: f"{name}.{'xyzw'[lane]}" for read, name in known.items()},
             )
             for lane in range(length)
@@ -223,19 +234,6 @@ class Kernel:
         target = self._expressions.element(self._result, values)
         self._lines.add(f"*(float{length} *)&{target} = make_float{length}(")
         self._lines.add(*(f"    {element}," for element in elements[:-1]), f"    {elements[-1]}", ");")
-
-    def _values(self, loop: Loop, value: str) -> dict[str, str]:
-        """Return the values of all variables for a value of a loop's variable."""
-        found = {**self._names, loop.variable: value}
-        for relation in reversed(self._nest.relations):
-            if isinstance(relation, Split):
-                if loop.variable in self._nest.dependencies[relation.parent]:
-                    outer = product(found[relation.outer], relation.factor)
-                    found[relation.parent] = joined([outer, found[relation.inner]])
-            elif loop.variable in self._nest.dependencies[relation.fused]:
-                found[relation.outer] = f"({found[relation.fused]}) / {relation.extent}"
-                found[relation.inner] = f"({found[relation.fused]}) % {relation.extent}"
-        return found
 
     def _may_branch(self, guard: Guard, barriers: Set[str]) -> bool:
         """Return whether a guard may be tested here without keeping some threads of a block from a barrier."""
@@ -292,31 +290,41 @@ class Kernel:
 
     def _stage(self, result: Text, body: Text, known: frozenset[str], guards: tuple[Guard, ...]) -> None:
         """Write the code inside the result loops that surround all reduction loops."""
-        nest = self._nest
+        nest, code = self._nest, self._tensor
         initial = number(REDUCERS[nest.stage.reducer])
+        lanes = frozenset(guard for guard in guards if code and code.depends(guard))  # tested by each lane on its own
         spatial = tuple(guard for guard in guards if guard.variable not in nest.reductions)
-        kept = _Part(self._kept, spatial, NO_BARRIERS, result.needs)
-        tested = tuple(guard for guard in guards if guard not in self._dropped.guards)
+        kept = _Part(self._kept, tuple(guard for guard in spatial if guard not in lanes), NO_BARRIERS, result.needs)
+        tested = tuple(guard for guard in guards if guard not in self._dropped.guards | lanes)
         barriers = self._barriers & {loop.variable for loop in self._inner}
-        needs = body.needs | self._expressions.closed(self._named(tested, known, barriers))
+        named = self._named(tested, known, barriers) | {guard.variable for guard in lanes}
+        needs = body.needs | self._expressions.closed(named)
         if self._in_registers:
             self._define_accumulators(initial)
             total = self._accumulator(self._names)
         else:
             total, needs = result.text, needs | result.needs
             self._assign(kept, known, lambda *_: initial)
-        step = REDUCTIONS[nest.stage.reducer].format(total, body.text)
-        self._loops(_Part(self._inner, tested, barriers, needs), known, lambda *_: self._lines.add(step))
+        lines = [REDUCTIONS[nest.stage.reducer].format(total, body.text)]
+        if code:
+            lines = code.multiplied(total, self._names, lanes)
+        self._loops(_Part(self._inner, tested, barriers, needs), known, lambda *_: self._lines.add(*lines))
         with ExitStack() as inside:
             if self._across:
                 self._combine(self._across)
                 inside.enter_context(self._lines.braces(f"if ({self._names[self._across.variable]} == 0)"))
-            if self._in_registers:
+            if code:
+                own = [self._accumulator(self._names, each) for each in range(RESULTS)]
+                stores = code.stored(self._result, self._shapes[self._result.tensor], own, self._names,
+                                     [guard for guard in spatial if guard in lanes])  # fmt: skip
+                part = kept._replace(needs=result.needs | self._expressions.closed({one.variable for one in lanes}))
+                self._loops(part, known, lambda *_: self._lines.add(*stores))
+            elif self._in_registers:
                 self._assign(kept, known, lambda values, _: self._accumulator(values))
 
     def _combine(self, across: Loop) -> None:
         """Write how threads combine what they have accumulated, which the first of them then has."""
-        count, thread = math.prod(loop.extent for loop in self._kept), self._copies.thread
+        count, thread = self._count, self._copies.thread
         total = f"{self._total}[{self._index}]" if self._kept else self._total
         step = math.prod(self.call.launch.block[: "xyz".index(across.kind[-1])])  # from one of them to the next
         mine, other = f"{self._partial}[{thread}]", f"{self._partial}[{thread} + {product(self._half, step)}]"
@@ -346,37 +354,21 @@ class Kernel:
         return frozenset(found)
 
     def _define_accumulators(self, initial: str) -> None:
-        if not self._kept:
+        if not self._kept and not self._tensor:
             self._lines.add(f"float {self._total} = {initial};")
             return
-        count = math.prod(loop.extent for loop in self._kept)
-        self._lines.add(f"float {self._total}[{count}];", "#pragma unroll")
-        with self._lines.braces(f"for (int {self._index} = 0; {self._index} < {count}; ++{self._index})"):
+        self._lines.add(f"float {self._total}[{self._count}];", "#pragma unroll")
+        with self._lines.braces(f"for (int {self._index} = 0; {self._index} < {self._count}; ++{self._index})"):
             self._lines.add(f"{self._total}[{self._index}] = {initial};")
 
-    def _accumulator(self, values: Mapping[str, str]) -> str:
-        """Return the accumulator of the current iteration of the result loops."""
-        if not self._kept:
+    def _accumulator(self, values: Mapping[str, str], result: int = 0) -> str:
+        """Return an accumulator of the current iteration of the result loops; a lane of a warp has several results."""
+        if not self._kept and not self._tensor:
             return self._total
         position = flat([values[loop.variable] for loop in self._kept], [loop.extent for loop in self._kept])
+        if self._tensor:
+            position = joined([product(position, RESULTS), str(result)])
         return f"{self._total}[{position}]"
-
-    def _fits(self) -> bool:
-        """Return whether 32 bits hold all indices, including those of elements beyond a guard."""
-        greatest = {loop.variable: loop.extent - 1 for loop in self._nest.loops}
-        for relation in reversed(self._nest.relations):
-            if isinstance(relation, Split):
-                greatest[relation.parent] = greatest[relation.outer] * relation.factor + greatest[relation.inner]
-            else:
-                greatest[relation.outer] = greatest[relation.fused] // relation.extent
-                greatest[relation.inner] = relation.extent - 1
-        sizes = (tensor.size for tensor in self._tensors.values())
-        indices = (
-            abs(index.constant) + sum(abs(factor) * greatest[axis] for axis, factor in index.terms)
-            for read in self._nest.stage.reads()
-            for index in read.indices
-        )
-        return max(*greatest.values(), *sizes, *indices) <= LONGEST_INDEX
 
 
 class _Part(NamedTuple):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from aiocg.workers.loops.cuda.geometry import KernelCall, Lines, Names, launch, parameter
 from aiocg.workers.loops.cuda.kernel import Kernel
+from aiocg.workers.loops.cuda.tensor_code import MULTIPLY
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.joins import MOST_SHARED_TOGETHER, groups, shared
 from aiocg.workers.loops.nest import Nest
@@ -62,7 +63,8 @@ def generate(computation: Computation, nests: Sequence[Nest], rules: Rules = RUL
         CompilationError: with `FailureCode.ACTION` and a sentence that says why when the device cannot carry it out.
     """
     pipelined = any(loop.kind == "pipelined" for nest in nests for loop in nest.loops)
-    texts, calls = [PREAMBLE, *([LATER] if pipelined else [])], []
+    tensor = any(loop.kind == "tensor" for nest in nests for loop in nest.loops)
+    texts, calls = [PREAMBLE, *([LATER] if pipelined else []), *([MULTIPLY] if tensor else [])], []
     names = (f"stage_{number}" for number in count())
     for group in groups(nests):
         most = rules.shared_memory if len(group) == 1 else MOST_SHARED_TOGETHER
@@ -95,7 +97,8 @@ def _together(computation: Computation, parts: Sequence[KernelCall], written: Se
     for part in parts:
         names.take(part.function)
     named = {at: names.take(tensor) for at, tensor in zip(arguments, tensors, strict=True)}
-    parameters = (parameter(named[at], written=computation.tensors[at].name in written) for at in arguments)
+    changing = {at for at in arguments if computation.tensors[at].name in written}  # one thread reads what others wrote
+    parameters = (parameter(named[at], written=at in changing, alone=at not in changing) for at in arguments)
     lines.add(call.comment(tensors))
     bounds = f"__launch_bounds__({call.launch.threads})"
     with lines.braces(f'extern "C" __global__ void {bounds} {function}({", ".join(parameters)})'):

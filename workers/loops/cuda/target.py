@@ -32,6 +32,7 @@ class CudaTarget:
 
     Args:
         cache_dir: stores measurements; None to store none.
+        tensor_cores: whether loops may be carried out by tensor cores, which round what they multiply to TF32.
 
     Attributes:
         name: `cuda`.
@@ -44,12 +45,17 @@ class CudaTarget:
 
     name = "cuda"
 
-    def __init__(self, cache_dir: Path | None = None) -> None:
+    def __init__(self, cache_dir: Path | None = None, *, tensor_cores: bool = False) -> None:
         self._device = open_device()
+        if tensor_cores and not self._device.has_tensor_cores:
+            reason = f"{self._device.description}: it has no tensor cores for tf32, which need compute capability 8.0"
+            raise CompilationError(FailureCode.UNSUPPORTED, reason)
         self._cache_dir = cache_dir
         self._compiled = itertools.count(1)
         self.description = self._device.description
-        self.rules = RULES["cuda"]._replace(shared_memory=min(MOST_SHARED, self._device.shared_memory))
+        shared_memory = min(MOST_SHARED, self._device.shared_memory)
+        kinds = RULES["cuda"].kinds - (frozenset() if tensor_cores else {"tensor"})
+        self.rules = RULES["cuda"]._replace(shared_memory=shared_memory, kinds=kinds)
 
     def compile(self, computation: Computation, nests: Sequence[Nest]) -> "CudaKernel":
         """Compile a nest for each stage. Several threads may do so at once.

@@ -1,8 +1,9 @@
 """Templates for GPUs: layouts that are likely to be fast, derived from what a computation reads and writes where.
 
-There are three kinds. Where nothing is reduced, threads go along the axis by which elements are neighbours. Where
+There are four kinds. Where nothing is reduced, threads go along the axis by which elements are neighbours. Where
 many results are sums of few, each thread of a block has several of them in registers, and reads tiles in shared memory.
-Where few results are sums of many, threads share each sum.
+Where few results are sums of many, threads share each sum. On tensor cores, each warp of a
+block has several of their tiles.
 """
 
 import math
@@ -15,6 +16,7 @@ from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import Rules, check
 from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops.tensor_cores import SHAPE
 
 MOST = 60  # templates of a statement
 WARP = 32
@@ -22,6 +24,8 @@ STREAMS = tuple(product((256, 128, 512), (4, 1, 2, 8)))  # threads of a block, a
 TRANSPOSED = ((32, 4), (32, 8), (16, 4), (64, 4), (32, 2))  # the edge of a tile, and elements of each thread
 TILES = ((16, 16, 8, 8), (16, 16, 4, 4), (8, 16, 8, 4), (8, 8, 8, 8), (8, 8, 4, 4), (16, 16, 4, 8), (16, 16, 2, 2),
          (8, 32, 8, 4), (16, 16, 1, 1), (32, 32, 4, 4))  # threads along both axes, and elements of each  # fmt: skip
+WARPS = ((2, 2, 4, 8), (2, 4, 4, 4), (2, 2, 2, 4), (4, 2, 2, 8), (2, 2, 4, 4), (4, 2, 4, 8), (1, 4, 4, 4), (2, 2, 2, 2),
+         (1, 2, 1, 2))  # down and across, and tiles of tensor cores that each has  # fmt: skip
 DEPTHS = (16, 8, 32)  # of a tile, in turns of the longest sum
 ROWS = tuple(product((256, 128, 32, 512, 64, 1024), (1, 4)))  # threads that share a sum, and neighbours that each adds
 COLUMNS = tuple(product((32, 64, 128), (1, 8, 16, 4, 32)))  # results side by side, and threads that share each sum
@@ -37,7 +41,7 @@ def templates(schedule: Schedule, rules: Rules, multiprocessors: int) -> tuple[t
     """
     shapes = {tensor.name: tensor.shape for tensor in schedule.computation.tensors}
     return tuple(
-        tuple(dict.fromkeys(_legal(nest, _Templates(nest, shapes, multiprocessors).all(), rules)))[:MOST]
+        tuple(dict.fromkeys(_legal(nest, _Templates(nest, shapes, multiprocessors, rules).all(), rules)))[:MOST]
         for nest in schedule.nests
     )
 
@@ -66,8 +70,9 @@ def _fitted(layout: Layout, nest: Nest) -> Layout:
 class _Templates:
     """The templates of one statement, of which some may not be legal."""
 
-    def __init__(self, nest: Nest, shapes: dict[str, tuple[int, ...]], multiprocessors: int) -> None:
+    def __init__(self, nest: Nest, shapes: dict[str, tuple[int, ...]], multiprocessors: int, rules: Rules) -> None:
         self._nest = nest
+        self._tensor_cores = "tensor" in rules.kinds
         self._multiprocessors = multiprocessors
         self._read = accesses(nest.stage)[1:]
         self._strides = {
@@ -84,6 +89,8 @@ class _Templates:
             yield from self._transposed()
             yield from self._streaming()
             return
+        if self._tensor_cores and len(self._spatial) > 1:
+            yield from self._for_tensor_cores()
         results = math.prod(self._nest.extent[axis] for axis in self._spatial)
         tiled = sorted(self._tiled(), key=self._cost) if len(self._spatial) > 1 else []
         rows, columns = list(self._rows()), list(self._columns())
@@ -143,8 +150,7 @@ class _Templates:
 
     def _tiled(self) -> Iterator[Layout]:
         """Yield layouts in which a thread has several results along two axes, and tiles are in shared memory."""
-        last, *others = reversed(self._spatial)
-        other = max(others, key=lambda axis: (self._saved(axis, last), self._nest.extent[axis]))
+        last, other = self._edges()
         longest = max(self._reduction, key=self._nest.extent.__getitem__)
         sums = [axis for axis in self._reduction if axis != longest]
         blocks, rest = self._around([last, other], ("block.z",))
@@ -161,6 +167,32 @@ class _Templates:
                 Place(other, down, "thread.y"), Place(last, across, "thread.x"), *rest, *steps,
                 *(Place(axis, count, "unroll") for axis, count in ((other, high), (last, wide)) if count > 1),
             )  # fmt: skip
+
+    def _for_tensor_cores(self) -> Iterator[Layout]:
+        """Yield layouts in which a warp has several tiles of tensor cores, whose operands are in shared memory."""
+        last, other = self._edges()
+        longest = max(self._reduction, key=self._nest.extent.__getitem__)
+        sums = [Place(axis) for axis in self._reduction if axis != longest]
+        blocks, rest = self._around([last, other], ("block.z",))
+        tensors = tuple(dict.fromkeys(read.tensor for read in self._read))
+        rows, columns, terms = SHAPE
+        for (rows_axis, columns_axis), (down, across, high, wide), depth in product(
+            ((other, last), (last, other)), WARPS, (32, 16, 64, 8)
+        ):
+            yield (
+                *blocks, Place(rows_axis, kind="block.y"), Place(columns_axis, kind="block.x"),
+                Place(rows_axis, down, "thread.y"), Place(columns_axis, across, "thread.z"), *rest,
+                Place(longest, kind="pipeline", staged=tensors), *sums,
+                *([Place(longest, depth // terms, "unroll")] if depth > terms else []),
+                Place(rows_axis, high, "unroll"), Place(columns_axis, wide, "unroll"),
+                Place(rows_axis, rows, "tensorize"), Place(columns_axis, columns, "tensorize"),
+                Place(longest, terms, "tensorize"),
+            )  # fmt: skip
+
+    def _edges(self) -> tuple[str, str]:
+        """Return the two axes of the result along which a block has a tile: the last one, and another."""
+        last, *others = reversed(self._spatial)
+        return last, max(others, key=lambda axis: (self._saved(axis, last), self._nest.extent[axis]))
 
     def _saved(self, axis: str, last: str) -> int:
         """Return how many reads are the same along one of two axes and differ along the other."""
