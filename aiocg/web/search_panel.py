@@ -80,7 +80,9 @@ class SearchPanel:
             self._said.text = last.error
         else:
             best = "…" if last.best is None else view.number(last.best)
-            kind = "lowest cost" if last.cost == self._session.costs[0] else "shortest running time"
+            kind = "lowest cost"
+            if last.cost != self._session.costs[0]:
+                kind, best = "shortest running time", f"{best}s"
             going = "so far" if last.running else "at the end"
             counted = f"{last.evaluations:,} evaluated, {len(self._session.tree):,} nodes"
             self._said.text = f"{_from(last)}: {kind} {best} {going}; {counted}"

@@ -11,7 +11,7 @@ KINDS = {"+": "add", "-": "del", "@": "at"}
 
 STYLE = """
 body { font-family: system-ui, sans-serif; }
-.w-full { width: 100%; } .w-20 { width: 5rem; } .w-32 { width: 8rem; }
+.items-center { align-items: center; } .w-full { width: 100%; } .w-20 { width: 5rem; } .w-32 { width: 8rem; }
 .diff { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre; overflow: auto; line-height: 1.45; }
 .diff .add { background: #16a34a26; } .diff .del { background: #dc262626; } .diff .at { opacity: .6; }
 .beside { display: grid; grid-template-columns: 1fr 1fr; column-gap: 8px; }
