@@ -1,7 +1,7 @@
 // A list of buttons with numbers behind them, in elements of the browser's own: it is drawn anew with every message.
 export default {
   template: `
-    <ol class="rows" @keydown="walk">
+    <ol class="rows" :class="kind" @keydown="walk">
       <li v-for="row in rows" :key="row.id" v-memo="[row]" :style="{ paddingLeft: 14 * (row.level || 0) + 'px' }">
         <button type="button" v-bind="{ ['data-' + kind]: row.id }" :title="row.title" :aria-label="row.said"
           :aria-current="row.here ? 'true' : null" @click="$emit('choose', row.id)">

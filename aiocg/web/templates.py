@@ -22,9 +22,9 @@ button:focus-visible { outline: 2px solid #0d9488; outline-offset: -2px; }
 .rows button { display: flex; gap: 8px; width: 100%; padding: 4px 8px; border: 0; background: none; color: inherit;
   font: inherit; text-align: left; cursor: pointer; }
 .rows button:hover { background: #7b879422; } .rows button[aria-current] { font-weight: bold; }
-.rows [data-action] { justify-content: space-between; } .rows .faint { opacity: .7; }
+.rows.action button { justify-content: space-between; } .rows .faint { opacity: .7; }
 .columns { display: grid; grid-template-columns: minmax(240px, 300px) minmax(0, 1fr); gap: 12px; }
-.rows:has([data-action]) { height: calc(100vh - 130px); }
+.rows.action { height: calc(100vh - 130px); }
 .picture { overflow: auto; width: 100%; max-height: calc(42vh - 70px); } .picture svg { max-width: none; }
 .tabbed { height: 42vh; } .changes .diff { height: calc(58vh - 170px); }
 @media (min-width: 1280px) {
