@@ -34,6 +34,7 @@ from aiocg.states.state import CompilerEnvState, LegacyState
 from aiocg.telemetry.choice import slot_maker
 from aiocg.telemetry.logs import configure_from_environment
 from aiocg.transport.messages import Welcome
+from aiocg.transport.system import processors
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -327,7 +328,7 @@ class Runtime:
     @property
     def worker_count(self) -> int:
         """Number of worker processes per compiler; a node's default is known once the node has answered."""
-        return self._count or self._machine.workers or len(os.sched_getaffinity(0))
+        return self._count or self._machine.workers or len(processors())
 
     @property
     def folder(self) -> Path | None:

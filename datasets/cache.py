@@ -67,8 +67,10 @@ def _write_unnamed(target: Path, payload: bytes) -> bool:
     """Write to an unnamed file that is linked when complete, so that being killed leaves nothing behind.
 
     Returns:
-        Whether the file system supports that.
+        Whether the system and the file system support that.
     """
+    if not hasattr(os, "O_TMPFILE"):
+        return False
     try:
         descriptor = os.open(target.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -135,7 +135,7 @@ def _sweep(path: str) -> None:
 
 def _end_users(path: str) -> None:
     """Kill compilers left behind by a killed owner: their arguments name the folder."""
-    for name in os.listdir("/proc"):
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdecimal() and int(name) != os.getpid():
             with contextlib.suppress(OSError):
                 if os.fsencode(path) in _arguments(name) or os.readlink(f"/proc/{name}/cwd").startswith(path):

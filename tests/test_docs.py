@@ -6,8 +6,11 @@
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import zlib
 from pathlib import Path
@@ -151,15 +154,42 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.slow
-def test_site_is_built_without_a_warning_and_needs_no_network_to_be_read(place: Any) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built without a warning."""
     if importlib.util.find_spec("mkdocs") is None:
         pytest.skip("needs mkdocs: pip install -e '.[docs]'")
-    site = place.folder / "site"
-    place.environment["NO_MKDOCS_2_WARNING"] = "1"
-    build = ["-m", "mkdocs", "build", "--strict", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(site)]
-    done = place.run(sys.executable, "-P", *build)
+    folder = tmp_path_factory.mktemp("site")
+    build = ["-m", "mkdocs", "build", "--strict", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run([sys.executable, "-P", *build], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_start_page_is_not_wider_than_a_small_screen(site: Path, width: int) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with (
+        playwright.sync_playwright() as driver,
+        driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]) as browser,
+    ):
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        page.goto((site / "index.html").as_uri())
+        wider = """() => [...document.querySelectorAll("article, article *, header, .md-tabs")]
+            .filter(one => one.getBoundingClientRect().right > innerWidth)
+            .filter(one => !one.closest("pre, .md-typeset__scrollwrap"))  // which scroll by themselves
+            .map(one => one.outerHTML.slice(0, 80))"""
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(wider) == []
+
+
+@pytest.mark.slow
+def test_the_site_needs_no_network_to_be_read(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(PAGES)
     assert undocumented(site / "objects.inv") == set()

@@ -1,5 +1,6 @@
 """The wheel: what is in it, what is not, and that it works in an environment where nothing else of ours is."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -89,6 +90,15 @@ def test_wheel_is_pure_python(wheel: Path, names: set[str]) -> None:
 def test_installed_command_says_its_version(installed: Path, place: Any) -> None:
     done = place.run(str(installed / "aiocg"), "--version")
     assert done.stdout.startswith("aiocg 0."), done.stderr
+
+
+def test_what_is_installed_takes_as_much_room_as_the_readme_says(installed: Path) -> None:
+    venv = installed.parent
+    files = [path for path in venv.rglob("*") if path.is_file() and not path.is_symlink()]
+    apart = {"pip", "setuptools"}  # which were there before
+    size = sum(path.stat().st_size for path in files if not apart & {*path.relative_to(venv).parts})
+    said = re.search(r"which pip installs in \d+ s and (\d+) MB", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert said and size / 1e6 <= int(said[1]) <= 550
 
 
 def test_installed_command_searches(installed: Path, place: Any) -> None:

@@ -17,6 +17,7 @@ from aiocg.transport.codec import Frame
 from aiocg.transport.errors import AddressError, LinkLostError, RemoteProtocolError
 from aiocg.transport.link import INSTANCE_BYTES, QUEUED_BATCHES, Head, ServerLink, gone, is_first, read_head
 from aiocg.transport.security import KEY_LENGTH, Gate, ServerSecurity
+from aiocg.transport.system import DESCRIPTORS
 from aiocg.transport.wires import AT_ONCE, READABLE, Context, milliseconds, open_socket, send_multipart
 
 __all__ = ["LinkedRouter", "key_of"]
@@ -162,6 +163,10 @@ class LinkedRouter:
             self._wait_for(peer)
         return there
 
+    def is_full(self, name: bytes) -> bool:
+        """Return whether a peer's queue is full."""
+        return name in self._peers and self._peers[name].link.full
+
     def _wait_for(self, peer: _Peer) -> None:
         """Wait while a peer's queue is full, as long as it reads. Batches that arrive are kept for `receive`."""
         link, deadline = peer.link, time.monotonic() + self._patience
@@ -193,7 +198,7 @@ class LinkedRouter:
     def cut_all(self) -> None:
         """Cut all connections, silent ones included. Links continue over the next connections."""
         with contextlib.suppress(OSError):
-            for descriptor in os.listdir("/proc/self/fd"):
+            for descriptor in os.listdir(DESCRIPTORS):
                 self._cut(int(descriptor))
 
     def _make_room(self, key: str) -> None:

@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
+from aiocg.transport.system import unnamed_file
+
 NO_CANDIDATE = -1
 SEVERAL = -2  # in place of a candidate's index: several are being prepared at once
 
@@ -73,7 +75,7 @@ class StatusPage:
     @classmethod
     def create(cls) -> Self:
         """Create a page; the worker must inherit its `descriptor`."""
-        descriptor = os.memfd_create("aiocg-status", os.MFD_CLOEXEC)
+        descriptor = unnamed_file("aiocg-status")
         os.ftruncate(descriptor, _SIZE)
         return cls(descriptor)
 

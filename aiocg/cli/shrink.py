@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,7 +22,9 @@ from aiocg.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from aiocg.shrink.lock import Lock
     from aiocg.shrink.record import Build
+    from aiocg.shrink.report import Report
     from aiocg.shrink.shrinking import Shrinking
 
 STANDS = "what the build has made stands"
@@ -92,13 +94,7 @@ def shrink(
     Example: aiocg shrink --check "make test" -- make -j2
     """
     from aiocg.cli.locked import main as by_lock
-    from aiocg.datasets.errors import DatasetError
-    from aiocg.datasets.scratch import scratch_folder
     from aiocg.shrink.checking import Check
-    from aiocg.shrink.gcc import GCC, GccShrinking
-    from aiocg.shrink.lock import LockError, lock_text, read_lock
-    from aiocg.shrink.report import report_of
-    from aiocg.shrink.shrinking import Shrinking
     from aiocg.shrink.speed import Pace
 
     check_writable(html)
@@ -106,32 +102,77 @@ def shrink(
     most = _share(max_slowdown)
     if locked and update:
         fail("--locked searches for nothing, and --update searches for all: say one of them", 2)
+    known, gcc = _known(lock, gcc, locked, update)
+    at_once = locked and not (gcc or check or bench or html or badge)
+    if at_once and (status := by_lock(words, lock, as_json=json)) is not None:
+        sys.exit(status)
+
+    def shrunk(build: "Build", scratch: Path) -> "Report":
+        work = _kind(gcc)(build, Path.cwd(), scratch, known, only or ["*"], update, measure)
+        _make(work, None if locked else seconds, workers)
+        work.place(Check(check, _tell) if check else None, Pace(bench, most, _tell) if bench else None)
+        return _remember(work, None if locked else lock)
+
+    _tell_all(_built(words, shrunk), html, badge, json)
+
+
+def _known(lock: Path, gcc: bool, locked: bool, update: bool) -> tuple["Lock", bool]:
+    """Read the lock file, and say whether the search is one of GCC's options, which a locked build learns from it."""
+    from aiocg.shrink.gcc import GCC
+    from aiocg.shrink.lock import Lock, LockError, read_lock
+
     try:
         known = read_lock(lock)
     except LockError as error:
         fail(str(error))
-    gcc = gcc or (locked and any(entry.compiler.startswith(GCC) for entry in known.images.values()))
-    at_once = locked and not (gcc or check or bench or html or badge)
-    if at_once and (status := by_lock(words, lock, as_json=json)) is not None:
-        sys.exit(status)
+    compilers = {entry.compiler for entry in known.images.values()}
+    gcc = gcc or (locked and bool(compilers) and all(one.startswith(GCC) for one in compilers))
+    others = sorted(one for one in compilers if one.startswith(GCC) != gcc)
+    if others and not update:
+        mine = "GCC, for `aiocg gcc`" if gcc else "LLVM, for `aiocg shrink`"
+        fail(f"{lock} has what was found with {others[0]}, not {mine}: name another file by --lock, or say --update")
+    return known if not others else Lock(), gcc
+
+
+def _kind(gcc: bool) -> "type[Shrinking]":
+    from aiocg.shrink.gcc import GccShrinking
+    from aiocg.shrink.shrinking import Shrinking
+
+    return GccShrinking if gcc else Shrinking
+
+
+def _built(words: list[str], shrunk: "Callable[[Build, Path], Report]") -> "Report":
+    """Run the build, have its images shrunk with an empty folder for that, and return the report; exit if it fails."""
+    from aiocg.datasets.errors import DatasetError
+    from aiocg.datasets.scratch import scratch_folder
+
     built = False
     try:
         with scratch_folder() as scratch:
             build = _build(shlex.join(words), Path(scratch))
             built = True
             (images := Path(scratch, "images")).mkdir()
-            kind = GccShrinking if gcc else Shrinking
-            work = kind(build, Path.cwd(), images, known, only or ["*"], update, measure)
-            _make(work, None if locked else seconds, workers)
-            work.place(Check(check, _tell) if check else None, Pace(bench, most, _tell) if bench else None)
-            report = report_of(work.images, work.left_alone, work.hint())
-            if not locked and report.images:
-                write_file(lock, lock_text(work.remember()))
+            return shrunk(build, images)
     except KeyboardInterrupt:
         errors.print(f"interrupted: {STANDS}" if built else "interrupted", markup=False)
         sys.exit(130)
     except (OSError, DatasetError) as error:
         fail(f"{error}; {STANDS}" if built else str(error))
+
+
+def _remember(work: "Shrinking", lock: Path | None) -> "Report":
+    """Report what was made, and write it to the lock file, if any."""
+    from aiocg.shrink.lock import lock_text
+    from aiocg.shrink.report import report_of
+
+    report = report_of(work.images, work.left_alone, work.hint())
+    if lock is not None and report.images:
+        write_file(lock, lock_text(work.remember()))
+    return report
+
+
+def _tell_all(report: "Report", html: Path | None, badge: Path | None, json: bool) -> None:
+    """Write the page and the picture, and print the report."""
     if html is not None or badge is not None:
         from aiocg.shrink import treemap
 

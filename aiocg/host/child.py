@@ -4,8 +4,11 @@ import asyncio
 import contextlib
 import os
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Self
+
+from aiocg.transport.system import HAS_PIDFD
 
 
 class Child:
@@ -45,14 +48,18 @@ class Child:
 
 
 class Started(Child):
-    """A child of this process. It is a zombie from its death until `close`."""
+    """A child of this process. On Linux it is a zombie from its death until `close`."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         super().__init__(process.pid)
         self._process = process
         self._closed = False
-        self._watch = os.pidfd_open(process.pid)  # readable once the process is dead, unlike asyncio's own wait
-        asyncio.get_running_loop().add_reader(self._watch, self._died)
+        loop = asyncio.get_running_loop()
+        if HAS_PIDFD:
+            self._watch = os.pidfd_open(process.pid)  # readable once the process is dead, unlike asyncio's own wait
+            loop.add_reader(self._watch, self._died)
+        else:
+            threading.Thread(target=self._await_death, args=(loop,), daemon=True).start()
 
     @classmethod
     async def start(cls, command: Sequence[str], environ: Mapping[str, str], descriptors: Sequence[int]) -> Self:
@@ -94,6 +101,11 @@ class Started(Child):
         self.end(result.si_status if result.si_code == os.CLD_EXITED else -result.si_status)
         if self._closed:
             self._process.wait()
+
+    def _await_death(self, loop: asyncio.AbstractEventLoop) -> None:
+        status = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(self.end, status)
 
     def close(self) -> None:
         """Reap the process, now or when it dies."""

@@ -24,7 +24,7 @@ DEATH_PATIENCE = 5.0  # seconds from the end of our input until a dying client h
 def end_users_of(folder: str) -> None:
     """Kill the processes whose TMPDIR is a folder, or one below it."""
     mark = os.fsencode(f"TMPDIR={folder}")
-    for entry in os.listdir("/proc"):
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if entry.isdecimal() and int(entry) != os.getpid():
             with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
                 if any(value == mark or value.startswith(mark + b"/") for value in file.read().split(b"\0")):

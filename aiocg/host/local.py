@@ -26,6 +26,7 @@ from aiocg.host.threads import in_thread
 from aiocg.transport.channels import RequestChannel
 from aiocg.transport.messages import Reply
 from aiocg.transport.status import StatusPage
+from aiocg.transport.system import HAS_PIDFD, processors
 
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
@@ -55,7 +56,7 @@ class LocalMachine:
     @property
     def workers(self) -> int:
         """As many workers as there are usable processors; one where processes share a nursery, as each has its own."""
-        return 1 if shared_folder() else len(os.sched_getaffinity(0))
+        return 1 if shared_folder() else len(processors())
 
     async def launcher(self, spec: "EnvironmentSpec", options: Mapping[str, Any], memory_limit: int) -> "LocalLauncher":
         """Return what starts the workers of an environment; see `Machine`.
@@ -80,7 +81,7 @@ class LocalMachine:
             memory_limit=memory_limit,
             endpoint=SocketFile,
         )
-        if spec.forked:
+        if spec.forked and HAS_PIDFD:
             self._nurseries.append(launcher.use_nursery())
         return launcher
 
@@ -90,6 +91,8 @@ class LocalMachine:
         Raises:
             WorkerStartError: if no folder can be made, or no process can be started.
         """
+        if spec.forked and not HAS_PIDFD:
+            raise WorkerStartError("only on Linux can processes fork their workers from one that has the compiler")
         launcher = await self.launcher(spec, {}, memory_limit)
         if spec.forked:
             try:

@@ -211,6 +211,8 @@ async def _level(name: str, env: "Env") -> tuple[str, ...]:
 @contextlib.contextmanager
 def _cores(count: int) -> Iterator[None]:
     """Let this process, and workers that it starts, use so many cores."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise Refused(Kind.BUDGET, f"the track is for {count} cores, to which only Linux can keep a search")
     before = os.sched_getaffinity(0)
     if len(before) < count:
         raise Refused(Kind.BUDGET, f"the track is for {count} cores, and there are {len(before)}")

@@ -8,7 +8,6 @@ passes that show it (`aiocg.validation.minimize`), and `Report.blames` says whic
 import contextlib
 import dataclasses
 import functools
-import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -22,6 +21,7 @@ from aiocg.llvm.audit_report import Finding, Kind, Report
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import spread
 from aiocg.states.executions import differences
+from aiocg.transport.system import processors
 from aiocg.validation.minimize import MinimizationError, minimize
 
 LENGTHS = (6, 21)  # of the lists, at least and at most
@@ -70,7 +70,7 @@ async def audit(
     auditor = _Auditor(report, tuple(suspects), seed, progress)
     auditor.limit(seconds, trajectories)
     await auditor.prepare(programs)
-    count = max(1, len(os.sched_getaffinity(0)) // 2) if pairs is None else pairs
+    count = max(1, len(processors()) // 2) if pairs is None else pairs
     await spread([auditor.work] * count)
     return report
 

@@ -7,12 +7,18 @@ connections can be cut.
 
 import contextlib
 import resource
+import sys
 from pathlib import Path
 
 GROWTH = 512 << 20  # bytes of growth that raise an alarm
 RELIEF = 2.0  # seconds after an alarm in which memory may be freed
 
 _STATM = Path("/proc/self/statm")
+
+
+def _peak() -> int:
+    """Return the most resident memory that the process has had, in bytes; far cheaper than what it has now."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 class MemoryWatch:
@@ -24,7 +30,10 @@ class MemoryWatch:
 
     @staticmethod
     def resident() -> int:
-        """Return the resident memory of the process in bytes."""
+        """Return the resident memory of the process in bytes; where the system does not say it, the most there was."""
+        if not _STATM.exists():
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            return most if sys.platform == "darwin" else most << 10
         return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
 
     def alarmed(self, now: float) -> bool:
@@ -42,7 +51,7 @@ class MemoryWatch:
             if now < self._relieved:
                 return False
             self._usual, self._relieved = max(self._usual, self.resident()), None
-        if self.resident() <= self._usual + GROWTH:
+        if _peak() <= self._usual + GROWTH or self.resident() <= self._usual + GROWTH:
             return False
         self._relieved = now + RELIEF
         return True

@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import spread
+from aiocg.transport.system import processors
 
 __all__ = ["HELD_OUT", "STARTS", "Program", "find_programs", "hash_of", "prepare_programs"]
 
@@ -22,7 +22,7 @@ STARTS = {"O0": (), "OzMinsize": ("mark<minsize>", "default<Oz>")}
 HELD_OUT = ("programs-v0", "cbench-v1", "chstone-v0", "mibench-v1", "polybench-v1", "npb-v0", "blas-v0", "opencv-v0")
 """Datasets that nothing is trained on."""
 
-LANES = 2 * len(os.sched_getaffinity(0))  # programs compiled and measured at a time
+LANES = 2 * len(processors())  # programs compiled and measured at a time
 
 COSTS = ("IrInstructionCount", "IrInstructionCountOz", "IrInstructionCountOzMinsize")
 

@@ -23,7 +23,8 @@ from aiocg.shrink.tools import JOIN, JOINED, Clang, Zig, is_zig
 _PREFIXED = re.compile(r"[\w.]+-[\w.-]*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+)(?:-\d[\d.]*)?")
 _SEARCHED = re.compile(r"#include <\.\.\.> search starts here:\n(.*)End of search list", re.DOTALL)
 _PRIVATE = re.compile(r".*/lib/(?:gcc|clang|llvm-\d+/lib/clang)/.*/include(?:-fixed)?/?")
-_TARGETS = {"arm": "arm", "thu": "thumb", "aar": "aarch64", "ris": "riscv64", "avr": "avr", "i68": "x86"}
+_NAMES = {"arm": "arm", "thu": "thumb", "aar": "aarch64", "ris": "riscv64", "avr": "avr", "i68": "x86", "x86": "x86-64"}
+_OTHER_LIBRARY = re.compile(r"\b(musl|uclibc|android|mingw32|cygwin|elf)")  # in a triple, or in the name of a wrapper
 _MACHINE = ("-m", "--specs", "-specs", "--sysroot", "-isysroot", "--target", "-target")
 
 
@@ -121,15 +122,24 @@ def _cross(driver: str, machine: tuple[str, ...], directory: str) -> Cross | Non
     triple = _asked([driver, *machine, "-dumpmachine"], directory).stdout.strip()
     architecture = triple.partition("-")[0]
     toolchain = find_toolchain()
-    if not triple or architecture == _asked([str(toolchain.clang), "-dumpmachine"], directory).stdout.partition("-")[0]:
+    ours = _asked([str(toolchain.clang), "-dumpmachine"], directory).stdout.strip()
+    if not _OTHER_LIBRARY.search(triple) and (named := _OTHER_LIBRARY.search(os.path.basename(driver))):
+        triple = f"{architecture}-linux-{named[1]}"  # the compiler that it starts knows nothing of that
+    if not triple or (architecture == ours.partition("-")[0] and _library(triple) == _library(ours)):
         return None
     if any(word.startswith("-march=rv32") for word in machine):
         triple = triple.replace("riscv64", "riscv32", 1)
     targets = _asked([str(toolchain.clang), "--print-targets"], directory).stdout
-    if any(line.split()[:1] == [_TARGETS.get(architecture[:3])] for line in targets.splitlines()):
+    if any(line.split()[:1] == [_NAMES.get(architecture[:3])] for line in targets.splitlines()):
         return Cross(driver, triple, tuple(Clang().generator()), tuple(toolchain.linker_command()))
     zig = Zig.find().path
     return Cross(driver, triple, (zig, "clang"), (zig, "ld.lld"))
+
+
+def _library(triple: str) -> str:
+    """Return the name of the C library that is meant; "" for the usual one."""
+    found = _OTHER_LIBRARY.search(triple)
+    return found[1] if found else ""
 
 
 @functools.lru_cache(maxsize=64)

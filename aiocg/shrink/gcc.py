@@ -234,8 +234,7 @@ class GccShrinking(Shrinking):
             self.line = find(_Whole(images).size, self._options, self._meter)
         for image in images:
             stale = self.lock.images.get(image.name)
-            before = stale.actions if stale and stale.compiler.startswith(GCC) else ()  # others are passes of LLVM
-            image.actions = self.line or before
+            image.actions = self.line or (stale.actions if stale else ())
         Shrinking.choose(self, images)
 
 

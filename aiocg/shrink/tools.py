@@ -23,6 +23,7 @@ JOIN, LTO, PLAIN = "join", "lto", "plain"
 _TRIPLE = re.compile(r'^target triple = "([^"]+)"', re.MULTILINE)
 _ABI = re.compile(r'!"target-abi", !"([^"]+)"')
 
+SPECS = ("-specs", "--specs")  # which only GCC reads
 HARDENING = ("redhat", "/dpkg/")  # in the names of specs that change options alone
 _COLLECTED = ("-O2", "--gc-sections", "-znostart-stop-gc", "--icf=safe", "--undefined-version")
 JOINED = ("--lto-emit-llvm", "--lto-O0")
@@ -65,10 +66,11 @@ class Clang:
             lld.symlink_to(Path(toolchain.linker_command()[0]).resolve())
         driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={lld}"]
         options = [f"-Wl,{one}" for one in (*_COLLECTED, *(JOINED if purpose == JOIN else ()))]
-        specs = [word for word in words if word.startswith("-specs=")]  # which only GCC reads
+        pairs = zip(("", *words), words, strict=False)
+        specs = [word for before, word in pairs if before in SPECS or word.startswith(("-specs=", "--specs="))]
         if not all(any(name in word for name in HARDENING) for word in specs):
             raise BenchmarkInitError(link.output.name, f"{specs[0]} may choose libraries that only GCC knows")
-        words = [word for word in words if word not in specs]
+        words = [word for word in words if word not in (*SPECS, *specs)]
         return [*driver, *words, *options, *(("-Oz", "-flto") if purpose == LTO else ()), "-Qunused-arguments"]
 
     def joined(self, output: Path) -> Path:

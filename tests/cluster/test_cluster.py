@@ -43,7 +43,7 @@ def line_to(*sites: Site) -> Line:
 async def walk(runtime: aiocg.Runtime) -> tuple[Any, ...]:
     """Search with LLVM; return what is found."""
     env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd")
-    found = await aiocg.search.greedy(env, budget=aiocg.search.Budget(evaluations=300))
+    found = await aiocg.search.greedy(env, budget=aiocg.search.Budget(evaluations=100))
     return found.reward, found.actions
 
 

@@ -79,10 +79,9 @@ def essence(result: SearchResult) -> tuple[Any, ...]:
 @pytest.mark.few(1)
 async def test_the_result_does_not_depend_on_the_number_of_lanes(make: Make, search: Search) -> None:
     results = [
-        await search(await make(), budget=Budget(evaluations=FEW), seed=SEED, lanes=lanes)
-        for lanes in (1, 2, WINDOW + 3)
+        await search(await make(), budget=Budget(evaluations=FEW), seed=SEED, lanes=lanes) for lanes in (1, WINDOW + 3)
     ]
-    assert essence(results[0]) == essence(results[1]) == essence(results[2])
+    assert essence(results[0]) == essence(results[1])
     assert results[0].evaluations == len(results[0].state.outcomes) == FEW
 
 

@@ -34,17 +34,18 @@ def test_a_search_follows_a_policy_and_is_never_worse_than_the_baselines(aiocg: 
     assert done.json["algorithm"] == "policy" and done.json["reward"] >= 1
 
 
-def test_searches_with_a_policy_as_prior_are_among_its_actions(aiocg: Run) -> None:
-    for search in ("mcts", "beam"):
-        words = ("search", search, "programs-v0/gcd", "--evaluations", 12, "--no-minimize", "--json")
-        done = aiocg(*words, "--prior", "my.npz", "--reward", "IrInstructionCountO0")
-        assert done.status == 0, done.err
-        assert done.json["reward"] >= max(done.json["baselines"].values())
-        assert set(done.json["actions"]) <= {*ACTIONS, "mark<minsize>"} or "default<" in str(done.json["actions"])
-        assert aiocg(*words, "--prior", "instructions", "--action-space", "Pipelines").status == 0
-        for absent in ("nobody", "functions"):  # the latter is for single functions
-            said = aiocg(*words, "--prior", absent).err.replace("\n", " ")
-            assert "nor a policy of that name: instructions" in said
+@pytest.mark.few(1)
+@pytest.mark.parametrize("search", ["mcts", "beam"])
+def test_searches_with_a_policy_as_prior_are_among_its_actions(aiocg: Run, search: str) -> None:
+    words = ("search", search, "programs-v0/gcd", "--evaluations", 12, "--no-minimize", "--json")
+    done = aiocg(*words, "--prior", "my.npz", "--reward", "IrInstructionCountO0")
+    assert done.status == 0, done.err
+    assert done.json["reward"] >= max(done.json["baselines"].values())
+    assert set(done.json["actions"]) <= {*ACTIONS, "mark<minsize>"} or "default<" in str(done.json["actions"])
+    assert aiocg(*words, "--prior", "instructions", "--action-space", "Pipelines").status == 0
+    for absent in ("nobody", "functions"):  # the latter is for single functions
+        said = aiocg(*words, "--prior", absent).err.replace("\n", " ")
+        assert "nor a policy of that name: instructions" in said
 
 
 def test_a_policy_is_evaluated_with_and_without_the_fallback(aiocg: Run) -> None:

@@ -128,7 +128,7 @@ def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project
 
 
 def test_a_locked_build_is_the_same_to_the_byte_without_a_search(project: Project) -> None:
-    project.report("--seconds", "1", "--", "make")
+    project.report("--seconds", "0.2", "--", "make")
     shrunk, lock = project.app, (project.folder / "aiocg.lock").read_bytes()
     project.make("clean")
     done = project.shrink("--locked", "--", "make")
@@ -154,11 +154,13 @@ def test_a_build_that_fails_is_told_with_its_status(project: Project) -> None:
     assert not (project.folder / "aiocg.lock").exists()
 
 
+@pytest.mark.slow
 def test_what_the_build_strips_is_left_alone(project: Project) -> None:
     report = project.report("--", "sh", "-c", "make && strip app")
     assert report["images"] == [] and "strip" in report["left_alone"]["app"]
 
 
+@pytest.mark.slow
 def test_a_build_that_has_nothing_to_do_says_so(project: Project) -> None:
     project.make()
     done = project.shrink("--", "make")

@@ -7,10 +7,12 @@ import os
 import select
 import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aiocg.transport.system import processors
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.attached_shell import AttachedShell, Kills
 from aiocg.workers.gcc.engine import Image, failure, said
@@ -181,14 +183,14 @@ class Container:
             self.user = _NOBODY
             os.chown(self._folder, self.user, -1)
         group = _NOBODY if self.user == _NOBODY else os.getegid()
-        processors = limits.processors or len(os.sched_getaffinity(0))
         able: dict[str, Any] = {}  # a rootless engine refuses limits that it cannot set
         if self._engine.get("MemoryLimit"):
             able |= {"mem_limit": limits.memory, "memswap_limit": limits.memory}
         if self._engine.get("PidsLimit"):
             able |= {"pids_limit": limits.processes}
         if self._engine.get("CpuCfsQuota"):
-            able |= {"nano_cpus": int(min(processors, self._engine.get("NCPU") or processors) * 1e9)}
+            count = limits.processors or len(processors())
+            able |= {"nano_cpus": int(min(count, self._engine.get("NCPU") or count) * 1e9)}
         if any("name=userns" in option for option in security):
             able |= {"userns_mode": "host"}  # otherwise its user could not read our folder
         host = self._client.create_host_config(
@@ -305,12 +307,18 @@ def _is_gone(owner: str) -> bool:
 
 def _processes() -> str:
     """Return the scope of process ids: the machine's current boot, and the PID namespace."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return f"{file.read().strip()} {os.stat('/proc/self/ns/pid').st_ino}"
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()} {os.stat('/proc/self/ns/pid').st_ino}"
+    except FileNotFoundError:  # another system, where there is one scope
+        return os.uname().nodename
 
 
 def _start_of(pid: int) -> str:
-    """Return the start time of a process in ticks since boot; "" if there is no such process."""
+    """Return the start time of a process, without blanks; "" if there is no such process."""
+    if not os.path.isdir("/proc"):
+        done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], stdout=subprocess.PIPE, text=True)
+        return "_".join(done.stdout.split())
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[19].decode()

@@ -1,7 +1,6 @@
 """Runs a compiler of this machine; finds the runner for a compiler's name."""
 
 import contextlib
-import ctypes
 import itertools
 import os
 import resource
@@ -17,15 +16,16 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
+from aiocg.transport.system import HAS_PIDFD, unnamed_file
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.runner import ENVIRONMENT, CommandRunner, Completed
+from aiocg.workers.limits import adopt_orphans
 
 MEMORY_LIMIT = 4 << 30  # bytes of address space of each process
 FILE_LIMIT = 256 << 20  # bytes of each written file, including standard output and error
 OUTPUT_LIMIT = 16 << 20  # limit in bytes for standard output and error
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _MARK = "RUN_OF_AIOCG"
-_SET_CHILD_SUBREAPER = 36  # prctl
 _PROGRAMS = ("cc1", "cc1plus", "as", "ld")  # run by the compiler, and possibly replaced independently of it
 _ANSWER_TIMEOUT = 20.0  # seconds; less than a worker's start timeout
 _LOOKS = 50  # attempts to read a process's environment
@@ -59,7 +59,7 @@ class LocalRunner:
         self.root = os.path.realpath(self._temporary.name)
         self._environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | ENVIRONMENT
         self._environment["TMPDIR"] = self.root
-        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         self._programs = [self.compiler]
         self.identity = self._identify()
         self._programs = [self.compiler, *[path for name in _PROGRAMS if (path := self._program(name))]]
@@ -131,7 +131,7 @@ class LocalRunner:
                     FailureCode.COMPILER, f"{command[0]} cannot be run in {folder}: {error.strerror}"
                 ) from None
             with process:
-                ended = _wait(process.pid, timeout)
+                ended = _wait(process, timeout)
                 if not ended:
                     process.kill()
                 status = process.wait()
@@ -154,7 +154,7 @@ class LocalRunner:
 @contextlib.contextmanager
 def _nameless() -> Iterator[int]:
     """Open a file in memory: it needs no disk space, and its readers need not wait for processes that keep it open."""
-    descriptor = os.memfd_create("aiocg")
+    descriptor = unnamed_file("aiocg")
     try:
         yield descriptor
     finally:
@@ -169,19 +169,25 @@ def _limits(memory: int) -> Iterator[None]:
     try:
         for limit, value in wanted.items():
             _, hard = before[limit]
-            resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+            with contextlib.suppress(ValueError):  # macOS knows no limit of address space
+                resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
         yield
     finally:
         for limit, values in before.items():
-            resource.setrlimit(limit, values)
+            with contextlib.suppress(ValueError):
+                resource.setrlimit(limit, values)
 
 
-def _wait(pid: int, timeout: float) -> bool:
+def _wait(process: "subprocess.Popen[bytes]", timeout: float) -> bool:
     """Wait for a child to end; return whether it ended within some seconds.
 
-    Time during which this process was stopped does not count: a terminal stops the child as well.
+    On Linux, time during which this process was stopped does not count: a terminal stops the child as well.
     """
-    descriptor = os.pidfd_open(pid)
+    if not HAS_PIDFD:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout)
+        return process.returncode is not None
+    descriptor = os.pidfd_open(process.pid)
     left = max(0.0, timeout)
     try:
         poll = select.poll()

@@ -133,6 +133,8 @@ def question(runner: CommandRunner, *words: str) -> str:
     if done.status != 0 or done.stopped:
         ended = f"no answer in {_SECONDS:g} s" if done.stopped == "timeout" else done.stopped or f"status {done.status}"
         said = done.errors.decode(errors="replace").strip() or ended
+        if said.startswith("clang: "):  # such as that of macOS
+            said = f"it is clang under another name. Say which GCC to use by gcc_bin, such as gcc-14 ({said})"
         raise CompilationError(FailureCode.COMPILER, f"{runner.name} {' '.join(words)} does not work: {said}")
     return done.output.decode(errors="replace")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ctypes import byref, c_size_t, c_void_p
 from typing import Any, ClassVar, Self
 
+from aiocg.transport.system import DESCRIPTORS, unnamed_file
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.pass_options import pass_builder_options
 from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
@@ -278,8 +279,8 @@ class Module:
     def write_text(self) -> bytes:
         """Return the module as textual IR, as LLVM writes it to a file; raises what `whole_text` raises."""
         message = c_void_p()
-        with os.fdopen(os.memfd_create("module", os.MFD_CLOEXEC), "rb") as file:
-            path = f"/proc/self/fd/{file.fileno()}".encode()
+        with os.fdopen(unnamed_file("module"), "rb") as file:
+            path = f"{DESCRIPTORS}/{file.fileno()}".encode()
             if self.library.c.LLVMPrintModuleToFile(self.pointer, path, byref(message)):
                 raise LlvmError(f"the program cannot be written as text: {self.library.take_string(message.value)}")
             return file.read()

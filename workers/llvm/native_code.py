@@ -20,7 +20,8 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 
 FLAGS = ("-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector")
-LINK_FLAGS = ("-shared", "-nostdlib", *(("-Wl,--no-undefined",) if sys.platform == "linux" else ()))
+# A library of macOS must name the system's, and clang there makes one without being told what is undefined.
+LINK_FLAGS = ("-shared", "-nostdlib", "-Wl,--no-undefined") if sys.platform == "linux" else ("-shared",)
 SECONDS = 300.0  # limit for one run of clang, which takes 0.05 s on an idle machine
 ROOM = 1 << 20  # bytes, far more than a build needs
 CANNOT = "cannot compile the C file that examines programs: "
@@ -109,7 +110,15 @@ def _place(content: bytes, final: Path) -> None:
 
 
 def _in_memory(content: bytes, name: str) -> Path:
-    """Write a library to an anonymous file, whose descriptor stays open because the path goes through it."""
+    """Write a library to an anonymous file, whose descriptor stays open because the path goes through it.
+
+    Elsewhere than on Linux it is a file of the worker's, as a loader there takes no descriptors.
+    """
+    if not hasattr(os, "memfd_create"):
+        handle, path = tempfile.mkstemp(prefix=name, suffix=".so")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        return Path(path)
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)

@@ -17,6 +17,7 @@ from typing import Any
 
 from aiocg.transport.codec import reply_codec
 from aiocg.transport.messages import PROTOCOL_VERSION, FailureCode, Observed, Reply, Welcome
+from aiocg.transport.system import unnamed_file
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.limits import die_with_parent, disable_core_dumps
 from aiocg.workers.llvm import linkage
@@ -107,7 +108,7 @@ def serve(arguments: argparse.Namespace) -> None:
     parent = os.getpid()
     for line in sys.stdin.buffer:
         seconds, *words = json.loads(line)
-        messages = os.memfd_create("messages")
+        messages = unnamed_file("messages")
         if (child := os.fork()) == 0:
             die_with_parent(parent)
             os.dup2(messages, sys.stderr.fileno())

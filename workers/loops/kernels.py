@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import os
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from aiocg.transport.messages import FailureCode
+from aiocg.transport.system import processors
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.reference import Expected, compare, expect, random_inputs
@@ -204,7 +204,7 @@ class Kernels:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(max_workers=max(2, len(os.sched_getaffinity(0))), thread_name_prefix="compile")
+        return ThreadPoolExecutor(max_workers=max(2, len(processors())), thread_name_prefix="compile")
 
     def _entry(self, schedule: Schedule) -> _Entry:
         entry = self._entries.get(schedule.digest)

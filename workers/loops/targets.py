@@ -1,11 +1,11 @@
 """Opening devices by name."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from aiocg.transport.messages import FailureCode
+from aiocg.transport.system import processors
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.target import Target
 
@@ -62,7 +62,7 @@ def threads(options: Mapping[str, Any]) -> int:
     """
     text = options.get("threads", "")
     if not text:
-        return len(os.sched_getaffinity(0))
+        return len(processors())
     if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text)):
         raise CompilationError(FailureCode.UNSUPPORTED, f"threads is a number above 0, or '', not {text!r}")
     return int(text)

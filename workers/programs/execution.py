@@ -6,6 +6,8 @@ programs leave are untrusted.
 """
 
 import contextlib
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -20,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from aiocg.transport.system import DESCRIPTORS, processors
 from aiocg.workers.programs import scratch
 from aiocg.workers.programs.linking import EXECUTABLE, TOO_LATE, no_place, remaining, temporary_folder, write_files
 from aiocg.workers.programs.recipe import Run, failure
@@ -194,7 +197,7 @@ class _Process:
         try:
             shutil.copyfile(RUNNER, root / RUNNER.name)
             self.files = _nameless(undo), _nameless(undo), _nameless(undo)
-            self._input = os.open(f"/proc/self/fd/{self.files[0].fileno()}", os.O_RDONLY)
+            self._input = os.open(f"{DESCRIPTORS}/{self.files[0].fileno()}", os.O_RDONLY)
             undo.callback(os.close, self._input)
         except OSError as error:
             raise no_place(error) from None
@@ -266,7 +269,8 @@ class _Process:
 
     def close(self) -> None:
         """End the process, and remove its folder."""
-        self._process.kill()
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)  # half of a box that is being made does not end with the other
         self._process.communicate()
         os.close(self._input)
         for file in self.files:
@@ -278,8 +282,8 @@ class _Process:
 def measuring_core(deadline: float, *, alone: bool = False) -> Iterator[int]:
     """Reserve a core for measurements, among the workers on this machine, during the context.
 
-    A core is reserved by binding an abstract socket name, which vanishes with the process. So is the gate, which is
-    passed before a core is taken: who measures alone closes it, and waits until all cores are free.
+    A core is reserved by taking its name. So is the gate, which is passed before a core is taken: who measures alone
+    closes it, and waits until all cores are free.
 
     Args:
         deadline: the time limit of waiting, in seconds of the monotonic clock.
@@ -288,12 +292,12 @@ def measuring_core(deadline: float, *, alone: bool = False) -> Iterator[int]:
     Raises:
         CompilationError: with `FailureCode.OBSERVATION` if no core is free before the deadline.
     """
-    cores = sorted(os.sched_getaffinity(0), reverse=True)  # the first cores serve most interrupts
-    with _unbound() as gate, _unbound() as lock:
+    cores = processors()[::-1]  # the first cores serve most interrupts
+    with _Name() as gate, _Name() as lock:
         if alone:
             _wait_for(gate, _GATE, deadline)
             for core in range(os.cpu_count() or 1):
-                with _unbound() as other:
+                with _Name() as other:
                     _wait_for(other, f"{_CORE}{core}", deadline)
             _wait_for(lock, f"{_CORE}{cores[0]}", deadline)
             yield cores[0]
@@ -303,8 +307,8 @@ def measuring_core(deadline: float, *, alone: bool = False) -> Iterator[int]:
         yield taken
 
 
-def _wait_for(lock: socket.socket, name: str, deadline: float) -> None:
-    while not _take(lock, name):
+def _wait_for(lock: "_Name", name: str, deadline: float) -> None:
+    while not lock.take(name):
         _wait(deadline)
 
 
@@ -313,23 +317,33 @@ def _wait(deadline: float) -> None:
     time.sleep(POLL_INTERVAL)
 
 
-def _take_core(lock: socket.socket, cores: Sequence[int]) -> int | None:
+def _take_core(lock: "_Name", cores: Sequence[int]) -> int | None:
     """Take the first free core, if the gate is open."""
-    with _unbound() as gate:
-        free = cores if _take(gate, _GATE) else ()
-        return next((core for core in free if _take(lock, f"{_CORE}{core}")), None)
+    with _Name() as gate:
+        free = cores if gate.take(_GATE) else ()
+        return next((core for core in free if lock.take(f"{_CORE}{core}")), None)
 
 
-def _unbound() -> socket.socket:
-    return socket.socket(socket.AF_UNIX)
+class _Name(contextlib.ExitStack):
+    """A name that one process of this machine can have at a time, until it lets go or ends."""
 
-
-def _take(lock: socket.socket, name: str) -> bool:
-    try:
-        lock.bind(f"\0{name}")
-    except OSError:
-        return False
-    return True
+    def take(self, name: str) -> bool:
+        """Take a name, if it is free."""
+        with contextlib.ExitStack() as undo:
+            lock = undo.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                lock.bind(f"\0{name}")
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    return False
+                # Only Linux has abstract addresses.
+                file = undo.enter_context(open(os.open(f"/tmp/{name}", os.O_RDONLY | os.O_CREAT, 0o644)))
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    return False
+            self.push(undo.pop_all())
+        return True
 
 
 def _signal_name(exit_code: int) -> str:

@@ -30,16 +30,18 @@ WATCH = 0.1  # seconds between checks of a program's memory
 LEFT = ("shm", "msg", "sem")  # System V objects, which outlive processes
 LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
-libc = ctypes.CDLL(None, use_errno=True)
+prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", lambda *_: None)
+PROCESSES = "/proc" if os.path.isdir("/proc") else ""  # Linux's, too
 
 
 def main() -> None:
     """Serve requests until the end of input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(SET_DUMPABLE, 0, 0, 0, 0)  # programs must not read or trace this process
+    prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(SET_DUMPABLE, 0, 0, 0, 0)  # programs must not read or trace this process
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the worker's limit does not apply to programs
+    with contextlib.suppress(ValueError):  # macOS knows no such limit
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the worker's limit does not apply to programs
     files = [int(number) for number in sys.argv[1:4]]
     before = limits()
     with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as answers:
@@ -57,16 +59,19 @@ def main() -> None:
 
 def run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str, Any]:
     """Run a program to its end, its timeout, or the end of the worker, and report the result."""
-    request["limits"]["RLIMIT_NPROC"] += 0 if os.getpid() == 1 else count_tasks()  # a box counts only its own threads
+    if not PROCESSES:
+        del request["limits"]["RLIMIT_NPROC"]
+    elif os.getpid() != 1:  # a box counts only its own threads
+        request["limits"]["RLIMIT_NPROC"] += count_tasks()
     reading, writing = os.pipe()
-    runner, program = os.getpid(), os.fork()
+    runner, ends, program = os.getpid(), -1 if hasattr(os, "pidfd_open") else told_of_children(), os.fork()
     if not program:
         become(request, writing, runner, files)
     os.close(writing)
     started, problem = STARTED.unpack(os.read(reading, STARTED.size).ljust(STARTED.size, b"\0"))
     more = os.read(reading, STARTED.size)  # only if the program could not be executed
     os.close(reading)
-    ended, stopped = wait(program, worker, request["timeout"], request["resident"])
+    ended, stopped = wait(program, ends, worker, request["timeout"], request["resident"])
     status = end(program)
     if more:
         _, problem = STARTED.unpack(more)
@@ -83,16 +88,17 @@ def become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]
     """Turn this process, a fork of the runner, into the program; report the start time or error through the pipe."""
     try:
         os.setsid()
-        libc.prctl(SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        prctl(SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != runner:  # the runner was killed before the death signal was set
             os._exit(127)
-        libc.prctl(SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        prctl(SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         for number, file in enumerate(files):
             os.dup2(file, number)
         close_others(pipe)
         for name, value in request["limits"].items():
-            set_limit(getattr(resource, name), value)
-        if request["cpu"] is not None:
+            if hasattr(resource, name):
+                set_limit(getattr(resource, name), value)
+        if request["cpu"] is not None and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, [request["cpu"]])
         os.chdir(request["folder"])
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python or by the runner
@@ -117,7 +123,8 @@ def set_limit(limit: int, value: int) -> None:
     """Lower a limit to at most a value."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(limit, (value, value))
+    with contextlib.suppress(ValueError):
+        resource.setrlimit(limit, (value, value))
 
 
 def limits() -> list[tuple[int, int]]:
@@ -128,7 +135,7 @@ def limits() -> list[tuple[int, int]]:
 def count_tasks() -> int:
     """Count the threads of this user, to which the limit on processes applies."""
     count = 0
-    for name in os.listdir("/proc"):
+    for name in os.listdir(PROCESSES):
         with contextlib.suppress(OSError):
             if name.isdecimal() and os.stat(f"/proc/{name}").st_uid == os.getuid():
                 count += len(os.listdir(f"/proc/{name}/task"))
@@ -144,9 +151,19 @@ def left_behind() -> bool:
     return False
 
 
-def wait(program: int, worker: int, timeout: float, resident: int) -> tuple[int, str]:
+def told_of_children() -> int:
+    """Return a descriptor that is readable once a child has ended, where there is none for a process."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    if (before := signal.set_wakeup_fd(writing)) >= 0:
+        os.close(before)
+    return reading
+
+
+def wait(program: int, ends: int, worker: int, timeout: float, resident: int) -> tuple[int, str]:
     """Wait for the end of a program; return its end time, and what it ran out of: time or memory."""
-    process, stop = os.pidfd_open(program), time.monotonic() + timeout
+    process, stop = os.pidfd_open(program) if ends < 0 else ends, time.monotonic() + timeout
     try:
         poll = select.poll()
         poll.register(process, select.POLLIN)
@@ -171,7 +188,7 @@ def wait(program: int, worker: int, timeout: float, resident: int) -> tuple[int,
 def memory_of(program: int) -> int:
     """Return the memory in bytes of a program and its children, except those that left its session."""
     size = 0
-    for name in os.listdir("/proc"):
+    for name in os.listdir(PROCESSES) if PROCESSES else ():
         with contextlib.suppress(OSError):
             if name.isdecimal() and (os.getpid() == 1 or os.getsid(int(name)) == program):
                 with open(f"/proc/{name}/statm") as file:

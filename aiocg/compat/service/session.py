@@ -67,7 +67,8 @@ def create_and_run_compiler_gym_service(compilation_session_type: type[Compilati
     if descriptor is None or problem:
         print(f"ERROR: {problem}", file=sys.stderr)
         raise SystemExit(1)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    with contextlib.suppress(AttributeError):  # it is Linux's; elsewhere the end of the connection has to do
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent process
     own = socket.socket(fileno=int(descriptor))
     with _folder() as folder:

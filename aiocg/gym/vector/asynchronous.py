@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import inspect
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -28,12 +27,13 @@ from aiocg.host.threads import in_thread
 from aiocg.runtime import Runtime
 from aiocg.spaces import NoObservation
 from aiocg.transport.messages import Action
+from aiocg.transport.system import processors
 
 BatchResult = tuple[Any, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], Infos]
 
 OPTIONS = ("benchmark", "benchmarks", "reset_mask", "reward_space")  # of a reset
 
-AHEAD = len(os.sched_getaffinity(0))  # programs compiled at a time
+AHEAD = len(processors())  # programs compiled at a time
 
 # Methods that only the vector may call, since it tracks the environments' states.
 _ITS_OWN = frozenset(

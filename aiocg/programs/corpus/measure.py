@@ -3,7 +3,6 @@
 import bisect
 import contextlib
 import dataclasses
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from aiocg.errors import DeadlineExceeded, ObservationFailed, ServiceError, Work
 from aiocg.host.threads import in_thread
 from aiocg.programs.prefetching import Prefetch, prefetch
 from aiocg.runtime import Runtime
+from aiocg.transport.system import processors
 
 if TYPE_CHECKING:
     from array import array
@@ -109,7 +109,7 @@ async def measure(
     count = size if limit is None else min(limit, size) if size else limit
     async with contextlib.AsyncExitStack() as stack:
         if runtime is None:
-            runtime = await stack.enter_async_context(Runtime(workers=workers or len(os.sched_getaffinity(0))))
+            runtime = await stack.enter_async_context(Runtime(workers=workers or len(processors())))
         env = await stack.enter_async_context(await runtime.make(ENVIRONMENT, action_space="Pipelines"))
         llvm = env.compiler_version
         measuring = await in_thread(lambda: _Measuring(dataset, count, llvm, again, run, on_row))

@@ -23,6 +23,7 @@ from aiocg.datasets.progress import progress
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, compile_flags, find_toolchain
 from aiocg.programs.project.commands import Unit
+from aiocg.transport.system import processors
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -192,4 +193,4 @@ def each(title: str, work: Callable[[T], R], jobs: Sequence[T]) -> "list[R | Ben
 
 
 def _pool() -> concurrent.futures.ThreadPoolExecutor:
-    return concurrent.futures.ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0))), thread_name_prefix="aiocg")
+    return concurrent.futures.ThreadPoolExecutor(max(1, len(processors())), thread_name_prefix="aiocg")

@@ -1,6 +1,7 @@
 """Which options a real compiler has, and the file that keeps them."""
 
 import concurrent.futures
+import contextlib
 import random
 import stat
 import subprocess
@@ -65,6 +66,14 @@ def test_what_the_help_names_is_an_option_or_has_a_reason(runner: LocalRunner, f
     for proposal in proposals:
         assert (proposal.option.name in names) != (proposal.option.name in reasons)
     assert found.version.startswith("gcc")
+
+
+def test_a_clang_that_is_called_gcc_is_told_from_a_gcc(tmp_path: Path) -> None:
+    clang = tmp_path / "gcc"
+    clang.write_text("#!/bin/sh\necho \"clang: error: unknown argument: '$1'\" >&2\nexit 1\n")
+    clang.chmod(0o755)
+    with contextlib.closing(LocalRunner(str(clang))) as runner, pytest.raises(CompilationError, match="clang under"):
+        question(runner, "--help=optimizers")
 
 
 @pytest.mark.slow

@@ -105,6 +105,15 @@ def test_what_a_program_starts_ends_with_it(runner: Runner) -> None:
     assert marked(mark) == []
 
 
+def test_a_box_that_is_not_ready_yet_ends_with_all_that_has_its_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = Sandbox("rlimits")
+    made = sandbox.make
+    monkeypatch.setattr(Sandbox, "make", lambda _, root: made(root)._replace(command=["sh", "-c", "sleep 600 & wait"]))
+    monkeypatch.setattr(execution, "PATIENCE", 0.2)
+    with pytest.raises(CompilationError, match="gives no answer"):
+        do(Runner(sandbox), shell("true", timeout=0.1))
+
+
 def test_programs_end_with_the_worker_however_it_ends(runner: Runner, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     script = (

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from aiocg.transport.messages import FailureCode
+from aiocg.transport.system import processors
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
 from aiocg.workers.loops.cpu.driver import BARRIER_BYTES, NAME
@@ -76,9 +77,9 @@ class Team:
 
     def _sit(self) -> None:
         """Pin this thread to a core, if the system permits."""
-        processors = sorted(os.sched_getaffinity(0))
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, {processors[next(self._seats) % len(processors)]})
+        cores = processors()
+        with contextlib.suppress(OSError, AttributeError):
+            os.sched_setaffinity(0, {cores[next(self._seats) % len(cores)]})
 
 
 NANO = 1e-9  # seconds

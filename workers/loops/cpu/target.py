@@ -1,7 +1,7 @@
 """The CPU as a target of loop nests."""
 
+import contextlib
 import math
-import os
 import platform
 from collections.abc import Sequence
 from itertools import count
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from llvmlite import ir
 
+from aiocg.transport import system
 from aiocg.workers.loops.cpu import jit
 from aiocg.workers.loops.cpu.driver import Step, write_driver
 from aiocg.workers.loops.cpu.kernel import CpuKernel, Team
@@ -30,7 +31,7 @@ VERSION = 1  # of the roofline measurement
 
 def processors() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    return len(system.processors())
 
 
 class CpuTarget:
@@ -98,7 +99,8 @@ class CpuTarget:
 
 
 def _model() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
+    with contextlib.suppress(OSError):  # only Linux says it there
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
