@@ -1,6 +1,7 @@
 """Measures the Explorer in the system's Chromium: `python -m bench.explorer [WHAT...]`, all of it if nothing is named.
 
-`page`: seconds until a page shows its actions. `click`: from a click on an action to its node, on all of programs-v0.
+`page`: seconds until a page shows its actions. `click`: from a click on an action to its node, on all of programs-v0,
+and the processor time of the page and of the server until all of the page shows it.
 `sessions`: the same over HTTP, with twenty sessions on two workers, each acting once a second. `large`: a tree of
 10,000 nodes. `watched`: processor time of a search that is watched and of one that is not, in turns. `screenshot` takes
 the picture of docs/explorer.md. It needs Playwright and Chromium.
@@ -38,6 +39,7 @@ SHOWN, BRANCH = ("mem2reg", "gvn", "instcombine", "simplifycfg"), "gvn"  # on th
 LARGE = 10_000  # nodes
 EVALUATIONS, TURNS = 4_000, 5  # of a search that is watched or not
 PATIENCE = 100.0  # seconds for that
+METRICS = ("TaskDuration", "ScriptDuration", "LayoutDuration", "RecalcStyleDuration")  # of Chromium
 # From a click to the first frame in which its node is there and is the present one.
 CLICK = """async action => {
   const before = document.querySelector('[aria-current]').dataset.node;
@@ -45,6 +47,13 @@ CLICK = """async action => {
   document.querySelector(`[data-action="${CSS.escape(action)}"]`).click();
   while (document.querySelector('[aria-current]')?.dataset.node === before) await new Promise(requestAnimationFrame);
   return performance.now() - start;
+}"""
+
+
+# Until the gains are known; looks seldom, since looking costs time of the page, too.
+SETTLED = """async () => {
+  const busy = document.querySelector('[aria-label="computing gains"]');
+  while (busy.offsetParent !== null) await new Promise(done => setTimeout(done, 20));
 }"""
 
 
@@ -100,6 +109,38 @@ async def opened(browser: Any, address: str) -> tuple[Any, float]:
     return page, time.monotonic() - started
 
 
+@asynccontextmanager
+async def charged(page: Any, server: psutil.Process) -> AsyncIterator[dict[str, float]]:
+    """Give the milliseconds of processor time that the page and the server spend meanwhile."""
+    devtools = await page.context.new_cdp_session(page)
+    await devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    async def now() -> dict[str, float]:
+        metrics = (await devtools.send("Performance.getMetrics"))["metrics"]
+        times = {one["name"]: one["value"] * 1000 for one in metrics if one["name"] in METRICS}
+        used = server.cpu_times()
+        return {**times, "server": (used.user + used.system) * 1000}
+
+    spent: dict[str, float] = {}
+    before = await now()
+    yield spent
+    spent |= {name: value - before[name] for name, value in (await now()).items()}
+    await devtools.detach()
+
+
+async def clicked(page: Any, server: psutil.Process, action: str) -> dict[str, float]:
+    """Click on an action; return milliseconds to its node, and what was spent until all of the page shows it."""
+    async with charged(page, server) as spent:
+        took = await page.evaluate(CLICK, action)
+        await page.evaluate(SETTLED)
+    return {"milliseconds": took, **spent}
+
+
+def summaries(values: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Return the summary of each kind of number."""
+    return {name: summary([one[name] for one in values]) for name in values[0]}
+
+
 async def measure_page() -> Any:
     """Measure how long a page takes."""
     seconds = []
@@ -112,10 +153,14 @@ async def measure_page() -> Any:
 
 
 async def measure_click() -> Any:
-    """Measure how long it takes from a click to its node, on all programs."""
-    found: dict[str, list[float]] = {}
+    """Measure how long it takes from a click to its node, and what it costs until gains are known, on all programs."""
+    found: dict[str, list[dict[str, float]]] = {}
     chance = random.Random(0)
-    async with served(PROGRAM) as (address, _), browsing() as browser, httpx.AsyncClient(base_url=address) as client:
+    async with (
+        served(PROGRAM) as (address, server),
+        browsing() as browser,
+        httpx.AsyncClient(base_url=address, timeout=60) as client,
+    ):
         listed = (await client.get("/datasets", params={"prefix": "programs-v0/"})).json()["items"]
         for program in [one["name"] for one in listed]:
             page, _ = await opened(browser, f"{address}?benchmark={program}")
@@ -124,12 +169,12 @@ async def measure_click() -> Any:
                 await page.get_by_label("computing gains").wait_for(state="hidden")
                 rows = await page.locator("[data-action]").all()
                 action = await chance.choice(rows[:30]).get_attribute("data-action")
-                found[program].append(await page.evaluate(CLICK, action))
+                found[program].append(await clicked(page, server, action))
             await page.context.close()
-    slowest = max(found, key=lambda program: statistics.median(found[program]))
+    slowest = max(found, key=lambda program: statistics.median(one["milliseconds"] for one in found[program]))
     return {
-        "milliseconds": summary([one for values in found.values() for one in values]),
-        "slowest": {slowest: summary(found[slowest])},
+        **summaries([one for values in found.values() for one in values]),
+        "slowest": {slowest: summaries(found[slowest])["milliseconds"]},
     }
 
 
@@ -163,7 +208,7 @@ async def measure_sessions() -> Any:
 
 async def measure_large() -> Any:
     """Measure a page whose tree has 10,000 nodes, which a search has made."""
-    async with served(PROGRAM) as (address, _), browsing() as browser:
+    async with served(PROGRAM) as (address, server), browsing() as browser:
         async with httpx.AsyncClient(base_url=address, timeout=120) as client:
             path = f"/sessions/{(await client.post('/sessions', json={'benchmark': PROGRAM})).json()['id']}"
             for name in ("random", "mcts", "beam", "greedy", "random"):
@@ -183,16 +228,21 @@ async def measure_large() -> Any:
         for _ in range(3 * CLICKS):
             await page.get_by_label("computing gains").wait_for(state="hidden")
             rows = await page.locator("[data-action]").all()
-            clicks.append(await page.evaluate(CLICK, await rows[len(clicks) % 5].get_attribute("data-action")))
-        more = page.locator('[data-node^="more-"]').first
+            clicks.append(await clicked(page, server, await rows[len(clicks) % 5].get_attribute("data-action")))
+        shown = await page.locator("[data-node]").count()
         started = time.monotonic()
-        await more.click()
+        async with charged(page, server) as spent:
+            await page.locator('[data-node^="more-"]').first.click()
+            await page.wait_for_function(
+                "count => document.querySelectorAll('[data-node]').length !== count", arg=shown
+            )
         unfolded = time.monotonic() - started
     return {
         "nodes": nodes,
         "page seconds": took,
-        "click milliseconds": summary(clicks),
-        "unfold seconds": unfolded,
+        "nodes shown": shown,
+        "click": summaries(clicks),
+        "unfold": {"milliseconds": unfolded * 1000, **spent},
         "svg seconds": svg,
         "svg bytes": len(drawn),
     }

@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributions import Categorical
 
 import aiocg
-from aiocg.errors import ObservationFailed
+from aiocg.errors import ResetNeeded, ServiceError
 
 SIZES, UNSEEN, STEPS, BATCH = (32, 48, 64, 96), (40, 80, 112), 6, 8
 BENCHMARK = "generator://loops-v0/matmul?m={}&n={}&k={}"
@@ -51,10 +51,12 @@ async def episode(env: aiocg.Env, uri: str, net: Net, texts: list[str]) -> tuple
         chosen.append(choices.log_prob(action))
         if action == len(texts):
             break
-        await env.step_texts([texts[action]], observation_spaces=[])  # nothing is compiled yet
+        _, _, over, _, _ = await env.step_texts([texts[action]], observation_spaces=[])  # nothing is compiled yet
+        if over:  # it would take too much code
+            return torch.stack(chosen).sum(), -1.0
     try:
         return torch.stack(chosen).sum(), math.log(await env.observe("flops") / before)
-    except ObservationFailed:  # it would take too much code
+    except (ServiceError, ResetNeeded):  # it would take too much code, or the compiler too long
         return torch.stack(chosen).sum(), -1.0
 
 

@@ -124,9 +124,15 @@ def test_an_agent_is_trained_judged_and_not_trained_again(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "bench.rl", "--results", str(path), *words, "--tests", "programs-v0/gcd"]
     runs = [
         subprocess.run([*command, *more], cwd=CHECKOUT, capture_output=True, text=True, timeout=250)
-        for more in (["--variants", "ppo", "a2c"], ["--variants", "ppo", "a2c"], ["--report"])
+        for more in (
+            ["--variants", "ppo", "a2c"],
+            ["--variants", "ppo", "a2c"],
+            ["--report"],
+            ["--plot", str(tmp_path / "few.svg")],
+        )
     ]
-    assert [done.returncode for done in runs] == [0, 0, 0], runs[0].stderr
+    assert [done.returncode for done in runs] == [0, 0, 0, 0], runs[0].stderr
+    assert "autophase, histogram; seed 0" in (tmp_path / "few.svg").read_text(encoding="utf-8")
     assert "ppo csmith-v0 seed 0: 4,005 steps" in runs[0].stdout  # of 89 episodes, as an update has
     assert "a2c csmith-v0 seed 0: 450 steps" in runs[0].stdout and runs[1].stdout == ""
     assert len(lines_of(runs[2].stdout, "| PPO ")) == 1

@@ -202,7 +202,7 @@ def test_search_prints_a_table_that_ends_with_what_it_took(aiocg: Run, words: tu
 @pytest.mark.parametrize(
     "algorithm",
     [
-        *("functionwise", "greedy", "random", "beam", "evolve", "anneal", "mcts", "portfolio"),
+        *("functionwise", "greedy", "random", "beam", "evolve", "anneal", "mcts", "portfolio", "coreset"),
         *("cma", "lamcts", "nevergrad", "opentuner", "optuna"),
     ],
 )

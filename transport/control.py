@@ -17,6 +17,7 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.codec import Codec
 from aiocg.transport.errors import VersionError
 from aiocg.transport.messages import Message
+from aiocg.transport.pieces import Fetch, Fetched, Piece, Read
 
 __all__ = [
     "CONTROL_VERSION",
@@ -30,13 +31,18 @@ __all__ = [
     "Busy",
     "Detach",
     "Died",
+    "Fetch",
+    "Fetched",
     "FromClient",
     "FromNode",
+    "FromPeer",
     "Kill",
     "Looked",
     "Obeyed",
     "Order",
+    "Piece",
     "Pulse",
+    "Read",
     "Refused",
     "Retire",
     "Spawn",
@@ -47,11 +53,11 @@ __all__ = [
     "Surveyed",
     "check_attach",
     "check_refused",
-    "from_client_codec",
     "from_node_codec",
+    "from_peer_codec",
 ]
 
-CONTROL_VERSION: Final = 1
+CONTROL_VERSION: Final = 2
 
 MAX_CONTROL_BYTES: Final = 4 * 1024 * 1024
 """Size of a frame: enough for a full batch and for the largest message, a pulse about `MAX_WORKERS` workers."""
@@ -147,7 +153,10 @@ class Retire(Message, frozen=True):
 
 
 Order = Authorize | Retire  # which a node takes from its owner
-FromClient = Attach | Spawn | Beat | Kill | Detach | Survey | Order
+FromClient = Attach | Spawn | Beat | Kill | Detach | Survey | Fetch | Order
+
+
+FromPeer = FromClient | Read
 
 
 # ------------------------------------------------------------------------------------------ node to client
@@ -162,6 +171,8 @@ class Attached(Message, frozen=True):
         node: random text that identifies the node process.
         limits: the client's limits by name; what is not named is not limited.
         workers: default number of workers.
+        reader: a secret key with which other nodes can read what is kept of the client's programs here, "" if nothing
+            is. While it stays the same, so does what is kept.
     """
 
     lease: _Seconds
@@ -169,6 +180,7 @@ class Attached(Message, frozen=True):
     node: _Name
     limits: dict[_Name, float]
     workers: _Count
+    reader: _Name = ""
 
 
 class Refused(Message, frozen=True):
@@ -337,15 +349,15 @@ class Obeyed(Message, frozen=True):
     problem: _Text = ""
 
 
-FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died | Surveyed | Obeyed
+FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died | Surveyed | Obeyed | Fetched | Piece
 
 
 # ----------------------------------------------------------------------------------------------- the wire
 
 
-def from_client_codec() -> Codec[FromClient]:
-    """Return a codec for what clients send."""
-    return Codec(FromClient, Array)
+def from_peer_codec() -> Codec[FromPeer]:
+    """Return a codec for what clients and other nodes send."""
+    return Codec(FromPeer, Array)
 
 
 def from_node_codec() -> Codec[FromNode]:

@@ -163,6 +163,10 @@ class LinkedRouter:
             self._wait_for(peer)
         return there
 
+    def is_full(self, name: bytes) -> bool:
+        """Return whether a peer's queue is full."""
+        return name in self._peers and self._peers[name].link.full
+
     def _wait_for(self, peer: _Peer) -> None:
         """Wait while a peer's queue is full, as long as it reads. Batches that arrive are kept for `receive`."""
         link, deadline = peer.link, time.monotonic() + self._patience

@@ -119,6 +119,23 @@ class Load(Message, frozen=True):
     program: bytes = b""  # how to build and run it, in the compiler's own form; empty if it cannot be run
 
 
+class Store(Load, frozen=True):
+    """A `Load` whose content is also kept on the worker's node, for `LoadStored`; answered by `Stored` or `Failure`."""
+
+
+class LoadStored(Message, frozen=True):
+    """A `Load` of content that is kept on the worker's node; answered by `Done` or `Failure`.
+
+    If the content is not there any more, the code of the failure is `CONTENT_UNKNOWN`.
+    """
+
+    request: Number
+    benchmark: str
+    digest: bytes  # SHA-256 of the content
+    timeout: float
+    program: bytes = b""
+
+
 class Unload(Message, frozen=True):
     """Unload a benchmark. Sessions that use it are not affected. Answered by `Done`."""
 
@@ -213,7 +230,21 @@ class Shutdown(Message, frozen=True):
 
 
 Request = (
-    Hello | Load | Unload | Open | Check | Step | Fork | Expand | Parameter | Close | Statistics | Trace | Shutdown
+    Hello
+    | Load
+    | Store
+    | LoadStored
+    | Unload
+    | Open
+    | Check
+    | Step
+    | Fork
+    | Expand
+    | Parameter
+    | Close
+    | Statistics
+    | Trace
+    | Shutdown
 )
 
 
@@ -257,6 +288,13 @@ class Done(Message, frozen=True):
     """The request was carried out."""
 
     request: int
+
+
+class Stored(Message, frozen=True):
+    """A `Store` was carried out; `kept` tells whether there was room for the content."""
+
+    request: int
+    kept: bool
 
 
 class TextReply(Message, frozen=True):
@@ -307,7 +345,7 @@ class Failure(Message, frozen=True):
     fields: dict[str, Value] = {}
 
 
-Reply = Welcome | Refused | Tracing | Timed | Done | TextReply | Observed | Expanded | Failure
+Reply = Welcome | Refused | Tracing | Timed | Done | Stored | TextReply | Observed | Expanded | Failure
 
 
 class FailureCode:
@@ -318,6 +356,7 @@ class FailureCode:
     UNSUPPORTED = "unsupported"  # this machine lacks something, such as a device
     BENCHMARK = "benchmark"  # content that the compiler rejects
     BENCHMARK_UNKNOWN = "benchmark-unknown"  # key not loaded
+    CONTENT_UNKNOWN = "content-unknown"  # not kept on the node
     SESSION_UNKNOWN = "session-unknown"
     ACTION = "action"  # the compiler refused the action or produced a broken program
     SESSION_ENDED = "session-ended"  # an earlier action failed; only observing, rebinding and closing are possible

@@ -135,13 +135,15 @@ class WorkerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         secret: the worker's own secret key.
         client: public key of the only client.
-        limits: the client's limits by name; a worker applies `request_bytes` (the size of a frame) and
-            `requests_per_second`.
+        limits: the client's limits by name; a worker applies `request_bytes` (the size of a frame),
+            `requests_per_second` and `content_bytes`.
+        contents: path of the folder that it shares with the client's other workers; "" for none.
     """
 
     secret: str
     client: str
     limits: dict[str, float] = {}
+    contents: str = ""
 
     def __repr__(self) -> str:
         """Omit the secret key."""

@@ -111,6 +111,10 @@ class ServerChannel(Generic[Out, In]):
             batch.add(message)
         self._schedule()
 
+    def is_full(self, peer: bytes) -> bool:
+        """Return whether so much is kept for a peer that it should read before it gets more."""
+        return self._router.is_full(peer)
+
     def forget(self, peer: bytes) -> None:
         """Drop what is kept for a peer; it learns of that when it sends something."""
         self._batches.pop(peer, None)

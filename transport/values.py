@@ -22,6 +22,7 @@ Lift = Callable[[bytes | Array], msgspec.msgpack.Ext]
 # The field of each message type that holds values, and its type; the other fields are checked statically.
 _VALUE_FIELD: Final[dict[type, tuple[str, type | tuple[type, ...]]]] = {
     messages.Load: ("content", (bytes, bytearray, memoryview)),
+    messages.Store: ("content", (bytes, bytearray, memoryview)),
     messages.Step: ("actions", (tuple, list)),
     messages.Expand: ("candidates", (tuple, list)),
     messages.Observed: ("observations", (tuple, list)),

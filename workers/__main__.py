@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from aiocg.transport.channels import ReplyChannel
+from aiocg.transport.contents import ContentFolder
 from aiocg.transport.worker_stream import WorkerStream
 from aiocg.workers import nursery
 from aiocg.workers.compilation import CompilationError, CompilationSession
@@ -63,8 +64,8 @@ def start_for_all(compiler: type[CompilationSession], options: Mapping[str, Any]
     return True
 
 
-def listen(address: str, keys: int | None, announce: int | None) -> tuple[ReplyChannel, int]:
-    """Listen at an address; return the channel and the maximum number of sessions, 0 for no limit.
+def listen(address: str, keys: int | None, announce: int | None) -> tuple[ReplyChannel, int, ContentFolder | None]:
+    """Listen at an address; return the channel, the maximum number of sessions, and what is kept of programs.
 
     Args:
         address: the address.
@@ -75,7 +76,7 @@ def listen(address: str, keys: int | None, announce: int | None) -> tuple[ReplyC
         TransportError: if the address cannot be used.
     """
     if keys is None:
-        return WorkerStream(address), 0
+        return WorkerStream(address), 0, None
     from aiocg.workers import network  # imports libzmq, which streams do not need
 
     return network.listen(address, keys, announce)
@@ -104,9 +105,9 @@ def main() -> None:
         started = start_for_all(find_compiler(arguments.kind), options)
         order = nursery.serve(arguments.nursery)  # returns in each worker
     address, status = order
-    channel, max_sessions = listen(address, arguments.security, arguments.announce)
+    channel, max_sessions, contents = listen(address, arguments.security, arguments.announce)
     page = OwnPage(status)
-    host = Host(arguments.kind, find_compiler(arguments.kind), channel, page, max_sessions)
+    host = Host(arguments.kind, find_compiler(arguments.kind), channel, page, max_sessions, contents)
     if started:
         page.end()  # changes the sequence number, which shows that we are up
     else:

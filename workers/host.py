@@ -9,6 +9,7 @@ from inspect import getattr_static
 from typing import Any
 
 from aiocg.transport.channels import ReplyChannel
+from aiocg.transport.contents import ContentFolder
 from aiocg.transport.errors import ProtocolError
 from aiocg.transport.handshake import check_hello
 from aiocg.transport.messages import (
@@ -32,7 +33,16 @@ from aiocg.workers.sessions import SessionTable
 
 
 class Host:
-    """Serves one compiler on one channel until told to shut down; `max_sessions` of 0 means no limit."""
+    """Serves one compiler on one channel until told to shut down.
+
+    Args:
+        kind: name of the kind of worker.
+        compiler: its class.
+        channel: to the clients.
+        status: the status page.
+        max_sessions: how many may be open, 0 for no limit.
+        contents: where the content of programs is kept, if it is.
+    """
 
     def __init__(
         self,
@@ -41,13 +51,14 @@ class Host:
         channel: ReplyChannel,
         status: StatusPage,
         max_sessions: int = 0,
+        contents: ContentFolder | None = None,
     ) -> None:
         self._kind = kind
         self._compiler = compiler
         self._channel = channel
         self._outbox = Outbox(channel)
         self._status = status
-        self._table = SessionTable(compiler, status.begin, max_sessions)
+        self._table = SessionTable(compiler, status.begin, max_sessions, contents)
         prepares = getattr_static(compiler, "idle") is not vars(CompilationSession)["idle"]
         self._patience = 0.0 if prepares else None  # seconds without a request before `idle` is called
         self._refusal: Refused | None = None

@@ -1,11 +1,14 @@
 """Lets a node's worker listen for one remote client, with the keys and limits that the node passes to it."""
 
+from pathlib import Path
+
 from aiocg.transport import limits
+from aiocg.transport.contents import ContentFolder
 from aiocg.transport.security import WorkerKeys
 from aiocg.workers.pace import PacedChannel
 
 
-def listen(address: str, handed: int, announce: int | None) -> tuple[PacedChannel, int]:
+def listen(address: str, handed: int, announce: int | None) -> tuple[PacedChannel, int, ContentFolder | None]:
     """Listen at an address.
 
     Args:
@@ -14,7 +17,7 @@ def listen(address: str, handed: int, announce: int | None) -> tuple[PacedChanne
         announce: descriptor to write the address to, as one line with the actual port; closed here.
 
     Returns:
-        The channel, and the client's maximum number of sessions, 0 for no limit.
+        The channel, the client's maximum number of sessions, 0 for no limit, and where the content of programs is kept.
 
     Raises:
         SecurityError: if the descriptor does not contain keys.
@@ -32,4 +35,5 @@ def listen(address: str, handed: int, announce: int | None) -> tuple[PacedChanne
     if announce is not None:
         with open(announce, "w", encoding="ascii") as pipe:
             pipe.write(f"{channel.address}\n")
-    return channel, int(keys.limits.get("sessions", 0))
+    contents = ContentFolder(Path(keys.contents), int(keys.limits.get("content_bytes", 0))) if keys.contents else None
+    return channel, int(keys.limits.get("sessions", 0)), contents

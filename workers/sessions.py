@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from aiocg.transport.contents import ContentFolder
 from aiocg.transport.messages import (
     Action,
     Candidate,
@@ -18,6 +19,7 @@ from aiocg.transport.messages import (
     FailureCode,
     Fork,
     Load,
+    LoadStored,
     Observed,
     Open,
     Parameter,
@@ -25,6 +27,8 @@ from aiocg.transport.messages import (
     Request,
     Statistics,
     Step,
+    Store,
+    Stored,
     TextReply,
     Unload,
 )
@@ -53,8 +57,15 @@ class SessionTable:
     `max_sessions` sessions may be open; 0 means no limit.
     """
 
-    def __init__(self, compiler: type[CompilationSession], begin: Begin, max_sessions: int = 0) -> None:
+    def __init__(
+        self,
+        compiler: type[CompilationSession],
+        begin: Begin,
+        max_sessions: int = 0,
+        contents: ContentFolder | None = None,
+    ) -> None:
         self._compiler = compiler
+        self._contents = contents
         self._announce = begin
         self._max_sessions = max_sessions
         self._benchmarks: dict[tuple[int, str], Any] = {}
@@ -65,6 +76,8 @@ class SessionTable:
         self._compiler_time = 0.0
         self._handlers: dict[type, Callable[[int, Any], Reply]] = {
             Load: self._load,
+            Store: self._store,
+            LoadStored: self._load,
             Unload: self._unload,
             Open: self._open,
             Check: self._check,
@@ -95,12 +108,21 @@ class SessionTable:
 
     # ------------------------------------------------------------------------------------------ benchmarks
 
-    def _load(self, client: int, request: Load) -> Reply:
+    def _load(self, client: int, request: Load | LoadStored) -> Reply:
         self._begin(client, 0, request.request, request.timeout, NO_CANDIDATE)
-        self._benchmarks[client, request.benchmark] = self._compiler.load_benchmark(
-            bytes(request.content), request.program
-        )
+        content = bytes(request.content) if isinstance(request, Load) else self._kept(request.digest)
+        if content is None:
+            raise CompilationError(FailureCode.CONTENT_UNKNOWN, f"the content of {request.benchmark} is not kept here")
+        self._benchmarks[client, request.benchmark] = self._compiler.load_benchmark(content, request.program)
         return Done(request.request)
+
+    def _kept(self, digest: bytes) -> bytes | None:
+        return self._contents.read(digest) if self._contents is not None else None
+
+    def _store(self, client: int, request: Store) -> Reply:
+        self._load(client, request)
+        kept = self._contents is not None and self._contents.keep(bytes(request.content))
+        return Stored(request.request, kept)
 
     def _unload(self, client: int, request: Unload) -> Reply:
         self._benchmarks.pop((client, request.benchmark), None)

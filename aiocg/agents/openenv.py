@@ -8,14 +8,16 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from aiocg.errors import AiocgError
 
 try:
-    from fastapi import Body, FastAPI, Request, WebSocket, WebSocketDisconnect
+    from fastapi import APIRouter, Body, FastAPI, Request, WebSocket, WebSocketDisconnect
     from fastapi.responses import JSONResponse
     from pydantic import BaseModel, ValidationError
+    from starlette.requests import HTTPConnection
 except ImportError:
     raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
 
@@ -35,10 +37,47 @@ __all__ = ["openenv_app"]
 METHOD_NOT_FOUND = -32601  # of JSON-RPC
 
 
+router = APIRouter()
+
+
 class Episode(Reset):
     """A step over HTTP: an episode of one step."""
 
     action: Action
+
+
+class Clients:
+    """The clients that are connected to an application, each with sessions of its own.
+
+    Args:
+        runtime, environment, options: of their `AgentSessions`.
+        default: what an episode is of when a client names nothing.
+        limits: of each; `sessions` is how many clients there may be.
+        steps: of an episode, at most.
+    """
+
+    def __init__(
+        self, runtime: Runtime, environment: str, default: str, limits: Limits, steps: int, **options: Any
+    ) -> None:
+        self.environment = environment
+        self._make = partial(AgentSessions, runtime, environment, limits=replace(limits, sessions=1), **options)
+        self._default = default
+        self._most = limits.sessions
+        self._steps = steps
+        self._connected: set[OpenEnvSession] = set()
+
+    @contextlib.asynccontextmanager
+    async def connected(self) -> AsyncIterator[OpenEnvSession]:
+        """Give a client, until it leaves; raise Refused when there are too many."""
+        if len(self._connected) >= self._most:
+            raise Refused(f"{self._most} clients are connected, which is the most: wait until one has left")
+        client = OpenEnvSession(self._make(), self._default, self._steps)
+        self._connected.add(client)
+        try:
+            yield client
+        finally:
+            self._connected.discard(client)
+            await client.close()
 
 
 def openenv_app(
@@ -69,85 +108,94 @@ def openenv_app(
         UnknownName: when there is no such environment.
         ValueError: when there is no token and `hosts` has names of other machines.
     """
-    limits, spec = limits or Limits(), find_environment(environment)
-    offered = dict(programs or {})
+    spec, offered = find_environment(environment), dict(programs or {})
     default = next(iter(offered), str(getattr(spec.benchmark, "uri", spec.benchmark)))
-    clients: set[OpenEnvSession] = set()
     app = FastAPI(title="aiocg", version=__version__, docs_url=None, redoc_url=None)  # they load scripts from elsewhere
     app.add_middleware(Guard, hosts=check_hosts(hosts, token), token=token)
-
-    @contextlib.asynccontextmanager
-    async def connected() -> AsyncIterator[OpenEnvSession]:
-        if len(clients) >= limits.sessions:
-            raise Refused(f"{limits.sessions} clients are connected, which is the most: wait until one has left")
-        sessions = AgentSessions(
-            runtime, environment, reward_space=reward_space, programs=offered, limits=replace(limits, sessions=1)
-        )
-        clients.add(client := OpenEnvSession(sessions, default, steps))
-        try:
-            yield client
-        finally:
-            clients.discard(client)
-            await client.close()
-
-    async def refuse(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": error_of(error)["message"]}, 422)
-
+    app.state.clients = Clients(
+        runtime, environment, default, limits or Limits(), steps, reward_space=reward_space, programs=offered
+    )
+    app.include_router(router)
     for kind in EXPECTED:
-        app.add_exception_handler(kind, refuse)
-
-    @app.get("/health")
-    async def health() -> dict[str, str]:
-        return {"status": "healthy"}
-
-    @app.get("/metadata")
-    async def metadata() -> dict[str, str]:
-        return {"name": environment, "description": spec.description, "version": __version__}
-
-    @app.get("/schema")
-    async def schema() -> dict[str, Any]:
-        kinds: dict[str, type[BaseModel]] = {"action": Action, "observation": Observation, "state": State}
-        return {name: kind.model_json_schema() for name, kind in kinds.items()}
-
-    @app.get("/state")
-    async def state() -> dict[str, Any]:
-        return State().model_dump()
-
-    @app.post("/reset")
-    async def reset(wanted: Annotated[Reset | None, Body()] = None) -> dict[str, Any]:
-        async with connected() as client:
-            return await client.reset(wanted.model_dump() if wanted else {})
-
-    @app.post("/step")
-    async def step(wanted: Episode) -> dict[str, Any]:
-        async with connected() as client:
-            await client.reset(wanted.model_dump(exclude={"action"}))
-            return await client.step(wanted.action.model_dump())
-
-    @app.post("/mcp")
-    async def mcp() -> dict[str, Any]:
-        said = "tools are called by steps at /ws, with actions of the type call_tool; `aiocg mcp` is a server for MCP"
-        return {"jsonrpc": "2.0", "id": None, "error": {"code": METHOD_NOT_FOUND, "message": said}}
-
-    @app.websocket("/ws")
-    async def session(socket: WebSocket) -> None:
-        await socket.accept()
-        try:
-            async with connected() as client:
-                while (message := await socket.receive())["type"] != "websocket.disconnect":
-                    answer = await _answered(client, message.get("text") or message.get("bytes") or "")
-                    if answer is None:
-                        break
-                    await socket.send_text(json.dumps(answer))
-                else:
-                    return
-        except WebSocketDisconnect:
-            return
-        except Refused as error:
-            await socket.send_text(json.dumps(_refused("CAPACITY_REACHED", str(error))))
-        await socket.close()
-
+        app.add_exception_handler(kind, _refuse)
     return app
+
+
+async def _refuse(_: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": error_of(error)["message"]}, 422)
+
+
+def _clients(connection: HTTPConnection) -> Clients:
+    found: Clients = connection.app.state.clients
+    return found
+
+
+@router.get("/health")
+async def health() -> dict[str, str]:
+    """Say that the server is there."""
+    return {"status": "healthy"}
+
+
+@router.get("/metadata")
+async def metadata(request: Request) -> dict[str, str]:
+    """Say what environment this is."""
+    spec = find_environment(_clients(request).environment)
+    return {"name": spec.id, "description": spec.description, "version": __version__}
+
+
+@router.get("/schema")
+async def schema() -> dict[str, Any]:
+    """Return the schemas of what is sent."""
+    kinds: dict[str, type[BaseModel]] = {"action": Action, "observation": Observation, "state": State}
+    return {name: kind.model_json_schema() for name, kind in kinds.items()}
+
+
+@router.get("/state")
+async def state() -> dict[str, Any]:
+    """Return the state of an episode that has not begun: over HTTP nothing is kept."""
+    return State().model_dump()
+
+
+@router.post("/reset")
+async def reset(request: Request, wanted: Annotated[Reset | None, Body()] = None) -> dict[str, Any]:
+    """Begin an episode, and forget it."""
+    async with _clients(request).connected() as client:
+        return await client.reset(wanted.model_dump() if wanted else {})
+
+
+@router.post("/step")
+async def step(request: Request, wanted: Episode) -> dict[str, Any]:
+    """Begin an episode, take a step, and forget it."""
+    async with _clients(request).connected() as client:
+        await client.reset(wanted.model_dump(exclude={"action"}))
+        return await client.step(wanted.action.model_dump())
+
+
+@router.post("/mcp")
+async def mcp() -> dict[str, Any]:
+    """Say where tools are called."""
+    said = "tools are called by steps at /ws, with actions of the type call_tool; `aiocg mcp` is a server for MCP"
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": METHOD_NOT_FOUND, "message": said}}
+
+
+@router.websocket("/ws")
+async def session(socket: WebSocket) -> None:
+    """Serve a client: resets, steps and questions for the state."""
+    await socket.accept()
+    try:
+        async with _clients(socket).connected() as client:
+            while (message := await socket.receive())["type"] != "websocket.disconnect":
+                answer = await _answered(client, message.get("text") or message.get("bytes") or "")
+                if answer is None:
+                    break
+                await socket.send_text(json.dumps(answer))
+            else:
+                return
+    except WebSocketDisconnect:
+        return
+    except Refused as error:
+        await socket.send_text(json.dumps(_refused("CAPACITY_REACHED", str(error))))
+    await socket.close()
 
 
 async def _answered(client: OpenEnvSession, text: str | bytes) -> dict[str, Any] | None:

@@ -75,8 +75,8 @@ async def _invite(path: Path, bind: str, nodes: int, token: Path, client: str) -
     from aiocg.cli.serve import for_clients
     from aiocg.cluster.joining import Invitation
 
-    async with Invitation(bind, client, nodes, cluster_up.added_to(path)) as invitation:
-        invitation.token(for_clients(invitation.address)).write(token)
+    async with Invitation(bind, client, cluster_up.added_to(path)) as invitation:
+        invitation.token(for_clients(invitation.address), nodes).write(token)
         try:
             print_line(f"listening   {invitation.address}")
             print_line(f"each node   aiocg serve --bind tcp://0.0.0.0:0 --join {token}")

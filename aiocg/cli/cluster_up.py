@@ -40,8 +40,9 @@ def up(
 ) -> None:
     """Start a node on each machine, which goes on until `aiocg cluster down`.
 
-    On machines that ssh reaches, the nodes let in your key, and the file has their addresses and keys. On Ray, every
-    program of the Ray cluster may use them, as --cluster=ray.
+    On machines that ssh reaches, the nodes let in your key, and the file has their addresses and keys. Machines that
+    fail are named, with status 1, and the nodes of the others stay. On Ray, every program of the Ray cluster may use
+    them, as --cluster=ray.
 
     Example: aiocg cluster up hosts.toml one.example two.example
     """
@@ -126,24 +127,39 @@ async def _start(
     path: Path, machines: Sequence[str], bind: str, aiocg: str, options: Sequence[str], client: str
 ) -> None:
     import asyncio
+    import contextlib
 
     from aiocg.cli.serve import for_clients
     from aiocg.cluster.joining import Invitation
     from aiocg.cluster.orders import HERE, start
+    from aiocg.errors import AiocgError
 
     if set(machines) == {HERE}:
         bind = bind.replace("0.0.0.0", "127.0.0.1")
-    async with Invitation(bind, client, len(machines), added_to(path)) as invitation:
-        token = invitation.token(for_clients(invitation.address)).encoded()
-        await asyncio.gather(*(start(machine, token, aiocg, options) for machine in machines))
-        try:
+    problems: list[str] = []
+    async with Invitation(bind, client, added_to(path)) as invitation:
+        address = for_clients(invitation.address)
+
+        async def begin(machine: str) -> None:
+            token = invitation.token(address, name=machine)
+            try:
+                await start(machine, token.encoded(), aiocg, options)
+            except AiocgError as error:
+                if invitation.withdraw(token):
+                    problems.append(str(error))
+
+        await asyncio.gather(*map(begin, machines))
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(JOIN_TIMEOUT):
                 await invitation.complete()
-        except TimeoutError:
-            fail(
-                f"not all nodes have joined within {JOIN_TIMEOUT:g} s: see ~/.local/state/aiocg/node.log there, and "
-                f"whether they reach {invitation.address} (--bind)"
-            )
+        problems += [
+            f"{machine}: its node has not joined within {JOIN_TIMEOUT:g} s: see ~/.local/state/aiocg/node.log there, "
+            f"and whether it reaches {address} (--bind)"
+            for machine in invitation.missing
+        ]
+    if problems:
+        others = f"\nThe other nodes stay, in {path}: name only these machines the next time."
+        fail("\n".join(problems) + others * (len(problems) < len(machines)))
 
 
 def _path(cluster: str) -> Path:

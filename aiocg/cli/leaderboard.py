@@ -30,7 +30,7 @@ def run_(
     search: Annotated[
         str,
         typer.Argument(
-            help="A search of aiocg.search, such as functionwise; level:Oz; or your own, as module:function.",
+            help="A search of aiocg.search, such as functionwise; level:Oz; policy:FILE; or your own, module:function.",
             show_default=False,
         ),
     ],
@@ -43,7 +43,8 @@ def run_(
     code: Annotated[str, typer.Option(help="Where it can be had, with a commit.", show_default=False)] = "",
     hardware: Annotated[str, typer.Option(help="What it ran on.", show_default="the processor")] = "",
     training: Annotated[
-        list[str] | None, typer.Option(help="URI of what it was trained on. Repeatable.", show_default=False)
+        list[str] | None,
+        typer.Option(help="URI of what it was trained on. Repeatable.", show_default="what a policy says"),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each program.", show_default="the track's", min=1)] = None,
 ) -> None:
@@ -53,7 +54,7 @@ def run_(
     """
     import aiocg
     from aiocg.datasets.progress import progress
-    from aiocg.leaderboard import find_search, read_track, run_search
+    from aiocg.leaderboard import find_search, read_track, run_search, training_of
     from aiocg.leaderboard.programs import calibration
     from aiocg.leaderboard.submission import About
 
@@ -71,7 +72,7 @@ def run_(
         cores=chosen.budget.cores,
         seeds=seeds or chosen.seeds,
         calibration=calibration(),
-        training=tuple(training or ()),
+        training=tuple(training or training_of(search)),
     )
 
     with progress("Searching", unit="programs") as advance:

@@ -231,6 +231,14 @@ def policy(
     """
 
 
+@_search("coreset", without=("start", "env", "action_space"), default=("budget", 10.0))
+def coreset() -> None:
+    """Try the 16 sequences of the core set on each function, and put the best together. It makes no random choices.
+
+    Example: aiocg search coreset programs-v0/sha256 --budget 5
+    """
+
+
 @_search("portfolio", default=("budget", 10.0))
 def portfolio(seed: int) -> None:
     """Run several searches at once, and give most of the budget to the one that finds most.

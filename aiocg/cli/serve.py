@@ -53,6 +53,12 @@ def serve(
     client_requests: Annotated[
         int, typer.Option(help="Requests per second that a worker takes, 0 for no limit.", min=0)
     ] = 0,
+    client_contents: Annotated[
+        int, typer.Option(help="Programs kept for further workers and other nodes, in MiB.", min=0)
+    ] = 256,
+    neighbours: Annotated[
+        bool, typer.Option("--neighbours/--no-neighbours", help="Get clients' programs from their other nodes, too.")
+    ] = True,
     client_spawns: Annotated[int, typer.Option(help="Workers that a client may start per minute.", min=1)] = 120,
     limits: Annotated[
         Path | None, typer.Option(help="TOML file with limits for single clients.", show_default=False)
@@ -114,6 +120,7 @@ def serve(
         memory=client_memory * MIB,
         request_bytes=client_request * MIB,
         requests_per_second=client_requests,
+        content_bytes=client_contents * MIB,
     )
     beat = min(0.5, lease / 6)
     folder = key_folder()
@@ -126,6 +133,7 @@ def serve(
     try:
         settings = Settings(
             address=bind,
+            neighbours=neighbours,
             keys=pair,
             authorised=functools.partial(AuthorizedKeys(folder).names, SHORT_REFRESH_SECONDS)
             if admitted is None

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Self
 
 from aiocg.cluster.hosts import Host, HostsError
@@ -10,7 +11,7 @@ from aiocg.errors import NodeUnreachable
 from aiocg.transport.errors import NotAdmittedError, ProtocolError, SecurityError
 from aiocg.transport.joining import Join, Joined, Token, from_inviter_codec, from_joiner_codec
 from aiocg.transport.security import KeyPair, ServerSecurity, check_key
-from aiocg.transport.server import ServerChannel
+from aiocg.transport.server import ServerChannel, key_of
 from aiocg.transport.sockets import Channel
 
 MAX_BYTES = 1 << 16  # of a frame
@@ -18,8 +19,21 @@ MAX_BYTES = 1 << 16  # of a frame
 logger = logging.getLogger("aiocg.cluster")
 
 
+@dataclass
+class _Guest:
+    """Whoever has a token.
+
+    Attributes:
+        name: what we call it.
+        left: how many more nodes may join with the token.
+    """
+
+    name: str
+    left: int
+
+
 class Invitation:
-    """Lets nodes join, until as many have as were invited; a context manager.
+    """Lets nodes join, until as many have as there are tokens for; a context manager.
 
     Attributes:
         address: where it listens.
@@ -27,11 +41,10 @@ class Invitation:
     Args:
         bind: where to listen, `tcp://HOST:PORT`, port 0 for any free one.
         client: public key of the client whom the nodes are to let in.
-        count: how many nodes may join.
         joined: called with each.
     """
 
-    def __init__(self, bind: str, client: str, count: int, joined: Callable[[Host], None]) -> None:
+    def __init__(self, bind: str, client: str, joined: Callable[[Host], None]) -> None:
         """Listen.
 
         Raises:
@@ -39,31 +52,46 @@ class Invitation:
         """
         self._client = client
         self._joined = joined
-        self._left = count
         self._answered: set[bytes] = set()
-        self._own, self._guest = KeyPair.generate(), KeyPair.generate()
-        self._complete = asyncio.Event()
+        self._own = KeyPair.generate()
+        self._guests: dict[str, _Guest] = {}  # by public key
+        self._changed = asyncio.Event()
         self._channel: ServerChannel[Joined, Join] = ServerChannel(
             bind,
             from_joiner_codec(),
-            security=ServerSecurity.for_clients(self._own, [self._guest.public]),
+            security=ServerSecurity(self._own, self._guests.__contains__),
             on_messages=self._received,
             on_error=self._malformed,
             max_frame_bytes=MAX_BYTES,
         )
         self.address = self._channel.address
 
-    def token(self, address: str) -> Token:
-        """Return the token, with the address at which nodes reach us."""
-        return Token(address, self._own.public, self._guest.secret)
+    def token(self, address: str, count: int = 1, name: str = "") -> Token:
+        """Return a token for so many nodes, with the address at which they reach us."""
+        pair = KeyPair.generate()
+        self._guests[pair.public] = _Guest(name, count)
+        return Token(address, self._own.public, pair.secret)
+
+    def withdraw(self, token: Token) -> bool:
+        """Let nobody join with a token any more; return whether nodes could have."""
+        self._changed.set()
+        return self._guests.pop(KeyPair.from_secret(token.secret).public).left > 0
+
+    @property
+    def missing(self) -> list[str]:
+        """The names of the tokens with which not all nodes have joined."""
+        return [guest.name for guest in self._guests.values() if guest.left]
 
     async def complete(self) -> None:
         """Wait until all have joined."""
-        await self._complete.wait()
+        while self.missing:
+            self._changed.clear()
+            await self._changed.wait()
 
     def _received(self, peer: bytes, messages: list[Join]) -> None:
+        guest = self._guests.get(key_of(peer), _Guest("", 0))
         for message in messages:
-            if peer in self._answered or self._left <= 0:
+            if peer in self._answered or not guest.left:
                 continue
             try:
                 check_key(message.public, "the key of a node")
@@ -71,12 +99,11 @@ class Invitation:
             except (SecurityError, HostsError) as error:
                 logger.warning("node not admitted", extra={"cause": str(error)})
                 continue
-            self._left -= 1
+            guest.left -= 1
             self._answered.add(peer)
             self._joined(host)
             self._channel.send(peer, Joined(self._client))
-            if not self._left:
-                self._complete.set()
+            self._changed.set()
 
     def _malformed(self, peer: bytes, error: ProtocolError) -> None:
         logger.warning("malformed message", extra={"cause": str(error)})

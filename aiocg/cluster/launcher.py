@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import itertools
 import logging
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -45,7 +46,7 @@ class ClusterLauncher:
         memory_limit: int,
         count: int | None,
     ) -> None:
-        self.placement = Placement()
+        self.placement = Placement(secrets.token_hex(8))
         self.placement.count = count
         self.requests = 0
         self._member = member

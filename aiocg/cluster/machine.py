@@ -17,6 +17,7 @@ from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.node import NODE_TIMEOUT
 from aiocg.node.client import check_settings, security_of
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK
+from aiocg.node.holdings import Holdings
 from aiocg.transport.security import ClientSecurity, KeyPair
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class ClusterMachine:
         self._count = count
         self._members: dict[str, Member] = {}
         self._leaving: dict[str, Member] = {}
+        self._holdings = Holdings()
         self._closing: set[asyncio.Task[None]] = set()
         self._launchers: list[ClusterLauncher] = []
         self._membership = Membership(PATIENCE, timeout, time.monotonic())
@@ -127,7 +129,7 @@ class ClusterMachine:
         if (member := self._members.get(host.address)) is not None:
             member.host = host
         else:
-            self._members[host.address] = Member(host, self._security)
+            self._members[host.address] = Member(host, self._security, self._holdings)
 
     def _security(self, host: Host) -> ClientSecurity:
         return security_of(host.address, self._keys, host.key)

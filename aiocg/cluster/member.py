@@ -11,6 +11,7 @@ from aiocg.cluster.hosts import Host
 from aiocg.errors import NodeUnreachable
 from aiocg.node.client import NodeLauncher, NodeProcess
 from aiocg.node.connection import Connection
+from aiocg.node.holdings import Holdings
 from aiocg.transport.security import ClientSecurity
 
 RETRY = 2.0  # seconds until a connection that has failed is made anew
@@ -35,13 +36,14 @@ class Member:
         offered: the last capacity of these, 0 before.
     """
 
-    def __init__(self, host: Host, security: Callable[[Host], ClientSecurity]) -> None:
+    def __init__(self, host: Host, security: Callable[[Host], ClientSecurity], holdings: Holdings) -> None:
         self.host = host
         self.problem = ""
         self.joined: float | None = None
         self.told: tuple[int, int] | None = None
         self.offered = 0
         self._security = security
+        self._holdings = holdings
         self._connection: Connection | None = None
         self._down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeper = asyncio.create_task(self._keep())
@@ -118,7 +120,7 @@ class Member:
         """
         if self._connection is None or self.joined is None:
             raise MemberLost
-        launcher = NodeLauncher(self._connection, kind, options, memory_limit, patience=0.0)
+        launcher = NodeLauncher(self._connection, self._holdings, kind, options, memory_limit, patience=0.0)
         return await self.while_up(launcher.spawn())
 
     def stop(self) -> None:

@@ -6,6 +6,7 @@ by the launcher: `place` says where a worker starts, `moves` which workers shoul
 `retired` which nodes can be left.
 """
 
+import hashlib
 import heapq
 import math
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 class _Node:
     capacity: int
     most: int
+    rank: int = 0  # among nodes that are equally full
     is_up: bool = True
     draining: bool = False
     closed: float = -math.inf  # it takes no workers before then
@@ -32,9 +34,14 @@ class Placement:
     Attributes:
         count: number of workers that are wanted; None for as many as the nodes should run.
         room: number of workers that could be placed now.
+
+    Args:
+        salt: decides between nodes that are equally full. With one of its own for each process, those that have one
+            worker each do not all choose the same node.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, salt: str = "") -> None:
+        self._salt = salt
         self.count: int | None = None
         self.room = 0
         self._offered = 0  # capacity of all nodes that do not leave, lost ones included
@@ -42,7 +49,7 @@ class Placement:
         self._where: dict[int, str] = {}
         self._moving: set[int] = set()
         self._unbalanced = False
-        self._least: list[tuple[bool, float, str]] = []  # a heap of nodes by how full they are, or once were
+        self._least: list[tuple[bool, float, int, str]] = []  # a heap of nodes by how full they are, or once were
 
     @property
     def target(self) -> int:
@@ -70,7 +77,7 @@ class Placement:
 
     def up(self, name: str, capacity: int, most: int) -> None:
         """Handle that a node has come, has come back, or has other limits."""
-        node = self._nodes.setdefault(name, _Node(0, 0))
+        node = self._nodes.setdefault(name, _Node(0, 0, self._rank(name)))
         self._offered += (capacity - node.capacity) * (not node.draining)
         node.capacity, node.most, node.is_up, node.closed = capacity, max(most, capacity), True, -math.inf
         self._unbalanced = True
@@ -115,7 +122,7 @@ class Placement:
     def place(self, worker: int) -> str | None:
         """Choose the node for a worker; None if none has room."""
         while self._least:
-            over, fullness, name = self._least[0]
+            over, fullness, _, name = self._least[0]
             node = self._nodes.get(name)
             if node is None or not node.free or (over, fullness) != _fullness(node):
                 heapq.heappop(self._least)  # from another time; the present entry is in the heap as well
@@ -157,14 +164,17 @@ class Placement:
         self._moving.update(leaving)
         return leaving
 
+    def _rank(self, name: str) -> int:
+        return int.from_bytes(hashlib.sha256(f"{self._salt} {name}".encode()).digest()) if self._salt else 0
+
     def _changed(self, name: str, node: _Node) -> None:
         free = max(0, node.most - len(node.workers)) if node.is_open else 0
         self.room += free - node.free
         node.free = free
         if free:
-            heapq.heappush(self._least, (*_fullness(node), name))
+            heapq.heappush(self._least, (*_fullness(node), node.rank, name))
         if len(self._least) > 8 * len(self._nodes) + 64:
-            self._least = [(*_fullness(node), name) for name, node in self._nodes.items() if node.free]
+            self._least = [(*_fullness(node), node.rank, name) for name, node in self._nodes.items() if node.free]
             heapq.heapify(self._least)
 
 

@@ -8,7 +8,7 @@ again, compares the costs exactly, and runs the programs. What it has passed is 
 from aiocg.leaderboard.board import Entry, Standing, add_entry, read_entries, standings
 from aiocg.leaderboard.checks import Report, check
 from aiocg.leaderboard.problems import Kind, Problem, Refused
-from aiocg.leaderboard.running import find_search, run_search
+from aiocg.leaderboard.running import find_search, run_search, training_of
 from aiocg.leaderboard.submission import Submission
 from aiocg.leaderboard.track import Track, read_track
 
@@ -28,4 +28,5 @@ __all__ = [
     "read_track",
     "run_search",
     "standings",
+    "training_of",
 ]

@@ -18,13 +18,16 @@ from aiocg import search as searches
 from aiocg.leaderboard.problems import Kind, Refused
 from aiocg.leaderboard.submission import ABOUT, COLUMNS, RESULTS, About, Row, Submission, write_row
 from aiocg.leaderboard.track import Track
+from aiocg.policies import Policy, PolicyError
 from aiocg.search import Budget
 from aiocg.search.baselines import baselines
+from aiocg.search.policy import DEFAULT
 from aiocg.states.state import CompilerEnvState
 
 if TYPE_CHECKING:
     from aiocg import Env
 
+POLICY = "policy"  # the search by one
 TRIES = 4  # of a search that takes too long
 
 Search = Callable[..., Awaitable[Any]]
@@ -36,8 +39,9 @@ def find_search(name: str) -> Search:
     """Return a search.
 
     Args:
-        name: that of one in `aiocg.search`; `level:Oz` for a level of the compiler; or `module:function`, where the
-            module may lie in the working directory.
+        name: that of one in `aiocg.search`; `level:Oz` for a level of the compiler; `policy:functions` for the search
+            by a policy, of which the name or the file is given; or `module:function`, where the module may lie in the
+            working directory.
 
     Raises:
         Refused: when there is none.
@@ -45,6 +49,8 @@ def find_search(name: str) -> Search:
     module, _, function = name.partition(":")
     if module == "level":
         return functools.partial(_level, function)
+    if module == POLICY and function:
+        return functools.partial(searches.policy, policy=_policy(function))
     if not function:
         found = getattr(searches, name, None) if name in searches.__all__ else None
         if not inspect.iscoroutinefunction(found):
@@ -57,6 +63,23 @@ def find_search(name: str) -> Search:
         raise Refused(Kind.FORMAT, f"there is no {name}: {error}") from error
     finally:
         sys.path.remove(os.getcwd())
+
+
+def training_of(name: str) -> tuple[str, ...]:
+    """Return the URIs of what a search was trained on, as far as it says so: of a policy, what its file has.
+
+    Raises:
+        Refused: when there is no such policy.
+    """
+    module, _, policy = name.partition(":")
+    return _policy(policy or DEFAULT).facts.uris if module == POLICY else ()
+
+
+def _policy(name: str) -> Policy:
+    try:
+        return Policy.load(name)
+    except PolicyError as error:
+        raise Refused(Kind.FORMAT, str(error)) from error
 
 
 async def run_search(

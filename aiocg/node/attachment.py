@@ -14,11 +14,13 @@ from aiocg.transport.control import (
     Attached,
     Beat,
     Died,
+    Fetched,
     FromClient,
     FromNode,
     Kill,
     Looked,
     Obeyed,
+    Piece,
     Pulse,
     Refused,
     Spawn,
@@ -266,6 +268,8 @@ class Attachment:
                 return []
             case Obeyed():
                 self.obeyed = message
+                return []
+            case Fetched() | Piece():
                 return []
 
     def _spawned(self, message: Spawned) -> list[Event]:

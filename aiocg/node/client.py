@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from aiocg.errors import NodeUnreachable, ServiceError, WorkerStartError
+from aiocg.errors import NodeUnreachable, WorkerStartError
 from aiocg.host.launcher import Look
 from aiocg.node import NODE_TIMEOUT
 from aiocg.node.attachment import Ended, Up
+from aiocg.node.channel import NodeChannel
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK, Connection
-from aiocg.transport.errors import LocalProtocolError, SecurityError
+from aiocg.node.holdings import Holding, Holdings
+from aiocg.transport.errors import SecurityError
 from aiocg.transport.keys import KeyFolder
-from aiocg.transport.limits import MAX_FRAME_BYTES
-from aiocg.transport.messages import Load, Reply, Request
+from aiocg.transport.messages import Reply
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import ClientChannel
 
@@ -39,6 +40,7 @@ class NodeMachine:
         self._keys = keys
         self._timeout = timeout
         self._connection: Connection | None = None
+        self._holdings = Holdings()
 
     async def launcher(self, spec: "EnvironmentSpec", options: Mapping[str, Any], memory_limit: int) -> "NodeLauncher":
         """Return what starts the workers of an environment; see `Machine`. The first call connects.
@@ -55,7 +57,7 @@ class NodeMachine:
         except NodeUnreachable:
             await self.close()  # so that the next call connects again
             raise
-        return NodeLauncher(self._connection, spec.worker, options, memory_limit)
+        return NodeLauncher(self._connection, self._holdings, spec.worker, options, memory_limit)
 
     @property
     def workers(self) -> int | None:
@@ -136,18 +138,21 @@ class NodeLauncher:
     """Starts workers of one kind on a node; see `Launcher`.
 
     Args:
+        holdings: what the nodes keep.
         patience: seconds to wait, beyond a lease, for a worker that the node refuses for the moment.
     """
 
     def __init__(
         self,
         connection: Connection,
+        holdings: Holdings,
         kind: str,
         options: Mapping[str, Any],
         memory_limit: int,
         patience: float | None = None,
     ) -> None:
         self._connection = connection
+        self._holdings = holdings
         self._kind = kind
         self._options = check_options(options)
         self._memory_limit = memory_limit
@@ -170,7 +175,7 @@ class NodeLauncher:
                 event = await connection.next_event(number)
                 if isinstance(event, Up):
                     await self._check_port(event)
-                    return NodeProcess(connection, event)
+                    return NodeProcess(connection, event, self._holdings.of(connection))
             except BaseException:
                 connection.forget(number)
                 raise
@@ -209,8 +214,9 @@ class NodeLauncher:
 class NodeProcess:
     """A worker process on a node; see `WorkerProcess`."""
 
-    def __init__(self, connection: Connection, up: Up) -> None:
+    def __init__(self, connection: Connection, up: Up, holding: Holding) -> None:
         self.pid = up.pid
+        self._holding = holding
         self._connection = connection
         self._number = up.number
         self._address = f"tcp://{_host(connection.address)}:{up.port}"
@@ -227,9 +233,7 @@ class NodeProcess:
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
     ) -> ClientChannel:
         """Open a channel to the worker."""
-        said = self._connection.said
-        most = said.limits.get("request_bytes", MAX_FRAME_BYTES) if said is not None else MAX_FRAME_BYTES
-        return NodeChannel(self._address, int(most), on_replies, on_error, self._security)
+        return NodeChannel(self._address, self._holding, on_replies, on_error, self._security)
 
     def kill(self) -> None:
         """Kill the process and all its children; it may be dead already."""
@@ -251,36 +255,6 @@ class NodeProcess:
     def close(self) -> None:
         """Forget the process."""
         self._connection.forget(self._number)
-
-
-class ProgramTooLarge(LocalProtocolError, ServiceError):
-    """A program is larger than the node accepts; nothing was sent."""
-
-
-class NodeChannel(ClientChannel):
-    """A channel that refuses programs so large that the worker would disconnect us."""
-
-    def __init__(
-        self,
-        address: str,
-        most: int,
-        on_replies: Callable[[list[Reply]], None],
-        on_error: Callable[[Exception], None],
-        security: ClientSecurity,
-    ) -> None:
-        """Begin to connect; see `ClientChannel`. `most` is the maximum size of a program in bytes."""
-        super().__init__(address, on_replies=on_replies, on_error=on_error, security=security)
-        self._most = most
-
-    def send(self, message: Request, *, at_once: bool = False) -> None:
-        """Queue a request; see `Channel.send`."""
-        if isinstance(message, Load) and (size := max(len(message.content), len(message.program))) > self._most:
-            raise ProgramTooLarge(
-                f"the program has {size} bytes, and the node accepts at most {self._most}; its operator can change "
-                "that (`aiocg serve --client-request`)",
-                request=message.request,
-            )
-        super().send(message, at_once=at_once)
 
 
 def _host(address: str) -> str:

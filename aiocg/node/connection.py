@@ -16,6 +16,8 @@ from aiocg.transport.control import (
     MAX_CONTROL_BYTES,
     Attached,
     Detach,
+    Fetch,
+    Fetched,
     FromClient,
     FromNode,
     Order,
@@ -27,8 +29,9 @@ from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel
 
 CONNECT_TIMEOUT = 5.0  # seconds to wait for the first answer of the node, and of a worker's port
+FETCH_TIMEOUT = 60.0  # seconds that a node may take to get a program from another one; nobody waits so long for it
 LEAVE_TIMEOUT = 0.5  # seconds to wait for the node to confirm that we left; otherwise the lease runs out
-TICK = 0.05  # seconds between ticks of the state machine
+TICK = 0.1  # seconds between ticks of the state machine
 
 logger = logging.getLogger("aiocg.node")
 
@@ -47,6 +50,7 @@ class Connection:
         self._timeout = timeout
         self._machine = Attachment(f"aiocg {__version__}", secrets.token_hex(16), time.monotonic())
         self._events: dict[int, asyncio.Queue[Event]] = {}  # of each worker, by number
+        self._fetches: dict[bytes, asyncio.Future[bool]] = {}
         self._lost = False
         self._changed = asyncio.Event()  # set when `said` or `failure` may have changed
         self._left = asyncio.Event()
@@ -128,7 +132,8 @@ class Connection:
             while not self._lost:
                 self._tick(time.monotonic())
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), TICK)
+                    async with asyncio.timeout(TICK):  # unlike `wait_for`, it makes no task
+                        await self._wake.wait()
                 self._wake.clear()
         except Exception as error:
             logger.exception("connection to a node lost", extra={"address": self.address})
@@ -150,6 +155,8 @@ class Connection:
     def _received(self, messages: list[FromNode]) -> None:
         now = time.monotonic()
         for message in messages:
+            if isinstance(message, Fetched):
+                self._fetched(message.digest, kept=message.kept)
             try:
                 self._happened(self._machine.received(message, now))
             except TransportError as error:  # another version
@@ -222,6 +229,21 @@ class Connection:
                 await self._changed.wait()
         return self._machine.surveyed
 
+    async def fetch(self, fetch: Fetch) -> bool:
+        """Have the node get the content of a program from another one; return whether it is kept there now."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._fetches[fetch.digest] = answer
+        self._send(fetch)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FETCH_TIMEOUT):
+                return await answer
+        return False
+
+    def _fetched(self, digest: bytes, *, kept: bool) -> None:
+        answer = self._fetches.pop(digest, None)
+        if answer is not None and not answer.done():
+            answer.set_result(kept)
+
     async def order(self, order: Order) -> str:
         """Give the node an order, which it takes from its owner; return why it does not obey, "" if it does.
 
@@ -245,6 +267,9 @@ class Connection:
 
     async def close(self) -> None:
         """Leave the node, which ends our remaining workers."""
+        self.failure = self.failure or RuntimeClosed("the node was left")
+        for digest in list(self._fetches):
+            self._fetched(digest, kept=False)
         if self.said is not None and not self._machine.is_silent(time.monotonic()):
             self._send(Detach())
             with contextlib.suppress(TimeoutError):

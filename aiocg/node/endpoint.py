@@ -18,14 +18,15 @@ class NetworkEndpoint:
 
     Args:
         port: port to listen on, 0 for any free port.
+        contents: path of the folder where the content of programs is kept.
     """
 
-    def __init__(self, host: str, port: int, client: str, limits: Mapping[str, float]) -> None:
+    def __init__(self, host: str, port: int, client: str, limits: Mapping[str, float], contents: str = "") -> None:
         pair = KeyPair.generate()
         self.public = pair.public
         self._open: set[int] = set()
         keys, pen = self._pipe()
-        os.write(pen, WorkerKeys(pair.secret, client, dict(limits)).encode())  # far less than a pipe holds
+        os.write(pen, WorkerKeys(pair.secret, client, dict(limits), contents).encode())  # far less than a pipe holds
         self._close(pen)
         self._ear, mouth = self._pipe()
         self._handed = (keys, mouth)

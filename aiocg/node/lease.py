@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aiocg.host.launcher import Look
 from aiocg.node.limits import Limits
-from aiocg.transport.control import Busy, Died, FromNode, Order, Spawned
+from aiocg.transport.control import Busy, Died, Fetch, FromNode, Order, Spawned
 
 MOST_BUSY = 8  # workers that a survey names
 
@@ -112,4 +112,13 @@ class Obey:
     order: Order
 
 
-Command = Send | Start | End | Obey
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Get the content of a client's program from another node; then answer with `Fetched`."""
+
+    peer: bytes
+    key: str
+    fetch: Fetch
+
+
+Command = Send | Start | End | Obey | Get

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from aiocg.fleet.tally import NodeTally
 from aiocg.host.launcher import Look
 from aiocg.node.bucket import Bucket
-from aiocg.node.lease import Command, End, Holder, Lease, Obey, Send, Start, State, longest
+from aiocg.node.lease import Command, End, Get, Holder, Lease, Obey, Send, Start, State, longest
 from aiocg.node.limits import ALLOWED_OPTIONS, Limits
 from aiocg.transport.control import (
     MAX_WORKERS,
@@ -29,6 +29,7 @@ from aiocg.transport.control import (
     Beat,
     Detach,
     Died,
+    Fetch,
     FromClient,
     Kill,
     Looked,
@@ -52,6 +53,7 @@ MESSAGES_PER_MINUTE = 60_000  # per key; further messages are dropped, as client
 MESSAGES_AT_ONCE = 6_000  # per key; handling them takes up to a second, during which other clients wait
 BUSY = 1.0  # seconds after which a client that was refused temporarily may try again
 MISSED = 1.0  # seconds without a tick after which clients are not considered silent for that time
+NEWS_AFTER = 0.25  # seconds after which it is reported that a worker does something else; what matters is told at once
 NEWS_OF_MEMORY = 16 << 20  # change of an idle worker's memory, in bytes, that is reported to the client
 
 
@@ -80,6 +82,7 @@ class Leases:
     Args:
         node: random text that identifies the node process.
         obeys: returns whether the node takes orders from the owner of a key.
+        reader: returns the secret key with which other nodes read what is kept for the owner of a key.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Leases:
         limits: Callable[[str], Limits],
         node: str,
         obeys: Callable[[str], bool] = lambda key: False,
+        reader: Callable[[str], str] = lambda key: "",
     ) -> None:
         self.policy = policy
         self.leases: dict[tuple[str, str], Lease] = {}
@@ -97,6 +101,7 @@ class Leases:
         self._limits = limits
         self._node = node
         self._obeys = obeys
+        self._reader = reader
         self._peers: dict[bytes, Lease] = {}
         self._buckets: dict[str, Bucket] = {}  # for starting workers, by key
         self._talk: dict[str, Bucket] = {}  # for messages, by key
@@ -139,6 +144,8 @@ class Leases:
                 return [*self._drop(lease), Send(peer, Refused("detached", "the client has left"))]
             case Survey():
                 return [Send(peer, self._survey(key, now))]
+            case Fetch():
+                return [Get(peer, key, message)]
             case Authorize() | Retire():
                 return self._obey(lease, message)
 
@@ -165,8 +172,8 @@ class Leases:
         self._peers[peer] = lease
         limits = self._limits(key)
         workers = min(limits.workers, self.policy.workers, max(self.policy.processors, 1))
-        attached = Attached(self.policy.lease, self.policy.beat, self._node, limits.as_numbers(), workers)
-        return [Send(peer, attached)]
+        numbers, reader = limits.as_numbers(), self._reader(key)
+        return [Send(peer, Attached(self.policy.lease, self.policy.beat, self._node, numbers, workers, reader))]
 
     def _beat(self, lease: Lease, beat: Beat, now: float) -> list[Command]:
         if beat.sequence <= lease.sequence:  # a later one has overtaken it on another connection
@@ -373,7 +380,7 @@ def _is_news(holder: Holder, now: float) -> bool:
     """Is there something new to report? An overrun deadline is new, as the client needs a look made after it."""
     told, look = holder.told, holder.look
     return (
-        told.sequence != look.sequence
+        (told.sequence != look.sequence and now - holder.told_at >= NEWS_AFTER)
         or told.stopped != look.stopped
         or abs(told.memory - look.memory) >= NEWS_OF_MEMORY
         or (look.execution is not None and holder.told_at <= look.execution.deadline < now)

@@ -10,7 +10,11 @@ from aiocg.errors import AiocgError
 
 MIB = 1 << 20
 GIB = 1 << 30
-LEAST = {"requests_per_second": 0, "request_bytes": 4 * MIB}  # batches of small messages have 1 MiB and more
+LEAST = {  # batches of small messages have 1 MiB and more
+    "requests_per_second": 0,
+    "content_bytes": 0,
+    "request_bytes": 4 * MIB,
+}
 
 ALLOWED_OPTIONS: Mapping[str, tuple[float, float]] = {
     "transition_cache_bytes": (0, 1 << 40),
@@ -34,6 +38,7 @@ class Limits:
         memory: address space of each worker, in bytes.
         request_bytes: size of each frame of a request, in bytes.
         requests_per_second: requests per second and worker, 0 for no limit; a worker delays reading to enforce it.
+        content_bytes: content of programs that is kept for further workers and other nodes, in bytes.
     """
 
     workers: int = 4
@@ -42,6 +47,7 @@ class Limits:
     memory: int = 16 * GIB
     request_bytes: int = 64 * MIB
     requests_per_second: int = 0
+    content_bytes: int = 256 * MIB
 
     def __post_init__(self) -> None:
         """Check the numbers.

@@ -7,7 +7,7 @@ import secrets
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -20,8 +20,9 @@ from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.local import LocalLauncher, LocalProcess
 from aiocg.node.admitted import Admitted
+from aiocg.node.contents import Contents
 from aiocg.node.endpoint import NetworkEndpoint
-from aiocg.node.lease import Command, End, Obey, Send, Start
+from aiocg.node.lease import Command, End, Get, Obey, Send, Start
 from aiocg.node.leases import Leases, Policy
 from aiocg.node.limits import Limits, LimitsTable
 from aiocg.node.memory import MemoryWatch
@@ -30,11 +31,13 @@ from aiocg.registry import environments
 from aiocg.transport.control import (
     MAX_CONTROL_BYTES,
     Authorize,
-    FromClient,
+    Fetched,
     FromNode,
+    FromPeer,
+    Read,
     Refused,
     Retire,
-    from_client_codec,
+    from_peer_codec,
 )
 from aiocg.transport.errors import ProtocolError, TransportError
 from aiocg.transport.security import KeyPair, ServerSecurity
@@ -63,6 +66,7 @@ class Settings:
         ports: ports for workers; any free ports if empty.
         options: options for the compilers, in addition to the defaults.
         environ: environment variables for workers, in addition to ours.
+        neighbours: get programs of clients from their other nodes, too.
         admitted: whom the node obeys, and lets in as he says; None if it has joined no cluster.
     """
 
@@ -74,6 +78,7 @@ class Settings:
     ports: range = range(0)
     options: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
+    neighbours: bool = True
     admitted: Admitted | None = None
 
 
@@ -88,17 +93,19 @@ class Node:
         self._new_names: dict[str, str] = {}  # of clients admitted since the last read of the keys
         self._processes: dict[int, LocalProcess] = {}
         self._condemned: set[int] = set()  # workers to kill as soon as they have started
-        self._lives: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ports: dict[int, int] = {}  # of workers, if we choose them
         self._heard: dict[bytes, float] = {}
         self._read_keys = time.monotonic()
         self._stopping = asyncio.Event()
         self._memory = MemoryWatch()
         self._shares = Shares()
-        self.leases = Leases(settings.policy, self._limits_of, secrets.token_hex(16), self._obeys)
-        self._channel: ServerChannel[FromNode, FromClient] = ServerChannel(
+        self._contents = Contents(folder.path / "contents", self._limits_of, neighbours=settings.neighbours)
+        node = secrets.token_hex(16)
+        self.leases = Leases(settings.policy, self._limits_of, node, self._obeys, self._contents.reader)
+        self._channel: ServerChannel[FromNode, FromPeer] = ServerChannel(
             settings.address,
-            from_client_codec(),
+            from_peer_codec(),
             security=ServerSecurity(settings.keys, self._admits),
             on_messages=self._received,
             on_error=self._malformed,
@@ -140,7 +147,7 @@ class Node:
 
     def _admits(self, key: str) -> bool:
         """Return whether the owner of a key, even one authorised just now, may connect; called in any thread."""
-        if key in self._names:
+        if key in self._names or self._contents.client(key) is not None:
             return True
         name = self._settings.authorised().get(key)
         if name is not None:
@@ -153,25 +160,32 @@ class Node:
     def _limits_of(self, key: str) -> Limits:
         return self._settings.limits.of(self.name_of(key))
 
-    def _received(self, peer: bytes, messages: list[FromClient]) -> None:
-        now = time.monotonic()
+    def _received(self, peer: bytes, messages: list[FromPeer]) -> None:
+        now, key = time.monotonic(), key_of(peer)
         self._heard[peer] = now
         before = set(self.leases.leases)
-        for message in messages[: self.leases.hear(key_of(peer), len(messages), now)]:
-            self._perform(self.leases.received(peer, key_of(peer), message, now))
-        self._log_leases(before, "it left")
+        client = self._contents.client(key)  # if this is another node, which may only read
+        for message in messages[: self.leases.hear(client or key, len(messages), now)]:
+            if isinstance(message, Read):
+                if client is not None and not self._channel.is_full(peer):
+                    self._send(peer, self._contents.read(client, message))
+            elif client is None:
+                self._perform(self.leases.received(peer, key, message, now))
+        self._settle(before, "it left")
 
     def _malformed(self, peer: bytes, error: ProtocolError) -> None:
         logger.warning("malformed message", extra={"client": self.name_of(key_of(peer)), "cause": str(error)})
         self._send(peer, Refused("protocol", f"the node cannot read this: {error}"))
 
-    def _log_leases(self, before: Iterable[tuple[str, str]], cause: str) -> None:
-        """Log the clients that have come since `before`, and those that have gone, with the cause."""
+    def _settle(self, before: Iterable[tuple[str, str]], cause: str) -> None:
+        """Log the clients that have come since `before`, and those that have gone; keep nothing for the latter."""
         for what, lease, why in (
             *(("client attached", one, None) for one in self.leases.leases.keys() - set(before)),
             *(("client gone", one, cause) for one in set(before) - self.leases.leases.keys()),
         ):
             logger.info(what, extra={"client": self.name_of(lease[0]), "instance": lease[1], "cause": why})
+        for reader in self._contents.keep_only({key for key, _ in self.leases.leases}):
+            self._channel.expel(reader)
 
     # -------------------------------------------------------------------------------------------- commands
 
@@ -181,14 +195,14 @@ class Node:
                 case Send(peer, message):
                     self._send(peer, message)
                 case Start():
-                    task = asyncio.create_task(self._live(command))
-                    self._lives.add(task)
-                    task.add_done_callback(self._lives.discard)
+                    self._run(self._live(command))
                 case End(worker):
                     if worker in self._processes:
                         self._processes[worker].kill()
                     else:
                         self._condemned.add(worker)
+                case Get():
+                    self._run(self._get(command))
                 case Obey(Retire()):
                     self.stop()
                 case Obey(Authorize(clients)):
@@ -199,6 +213,15 @@ class Node:
         if not self._channel.closed:
             with contextlib.suppress(TransportError):  # the message is repeated later, or the peer is gone
                 self._channel.send(peer, message)
+
+    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _get(self, get: Get) -> None:
+        """Get the content of a program from another node."""
+        self._send(get.peer, Fetched(get.fetch.digest, await self._contents.fetch(get.key, get.fetch)))
 
     async def _live(self, start: Start) -> None:
         """Run one worker, from its start to its end."""
@@ -248,7 +271,8 @@ class Node:
     async def _launch(self, start: Start) -> tuple[LocalProcess, NetworkEndpoint]:
         limits = start.limits.as_numbers()
         options, environ = await to_thread(_defaults, start.kind)
-        endpoint = NetworkEndpoint(self._host, self._choose_port(start.worker), start.key, limits)
+        contents = str(self._contents.folder(start.key).path) if start.limits.content_bytes else ""
+        endpoint = NetworkEndpoint(self._host, self._choose_port(start.worker), start.key, limits, contents)
         launcher = LocalLauncher(
             start.kind,
             self._folder,
@@ -282,7 +306,8 @@ class Node:
         try:
             while not self._stopping.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), TICK)
+                    async with asyncio.timeout(TICK):  # unlike `wait_for`, it makes no task
+                        await self._stopping.wait()
                 try:
                     await self._tick()
                 except Exception:  # an error with one client must not end the workers of all
@@ -306,7 +331,7 @@ class Node:
         looks = {worker: process.look() for worker, process in self._processes.items()}
         self._share(looks)
         self._perform(self.leases.ticked(looks, now))
-        self._log_leases(before, "its lease ran out")
+        self._settle(before, "its lease ran out")
         self._forget_peers(now)
 
     def _share(self, looks: Mapping[int, Look]) -> None:
@@ -329,7 +354,7 @@ class Node:
         for key in revoked:
             logger.info("client revoked", extra={"client": old[key]})
             self._perform(self.leases.revoked(key))
-        self._log_leases(before, "its key was revoked")
+        self._settle(before, "its key was revoked")
         self._names = names
         for key in revoked:
             self._channel.expel(key)
@@ -347,8 +372,8 @@ class Node:
         self._perform(self.leases.close())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(END_PATIENCE):
-                while self._lives:
-                    await asyncio.wait(self._lives)
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
         self._channel.close()
         await self._folder.close()
 

@@ -11,7 +11,7 @@ Each is an async function that takes an environment, made but not necessarily re
 `nevergrad`, `optuna`, `opentuner`, `cma` and `lamcts` have optimisers of other libraries choose either. `pareto`
 looks for programs that trade one cost for another.
 
-All take a `Budget` and a progress callback, all but `racing` a state to resume from, and can be cancelled at any time.
+All take a `Budget`, a progress callback and a state to resume from, and can be cancelled at any time.
 Without a time limit the result of all but `racing` depends on nothing but the arguments: not on the number of workers,
 nor on what becomes of them.
 """
@@ -21,6 +21,7 @@ from aiocg.search.beam import beam
 from aiocg.search.budget import Budget
 from aiocg.search.cma import cma
 from aiocg.search.comparison import compare
+from aiocg.search.coreset import coreset
 from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.evolve import evolve
 from aiocg.search.functionwise import functionwise
@@ -59,6 +60,7 @@ __all__ = [
     "beam",
     "cma",
     "compare",
+    "coreset",
     "evolve",
     "functionwise",
     "genetic",

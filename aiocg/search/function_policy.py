@@ -15,7 +15,7 @@ from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
 
-__all__ = ["FunctionSearcher", "Site", "function_policy"]
+__all__ = ["FunctionSearcher", "Site", "function_policy", "functions_at"]
 
 COSTS = "FunctionInstructionCounts"
 DEFAULT_BUDGET = Budget(evaluations=2_000)
@@ -69,15 +69,22 @@ async def site_of(
     env: Env, actions: tuple[str, ...], policy: Policy, usable: Sequence[bool] | None = None
 ) -> Site | None:
     """Look at the functions of a program after some actions; return None if one of these fails."""
+    if (found := await functions_at(env, actions, COUNTED)) is None:
+        return None
+    names, costs, counted = found
+    orders = orders_of(policy, counted["counts"], usable) if names else ()
+    return Site(actions, tuple(names), tuple(map(float, costs)), orders)
+
+
+async def functions_at(env: Env, actions: tuple[str, ...], *more: str) -> tuple[Any, ...] | None:
+    """Return names and costs of the functions of a program after some actions, and more; None if an action fails."""
     async with await env.fork() as child:
         try:
             if (await child.step_texts(actions, observation_spaces=[]))[2]:
                 return None
-            names, costs, counted = await child.observe("Functions", COSTS, COUNTED)
+            return tuple(await child.observe("Functions", COSTS, *more))
         except AiocgError:
             return None
-    orders = orders_of(policy, counted["counts"], usable) if names else ()
-    return Site(actions, tuple(names), tuple(map(float, costs)), orders)
 
 
 def orders_of(policy: Policy, counts: Any, usable: Sequence[bool] | None = None) -> tuple[tuple[int, ...], ...]:

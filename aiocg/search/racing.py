@@ -21,7 +21,15 @@ from aiocg.search.alphabet import SpaceAlphabet
 from aiocg.search.budget import Budget
 from aiocg.search.evolve import Evolver
 from aiocg.search.lanes import go_to
-from aiocg.search.result import Checks, ProgressCallback, Record, SearchResult, begin_state
+from aiocg.search.result import (
+    Checks,
+    ProgressCallback,
+    Record,
+    SearchResult,
+    SearchState,
+    WatchCallback,
+    begin_state,
+)
 from aiocg.search.timing import Contender, Timing, measuring, run_in_turns, speedup
 from aiocg.search.tuner import FAILED, Outcome
 from aiocg.spaces.rewards import RuntimeReward
@@ -63,7 +71,13 @@ STALE = 2_000  # proposals in a row that led nowhere new
 
 
 async def racing(
-    env: Env, *, seed: int = 0, budget: Budget | None = None, progress: ProgressCallback | None = None
+    env: Env,
+    *,
+    seed: int = 0,
+    budget: Budget | None = None,
+    progress: ProgressCallback | None = None,
+    resume: SearchState | None = None,
+    watch: WatchCallback | None = None,
 ) -> SearchResult:
     """Make an LLVM program run faster: change the passes of -O3, as `evolve` does, and race what comes of it.
 
@@ -77,9 +91,12 @@ async def racing(
         seed: of all random choices.
         budget: when to stop; 30 seconds if there is none.
         progress: called now and then.
+        resume: the `state` of an earlier result: what that found is raced first, and nothing else of it is known.
+        watch: told of the levels and then of each candidate when it was raced, whose cost are the seconds that it runs;
+            returning False ends the search soon.
 
     Raises:
-        ValueError: when the environment has another reward space, or is not LLVM's.
+        ValueError: when the environment has another reward space, or is not LLVM's; or `resume` is of another search.
         BenchmarkInitError: when the program cannot be run.
         ServiceError: when the program as it is does not do what is expected of it, or the worker cannot do its part.
     """
@@ -95,12 +112,13 @@ async def racing(
             "of programs-v0",
         )
     meter = (budget or DEFAULT_BUDGET).start()
-    record = Record(base, meter, len, progress, None)
+    record = Record(base, meter, len, progress, resume)
+    starts = STARTS if resume is None else (resume.actions, *STARTS)
     async with measuring(env, ALONE_AND_ONCE):
-        race = Race(env, record)
+        race = Race(env, record, watch)
         try:
             await race.begin()
-            complete = await race.search(Evolver(SpaceAlphabet(env.action_space), seed, STARTS))
+            complete = await race.search(Evolver(SpaceAlphabet(env.action_space), seed, starts))
             timing, answer = await race.end()
         finally:
             with anyio.CancelScope(shield=True):
@@ -122,9 +140,10 @@ class Race:
         best: the fastest so far.
     """
 
-    def __init__(self, env: Env, record: Record) -> None:
+    def __init__(self, env: Env, record: Record, watch: WatchCallback | None = None) -> None:
         self._env = env
         self._record = record
+        self._watch = watch
         self._known: dict[int, Outcome] = {}  # by state
         self._failures: Counter[str] = Counter()
         self._expected: object = None  # what the program prints and writes, where the benchmark does not know
@@ -153,7 +172,8 @@ class Race:
                 await run_in_turns(list(self._close_levels().values()), 1)
         self.best = min(self._close_levels().values(), key=lambda one: one.median)
         for one in self.levels.values():
-            self._known[one.env.state_hash] = await self._outcome(one)
+            self._known[one.env.state_hash] = outcome = await self._outcome(one)
+            self._tell(outcome)
         self._times = self.best.median, self.levels[self._usual].median
         self._report()
 
@@ -168,8 +188,12 @@ class Race:
                 if not meter.allows(1) or self._is_late():
                     return False
                 before = meter.evaluations
-                tuner.tell(proposal, await self._evaluate(proposal.actions))
-                stale = 0 if meter.evaluations > before else stale + 1
+                outcome = await self._evaluate(proposal.actions)
+                tuner.tell(proposal, outcome)
+                stale += 1
+                if meter.evaluations > before:
+                    stale = 0
+                    self._tell(outcome)
                 self._report()
         return True
 
@@ -190,7 +214,7 @@ class Race:
         if speedup(named[self._usual].times, named[baseline].times)[1] <= 1:
             baseline = self._usual
         timing = Timing(baseline, {name: tuple(one.times) for name, one in named.items()}, dict(self._failures))
-        return timing, named["found" if timing.faster else baseline]
+        return timing, named[timing.chosen]
 
     def reward(self, seconds: float) -> float:
         """Return what a running time earns: how much less it is than that of the program as it was."""
@@ -255,7 +279,8 @@ class Race:
         """Return what a contender has come to, by all its runs so far."""
         source, env = self._env.action_space.targets_from, contender.env
         targets = tuple(await env.observe(source)) if source else None
-        return Outcome(self.reward(contender.median), contender.actions, env.state_hash, targets)
+        seconds = contender.median
+        return Outcome(self.reward(seconds), contender.actions, env.state_hash, targets, (seconds,))
 
     async def wins(self, contender: Contender) -> bool:
         """Race a contender against the fastest so far, as long as it may win."""
@@ -307,6 +332,10 @@ class Race:
         """Is the rest of the time needed for the last measurement?"""
         meter = self._record.meter
         return meter.seconds is not None and meter.elapsed + self._rounds() * self._round() >= meter.seconds
+
+    def _tell(self, outcome: Outcome) -> None:
+        if self._watch is not None and self._watch(outcome) is False:
+            self._record.meter.stop()
 
     def _report(self) -> None:
         record, (best, usual) = self._record, self._times

@@ -262,7 +262,7 @@ class Record:
     @property
     def evaluations(self) -> int:
         """Number of states evaluated, before and after resuming."""
-        return self.meter.evaluations + (len(self._before.outcomes) if self._before is not None else 0)
+        return self.meter.evaluations + (self._before.evaluations if self._before is not None else 0)
 
     @property
     def elapsed(self) -> float:

@@ -138,6 +138,11 @@ class Timing:
         """Is the list certainly faster than the baseline?"""
         return self.speedup is not None and self.speedup[1] > 1
 
+    @property
+    def chosen(self) -> str:
+        """The name of what is the answer: "found" if that is certainly faster, else the baseline."""
+        return "found" if self.faster else self.baseline
+
     def __str__(self) -> str:
         """Say how the list compares: "8.3 % faster than -O3 [5.1 .. 11.0]"."""
         found = self.speedup

@@ -8,13 +8,12 @@ from nicegui import background_tasks, ui
 
 from aiocg.web import view
 from aiocg.web.gain import Gain
+from aiocg.web.rows import Rows
 from aiocg.web.session import ExplorerSession
-from aiocg.web.templates import ACTION_ROW
 
 __all__ = ["ActionList"]
 
 PATIENCE = 1.5  # seconds after which the gains are shown that are known
-UNKNOWN = {"gain": "…", "said": "not tried yet"}  # of an action that was not tried yet
 
 
 class ActionList:
@@ -31,22 +30,14 @@ class ActionList:
         self._session = session
         self._do = do
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[tuple[dict[str, Any], bool]] = []
         with ui.row().classes("items-center no-wrap w-full"):
             self._filter = ui.input(placeholder="filter (/)", on_change=self._list).props(
                 'dense clearable aria-label="Filter actions" data-testid="filter"'
             ).classes("col")  # fmt: skip
             self._noops = ui.checkbox("no-ops", on_change=self._list).props("dense")
         self._busy = ui.linear_progress(show_value=False).props('indeterminate size=2px aria-label="computing gains"')
-        columns = [
-            {"name": "action", "label": "action", "field": "action", "align": "left"},
-            {"name": "gain", "label": "gain", "field": "gain", "align": "right"},
-        ]
-        self._actions = ui.table(rows=[], columns=columns, row_key="action").classes("tight actions w-full")
-        self._actions.props("dense flat hide-pagination :rows-per-page-options=[0]")
-        self._actions.style("height: calc(100vh - 130px)")
-        self._actions.add_slot("body", ACTION_ROW)
-        self._actions.on("apply", lambda event: do(lambda: session.step([event.args["action"]])))
+        self._actions = Rows("action", "Actions", lambda action: do(lambda: session.step([action])))
 
     def focus(self) -> None:
         """Let the user type what the actions are filtered by."""
@@ -82,25 +73,30 @@ class ActionList:
         """Show gains, the best first, and behind them the actions that were not tried yet."""
         tried = {gain.action for gain in known}
         self._rows = list(map(_row, sorted(known, key=Gain.rank)))
-        self._rows += [_row(Gain(text, {}, 0.0, 0, True)) | UNKNOWN for text in texts if text not in tried]
+        self._rows += [_row(Gain(text, {}, 0.0, 0, True), tried=False) for text in texts if text not in tried]
         self._list()
 
     def _fits(self, action: str) -> bool:
         return (self._filter.value or "").lower() in action.lower()
 
     def _list(self) -> None:
-        self._actions.rows = [
-            row for row in self._rows if self._fits(row["action"]) and (row["shown"] or self._noops.value)
-        ]
+        every = self._noops.value
+        self._actions.show([row for row, shown in self._rows if self._fits(row["id"]) and (shown or every)])
 
 
-def _row(gain: Gain) -> dict[str, Any]:
-    """Return what is shown of an action."""
-    return {
-        "action": gain.action,
-        "label": view.label(gain.action),
-        "gain": "fails" if gain.error else view.change(gain.gain) or ("0" if gain.effect else "no-op"),
-        "said": "fails" if gain.error else f"gain {view.number(gain.gain)}" if gain.effect else "no effect",
-        "color": "text-positive" if gain.gain > 0 else "text-negative" if gain.gain < 0 or gain.error else "",
-        "shown": gain.effect,
-    }
+def _row(gain: Gain, tried: bool = True) -> tuple[dict[str, Any], bool]:
+    """Return what is shown of an action, and whether it would do anything."""
+    if not tried:
+        earned, said = "…", "not tried yet"
+    elif gain.error:
+        earned = said = "fails"
+    else:
+        earned = view.change(gain.gain) or ("0" if gain.effect else "no-op")
+        said = f"gain {view.number(gain.gain)}" if gain.effect else "no effect"
+    return view.row(
+        gain.action,
+        view.label(gain.action),
+        (earned, "text-negative" if gain.error else view.color(gain.gain)),
+        title=gain.action,
+        said=f"apply {gain.action}, {said}",
+    ), gain.effect

@@ -37,16 +37,29 @@ from aiocg.registry import environments
 from aiocg.runtime import Runtime
 from aiocg.states.state import InvalidState
 from aiocg.web import original, pictures, searches
-from aiocg.web.gain import Gain
 from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.links import link_to
 from aiocg.web.lookup import session_of, sessions_of
 from aiocg.web.programs import named, plain, sent
+from aiocg.web.replies import (
+    DatasetsReply,
+    DiffReply,
+    EnvironmentsReply,
+    ErrorReply,
+    FeaturesReply,
+    GainReply,
+    GainsReply,
+    LinkReply,
+    NodeReply,
+    ObservationReply,
+    SessionReply,
+    StepReply,
+    TreeReply,
+)
 from aiocg.web.saved import at_state, state_of
-from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
-from aiocg.web.tree import Node, TreeError
+from aiocg.web.tree import TreeError
 
 __all__ = ["create_app", "routes"]
 
@@ -141,7 +154,7 @@ def create_app(
 def routes(app: FastAPI) -> None:
     """Add the routes and the handlers of errors to an application that has `Sessions` as `state.sessions`."""
     for one in (router, searches.router, pictures.router, original.router):
-        app.include_router(one)
+        app.include_router(one, responses={"4XX": {"model": ErrorReply}})
     for error in (AiocgError, DatasetError, TreeError, Refusal, RequestValidationError):
         app.add_exception_handler(error, _failed)
 
@@ -158,61 +171,21 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
         message = "; ".join(places) + "; /openapi.json says what there may be"
     else:
         status = next(status for one, status in _STATUS if isinstance(error, one))
-    return JSONResponse({"error": {"type": kind, "message": message}}, status)
-
-
-def _node(session: ExplorerSession, node: Node) -> dict[str, Any]:
-    return {
-        "node": node.number,
-        "state": f"{node.state:016x}",
-        "parent": node.parent,
-        "action": node.action,
-        "depth": node.depth,
-        "costs": dict(node.costs),
-        "edges": dict(node.edges),
-    }
-
-
-def _described(id: str, session: ExplorerSession) -> dict[str, Any]:
-    tree = session.tree
-    return {
-        "id": id,
-        "env": session.env.spec.id,
-        "benchmark": str(session.env.benchmark.uri),
-        "compiler": session.env.compiler_version,
-        "costs": list(session.costs),
-        "lines": dict(session.lines),
-        "nodes": len(tree),
-        "present": _node(session, tree.present),
-        "actions": list(tree.path(tree.present.number)),
-        "trail": list(tree.trail),
-    }
-
-
-def _gain(gain: Gain) -> dict[str, Any]:
-    state = f"{gain.state:016x}" if not gain.error else None
-    return {
-        "action": gain.action,
-        "gain": gain.gain,
-        "costs": dict(gain.costs),
-        "state": state,
-        "effect": gain.effect,
-        "error": gain.error or None,
-    }
+    return JSONResponse(ErrorReply(error=ErrorReply.Error(type=kind, message=message)).model_dump(), status)
 
 
 # ------------------------------------------------------------------------------------------------------- routes
 
 
 @router.post("/sessions", status_code=201)
-async def open_session(request: Request, body: NewSession) -> dict[str, Any]:
+async def open_session(request: Request, body: NewSession) -> SessionReply:
     """Open a session of a program, named or sent."""
     sessions = sessions_of(request)
     if sum(one is not None for one in (body.benchmark, body.source, body.state)) > 1:
         raise Refusal(422, "there are several of benchmark, source and state: send one of them")
     if body.state is not None:
         id = await sessions.open_saved(at_state(state_of(body.state), body.env).visiting())
-        return _described(id, sessions.find(id))
+        return SessionReply.of(id, sessions.find(id))
     given = None if body.source is None else sent(body.source, body.language, sessions.limits)
     id = await sessions.open(
         body.env,
@@ -220,13 +193,13 @@ async def open_session(request: Request, body: NewSession) -> dict[str, Any]:
         reward_space=body.reward_space,
         action_space=body.action_space,
     )
-    return _described(id, sessions.find(id))
+    return SessionReply.of(id, sessions.find(id))
 
 
 @router.get("/sessions/{id}")
-async def show_session(request: Request, id: str) -> dict[str, Any]:
+async def show_session(request: Request, id: str) -> SessionReply:
     """Say where a session stands."""
-    return _described(id, session_of(request, id))
+    return SessionReply.of(id, session_of(request, id))
 
 
 @router.delete("/sessions/{id}", status_code=204)
@@ -236,110 +209,110 @@ async def close_session(request: Request, id: str) -> None:
 
 
 @router.get("/sessions/{id}/tree")
-async def show_tree(request: Request, id: str, start: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
+async def show_tree(request: Request, id: str, start: Annotated[int, Query(ge=0)] = 0) -> TreeReply:
     """Return a thousand nodes, from `start` on; `next` is where to go on, null at the end."""
     session = session_of(request, id)
-    nodes = [_node(session, node) for node in islice(session.tree, start, start + TREE_PAGE)]
+    nodes = [NodeReply.of(node) for node in islice(session.tree, start, start + TREE_PAGE)]
     end = start + len(nodes)
-    return {"nodes": nodes, "next": end if end < len(session.tree) else None}
+    return TreeReply(nodes=nodes, next=end if end < len(session.tree) else None)
 
 
 @router.post("/sessions/{id}/step")
-async def step(request: Request, id: str, body: Actions) -> dict[str, Any]:
+async def step(request: Request, id: str, body: Actions) -> StepReply:
     """Apply actions; what fails leaves the session where those before it led."""
     session = session_of(request, id)
     nodes = await session.step(body.actions)
-    return {"nodes": [_node(session, node) for node in nodes], "present": _node(session, session.tree.present)}
+    return StepReply(nodes=list(map(NodeReply.of, nodes)), present=NodeReply.of(session.tree.present))
 
 
 @router.post("/sessions/{id}/expand")
-async def expand(request: Request, id: str, body: Annotated[Actions | None, Body()] = None) -> dict[str, Any]:
+async def expand(request: Request, id: str, body: Annotated[Actions | None, Body()] = None) -> GainsReply:
     """Say what each action would gain, the best first: of all actions, or of those given. Nothing is changed."""
     gains = await session_of(request, id).expand(None if body is None else body.actions)
-    return {"gains": [_gain(gain) for gain in gains]}
+    return GainsReply(gains=list(map(GainReply.of, gains)))
 
 
 @router.post("/sessions/{id}/undo")
-async def undo(request: Request, id: str) -> dict[str, Any]:
+async def undo(request: Request, id: str) -> NodeReply:
     """Go back the way that was taken."""
-    session = session_of(request, id)
-    return _node(session, await session.undo())
+    return NodeReply.of(await session_of(request, id).undo())
 
 
 @router.post("/sessions/{id}/goto/{node}")
-async def goto(request: Request, id: str, node: int) -> dict[str, Any]:
+async def goto(request: Request, id: str, node: int) -> NodeReply:
     """Go to a node."""
-    session = session_of(request, id)
-    return _node(session, await session.goto(node))
+    return NodeReply.of(await session_of(request, id).goto(node))
 
 
 @router.post("/sessions/{id}/fork", status_code=201)
-async def fork(request: Request, id: str) -> dict[str, Any]:
+async def fork(request: Request, id: str) -> SessionReply:
     """Open another session at the same node, with the same tree."""
     sessions = sessions_of(request)
     new = await sessions.fork(id)
-    return _described(new, sessions.find(new))
+    return SessionReply.of(new, sessions.find(new))
 
 
 @router.get("/sessions/{id}/observations/{name}")
-async def observe(request: Request, id: str, name: str) -> dict[str, Any]:
+async def observe(request: Request, id: str, name: str) -> ObservationReply:
     """Observe the present state."""
     session = session_of(request, id)
     value = await session.observe(name)
     size = len(value) if isinstance(value, str | bytes) else getattr(value, "nbytes", 0)
     if size > (most := session.limits.shown_bytes):
         raise Refusal(413, f"{name} has {size} bytes here, and the most is {most}: use the Python API for it")
-    return {"name": name, "value": plain(value)}
+    return ObservationReply(name=name, value=plain(value))
 
 
 @router.get("/sessions/{id}/diff")
-async def diff(request: Request, id: str, before: int, after: int, text: str = "") -> dict[str, Any]:
+async def diff(request: Request, id: str, before: int, after: int, text: str = "") -> DiffReply:
     """Say how the program's text, such as `Ir` or `Assembly`, differs between two nodes, in unified format."""
-    return {"lines": await session_of(request, id).difference(before, after, text)}
+    return DiffReply(lines=await session_of(request, id).difference(before, after, text))
 
 
 @router.get("/sessions/{id}/features")
-async def features(request: Request, id: str, node: int, before: int = 0) -> dict[str, Any]:
+async def features(request: Request, id: str, node: int, before: int = 0) -> FeaturesReply:
     """Count what is in the program at a node, by name; `deltas` are those counts that were others at `before`."""
     session = session_of(request, id)
     then, now = await session.features(before), await session.features(node)
     changed = {name: now.get(name, 0) - then.get(name, 0) for name in dict.fromkeys([*then, *now])}
-    return {"features": plain(now), "deltas": plain({name: by for name, by in changed.items() if by})}
+    return FeaturesReply(features=plain(now), deltas=plain({name: by for name, by in changed.items() if by}))
 
 
 @router.get("/sessions/{id}/link")
-async def link(request: Request, id: str) -> dict[str, Any]:
+async def link(request: Request, id: str) -> LinkReply:
     """Return a link to the page that is the present state, whether or not this session still exists then."""
-    return {"link": link_to(session_of(request, id))}
+    return LinkReply(link=link_to(session_of(request, id)))
 
 
 @router.get("/envs")
-async def list_environments() -> dict[str, Any]:
+async def list_environments() -> EnvironmentsReply:
     """List the environments."""
-    found = [{"id": spec.id, "description": spec.description} for spec in environments().values()]
-    return {"envs": found}
+    known = environments().values()
+    return EnvironmentsReply(
+        envs=[EnvironmentsReply.Environment(id=one.id, description=one.description) for one in known]
+    )
 
 
-@router.get("/datasets")
-async def list_datasets(request: Request, prefix: str = "", cursor: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
+@router.get("/datasets", response_model_exclude_unset=True)
+async def list_datasets(request: Request, prefix: str = "", cursor: Annotated[int, Query(ge=0)] = 0) -> DatasetsReply:
     """List datasets or, for a prefix such as `programs-v0/q`, programs; `next` is the cursor of more, or null."""
     known = sessions_of(request).runtime.datasets
     name, slash, rest = prefix.partition("://")[2].partition("/") if "://" in prefix else prefix.partition("/")
 
-    def look() -> list[dict[str, Any]]:
+    def look() -> list[DatasetsReply.Item]:
         if not slash:
             chosen = (one for one in known.datasets() if one.name.startswith(name))
             wanted = islice(chosen, cursor, cursor + PAGE + 1)
-            return [{"name": one.name, "description": one.description, "size": one.size} for one in wanted]
+            return [DatasetsReply.Item(name=one.name, description=one.description, size=one.size) for one in wanted]
         dataset = known[name]
         if not dataset.installed:
             raise Refusal(409, f"{name} is not installed here: install it with `aiocg dataset install {name}`")
         names = (str(uri).removeprefix("benchmark://") for uri in islice(dataset.benchmark_uris(), 100_000))
         found = (one for one in names if one.partition("/")[2].startswith(rest))
-        return [{"name": one} for one in islice(found, cursor, cursor + PAGE + 1)]
+        return [DatasetsReply.Item(name=one) for one in islice(found, cursor, cursor + PAGE + 1)]
 
     found = await in_thread(look)
-    return {"items": found[:PAGE], "next": cursor + PAGE if len(found) > PAGE else None}
+    return DatasetsReply(items=found[:PAGE], next=cursor + PAGE if len(found) > PAGE else None)
 
 
 @router.websocket("/sessions/{id}/events")

@@ -34,10 +34,10 @@ class ChangesPanel:
         texts = list(session.texts)
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
             self._text = ui.select(texts, value=texts[0] if texts else None, label="text", on_change=self.show)
-            self._text.props("dense options-dense borderless").classes("w-28").visible = len(texts) > 1
+            self._text.props("dense options-dense borderless").classes("w-32").visible = len(texts) > 1
             self._against = ui.select(
                 [BEFORE, FIRST, ALONE], value=BEFORE, label="compared with", on_change=self.show
-            ).props("dense options-dense borderless").classes("w-28")  # fmt: skip
+            ).props("dense options-dense borderless").classes("w-32")  # fmt: skip
             self._beside = ui.checkbox("side by side", on_change=self._color).props("dense")
         self._said = ui.label().classes("text-caption ellipsis w-full")
         self._diff = ui.html("", sanitize=False).classes("diff w-full")

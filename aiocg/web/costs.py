@@ -7,7 +7,7 @@ from aiocg.env.env import Env
 from aiocg.spaces.rewards import CostReward
 from aiocg.web.limits import Refusal
 
-__all__ = ["costs_of", "levels_of", "numbers"]
+__all__ = ["TIME", "costs_of", "levels_of", "numbers"]
 
 LEVELS = ("O3", "Oz", "Os")
 TIME = "runtime"  # of a program or kernel, in seconds, where there is nothing else to compare

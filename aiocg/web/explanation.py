@@ -91,5 +91,5 @@ def _row(stage: Stage, before: str) -> dict[str, Any]:
         "action": stage.action,
         "gain": view.change(stage.gain) or "0",
         "cost": view.number(stage.cost),
-        "color": "text-positive" if stage.gain > 0 else "text-negative" if stage.gain < 0 else "",
+        "color": view.color(stage.gain),
     }

@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 import html
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark
@@ -22,7 +23,7 @@ from aiocg.web.links import Link, read_link
 from aiocg.web.saved import Opening
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
-from aiocg.web.templates import STYLE, TREE_NODE
+from aiocg.web.templates import STYLE
 from aiocg.web.tree import TreeError
 
 try:
@@ -31,13 +32,16 @@ except ImportError:
     raise AiocgError("the Explorer needs NiceGUI: pip install 'aiocg[web]'") from None
 
 from fastapi import FastAPI, Request
+from fastapi.middleware.gzip import GZipMiddleware
 
 from aiocg.web.action_list import ActionList
 from aiocg.web.changes_panel import ChangesPanel
+from aiocg.web.chart import Chart
 from aiocg.web.counts_panel import CountsPanel
 from aiocg.web.dialogs import Dialogs
 from aiocg.web.explanation import Explanation
 from aiocg.web.picture_panel import PicturePanel, picture_of
+from aiocg.web.rows import Rows
 from aiocg.web.search_panel import SearchPanel
 
 __all__ = ["create_explorer"]
@@ -47,7 +51,6 @@ OPENING = 120.0  # seconds that compiling a program and making its environment m
 RECONNECTING = 30.0  # seconds for which a browser may not be heard of, since searches keep all processors busy
 FRAME = 0.25  # seconds between two looks at a search, at least
 REST, LONGEST_REST = 60, 1.0  # times as long as a look takes, and seconds
-_SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
 
@@ -99,6 +102,8 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
         favicon="🌳",
         show_welcome_message=False,
         reconnect_timeout=RECONNECTING,
+        tailwind=False,  # which looks at every element that comes
+        gzip_middleware_factory=partial(GZipMiddleware, compresslevel=1),  # of megabytes, for every new visitor
     )
     return app
 
@@ -129,7 +134,7 @@ class Page:
         self._id = id
         self._session: ExplorerSession = sessions.find(id)
         self._whole: set[int] = set()
-        self._panels: dict[str, CountsPanel | PicturePanel] = {}  # which are filled when they are seen, by their tabs
+        self._tabbed: dict[str, Callable[[], Coroutine[Any, Any, None] | None]] = {}  # show what is in a tab
         self._dark = ui.dark_mode(value=None)
         self._dialogs = Dialogs(sessions, self._session, self._do, self._tell)
 
@@ -138,7 +143,7 @@ class Page:
     def build(self) -> None:
         """Lay the page out, and show the session from now on."""
         ui.add_css(STYLE)
-        ui.colors(primary="#0d9488")
+        ui.colors(primary="#0d9488", positive="#15803d")
         with ui.header().classes("items-center no-wrap q-py-xs q-px-md q-gutter-x-sm").props("role=banner"):
             ui.label("aiocg explorer").classes("text-subtitle1 text-weight-bold").style("white-space: nowrap")
             self._title = ui.label().classes("ellipsis")
@@ -176,26 +181,25 @@ class Page:
             panels = ui.tab_panels(self._tabs, value="Tree", animated=False).props("keep-alive").classes("w-full")
             with panels.classes("tabbed"):
                 with ui.tab_panel("Tree").classes("q-pa-sm"):
-                    self._tree = ui.tree([], label_key="text", on_select=self._select)
-                    self._tree.props('dense no-connectors=false aria-label="Tree of states"')
-                    self._tree.add_slot("default-header", TREE_NODE)
+                    self._tree = Rows("node", "Tree of states", self._select)
+                    self._tabbed["Tree"] = self._show_tree
                     ui.link("SVG", f"/sessions/{self._id}/tree.svg").props("download").classes("text-caption")
                 with ui.tab_panel("Chart").classes("q-pa-sm"):
-                    self._chart = ui.echart({}).classes("w-full").style("height: calc(100% - 24px)")
-                    self._chart.props('role=img aria-label="Cost on the way here"')
+                    self._chart = Chart("Cost on the way here", "calc(100% - 24px)")
+                    self._tabbed["Chart"] = self._show_chart
                     ui.link("SVG", f"/sessions/{self._id}/chart.svg").props("download").classes("text-caption")
                 for name in counted:
                     with ui.tab_panel(name).classes("q-pa-sm"):
-                        self._panels[name] = CountsPanel(session, self._do, functions=name == "Functions")
+                        self._tabbed[name] = CountsPanel(session, self._do, functions=name == "Functions").show
                 if drawn:
                     with ui.tab_panel(drawn).classes("q-pa-sm"):
-                        self._panels[drawn] = PicturePanel(session, self._id, self._do)
+                        self._tabbed[drawn] = PicturePanel(session, self._id, self._do).show
                 if of_llvm:
                     with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
                         Explanation(session, self._do, lambda: self._changes)
                 with ui.tab_panel("Search").classes("q-pa-sm"):
-                    self._search = SearchPanel(self._sessions, self._id, self._do)
-        self._tabs.on_value_change(self._see)
+                    self._tabbed["Search"] = SearchPanel(self._sessions, self._id, self._do).show
+        self._tabs.on_value_change(self._show_tab)
         with ui.element("div").classes("changes"):
             self._changes = ChangesPanel(session, self._do)
 
@@ -208,34 +212,22 @@ class Page:
         self._title.text = f"{session.env.benchmark.uri}".removeprefix("benchmark://")
         self._levels.text = ", ".join(f"{name} {view.number(value)}" for name, value in session.lines.items())
         self._cost.text = f"{cost} {view.number(node.costs[cost])}"
-        self._show_tree()
-        self._tree.client.run_javascript(_SHOW_PRESENT)
-        options = view.chart(tree, cost, session.lines)
-        self._chart.options.clear()
-        self._chart.options.update(options)
-        self._chart.update()
-        self._actions.show()
+        self._show_tab()
         background_tasks.create(self._changes.show(), name="difference of a node")
-        background_tasks.create(self._show_panel(), name="what the open tab shows")
+        self._actions.show()
 
     def _show_tree(self) -> None:
-        tree = self._session.tree
-        nodes = view.tree_nodes(tree, self._session.costs[0], self._whole)
-        self._tree.props["nodes"] = nodes
-        self._tree.props["expanded"] = list(view.parents(nodes))
-        self._tree.update()
+        self._tree.show(view.tree_nodes(self._session.tree, self._session.costs[0], self._whole))
 
-    async def _show_panel(self) -> None:
-        if (panel := self._panels.get(str(self._tabs.value))) is not None:
-            await panel.show()
+    def _show_chart(self) -> None:
+        session = self._session
+        self._chart.show(view.chart(session.tree, session.costs[0], session.lines))
 
-    async def _see(self) -> None:
-        """Show what a tab missed while it was not seen."""
-        if self._tabs.value == "Search":
-            self._search.show()
-        elif self._tabs.value == "Tree":
-            self._show_tree()
-        await self._show_panel()
+    def _show_tab(self) -> None:
+        """Show in the open tab what it missed while it was not seen."""
+        found = self._tabbed.get(str(self._tabs.value), lambda: None)()
+        if found is not None:
+            background_tasks.create(found, name="what the open tab shows")
 
     def _tell(self, message: str, kind: Any = "negative") -> None:
         with self._tree.client:
@@ -263,12 +255,11 @@ class Page:
     def _show(self, came: Sequence[Event]) -> bool:
         """Show events that have come together, of each kind what is still true; return whether they are the last."""
         last = {event["event"]: event for event in came}
-        if "search" in last and "closed" not in last:
-            seen = str(self._tabs.value) if last["search"]["running"] else ""
-            if seen in ("Search", ""):
-                self._search.show()
-            if seen in ("Tree", ""):
-                self._show_tree()
+        if "closed" in last:
+            self._tell("this session was closed: reload the page for another", "warning")
+            return True
+        if "search" in last and self._tabs.value in ("Search", "Tree"):
+            self._show_tab()
         if "moved" in last:
             self._update()
         for event in came:
@@ -276,9 +267,7 @@ class Page:
                 self._tell(f"{event['action']}: {event['error']}: {event['message']}")
         if "death" in last:
             self._tell(f"a worker died ({last['death']['cause']}); another took its place", "warning")
-        if "closed" in last:
-            self._tell("this session was closed: reload the page for another", "warning")
-        return "closed" in last
+        return False
 
     # -------------------------------------------------------------------------------------------------- acting
 
@@ -293,14 +282,10 @@ class Page:
     async def _undo(self) -> None:
         await self._do(self._session.undo)
 
-    async def _select(self, event: events.ValueChangeEventArguments[Any]) -> None:
-        if event.value is None:
-            return
-        chosen = str(event.value)
-        self._tree.deselect()
+    async def _select(self, chosen: str) -> None:
         if chosen.startswith("more-"):
             self._whole.add(int(chosen.removeprefix("more-")))
-            self._update()
+            self._show_tree()
         elif int(chosen) != self._session.tree.present.number:
             await self._do(lambda: self._session.goto(int(chosen)))
 

@@ -1,6 +1,7 @@
 """Links that are a state: they have the program, its source where it has no name elsewhere, and the actions."""
 
 import base64
+import re
 import urllib.parse
 import zlib
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ __all__ = ["Link", "link_to", "read_link"]
 
 LONGEST = 16_000  # characters; more is refused on the way by some
 LANGUAGES = {"c": "c", "cc": "c++", "cpp": "c++", "cxx": "c++", "ll": "ir", "bc": "bitcode"}  # by the suffix of a file
+LOCAL = re.compile(rb'^\s*#\s*include\s*"', re.MULTILINE)  # headers beside the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Link:
     Attributes:
         environment, benchmark, actions: of the state; the benchmark is "" if there is a source.
         source, language: of a program that somebody sent, as `sent` takes them.
+        reward_space: whose cost nodes have; None for the environment's.
     """
 
     environment: str
@@ -32,6 +35,7 @@ class Link:
     actions: tuple[str, ...]
     source: str = ""
     language: str = ""
+    reward_space: str | None = None
 
     def opening(self, limits: Limits) -> Opening:
         """Return what a session begins with.
@@ -42,9 +46,9 @@ class Link:
             Refusal: when its program is a file of this machine, too large, or cannot be compiled here.
         """
         if not self.source:
-            return Opening(self.environment, named(self.benchmark), self.actions)
+            return Opening(self.environment, named(self.benchmark), self.actions, self.reward_space)
         program = sent(self.source, self.language, replace(limits, boxed_sources=True))
-        return Opening(self.environment, program, self.actions)
+        return Opening(self.environment, program, self.actions, self.reward_space)
 
 
 def link_to(session: ExplorerSession) -> str:
@@ -54,11 +58,14 @@ def link_to(session: ExplorerSession) -> str:
         Refusal: when the program is too long for a link, or its name says too little.
     """
     benchmark, actions = session.env.benchmark, session.tree.path(session.tree.present.number)
-    fields = [("env", session.env.spec.id)]
+    spec, reward = session.env.spec, session.env.reward_space
+    fields = [("env", spec.id)]
+    if reward is not None and reward != spec.reward_space:
+        fields.append(("reward", reward))
     if benchmark.uri.dataset != USER and benchmark.uri.scheme != "file":
         fields.append(("benchmark", str(benchmark.uri).removeprefix("benchmark://")))
     else:
-        data, language = _source(benchmark, session.env.spec.worker)
+        data, language = _source(benchmark, spec.worker)
         packed = base64.urlsafe_b64encode(zlib.compress(data, 9)).decode().rstrip("=")
         fields += [("language", language), ("source", packed)]
     link = "/?" + urllib.parse.urlencode([*fields, *(("action", one) for one in actions)], safe="/,<>;:()")
@@ -68,13 +75,19 @@ def link_to(session: ExplorerSession) -> str:
 
 
 def _source(benchmark: Benchmark, worker: str) -> tuple[bytes, str]:
+    """Return a program that is whole in itself: its source or, where that needs other files or options, its bitcode."""
     if worker == "loops":
         return benchmark.content, "expression"
     sources = benchmark.sources
     language = LANGUAGES.get(sources[0].filename.rpartition(".")[2]) if len(sources) == 1 else None
-    if language is None or (benchmark.uri.params and benchmark.uri.scheme == "file"):
-        raise Refusal(409, f"{benchmark.uri} is not one file without options, so no link has it: send the program")
-    return sources[0].contents, language
+    optioned = benchmark.uri.params and benchmark.uri.scheme == "file"
+    if language is not None and not optioned and not LOCAL.search(sources[0].contents):
+        return sources[0].contents, language
+    if worker == "llvm":
+        return benchmark.content, "bitcode"
+    raise Refusal(
+        409, f"{benchmark.uri} needs other files or options, which a link cannot have: send the program and its headers"
+    )
 
 
 def read_link(query: str, limits: Limits) -> Link | None:
@@ -99,4 +112,5 @@ def read_link(query: str, limits: Limits) -> Link | None:
             whole = False
         if not whole:
             raise Refusal(422, "the program in this link cannot be read: copy the whole link")
-    return Link(fields.get("env", ["llvm-ic-v0"])[0], benchmark, tuple(fields.get("action", ())), source, language)
+    environment, reward = fields.get("env", ["llvm-ic-v0"])[0], fields.get("reward", [None])[0]
+    return Link(environment, benchmark, tuple(fields.get("action", ())), source, language, reward)

@@ -46,7 +46,7 @@ class PicturePanel:
         self._drawn: tuple[object, ...] = ()
         with ui.row().classes("items-center w-full"):
             self._function = ui.select([], label="function", on_change=self.show).props("dense options-dense")
-            self._function.classes("w-36")
+            self._function.classes("w-32")
             self._whole = ui.checkbox("instructions", on_change=self.show).props("dense")
             self._svg = ui.link("SVG", "").props("download")
             self._dot = ui.link("dot", "").props("download")

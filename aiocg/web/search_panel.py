@@ -6,6 +6,7 @@ from typing import Any
 from nicegui import ui
 
 from aiocg.web import view
+from aiocg.web.chart import Chart
 from aiocg.web.searching import Run
 from aiocg.web.sessions import Sessions
 from aiocg.web.templates import colored
@@ -17,7 +18,7 @@ USUAL = 10.0  # seconds of a search
 
 
 class SearchPanel:
-    """Chooses a search, shows how far it is and compares it with others, built where it is made.
+    """Chooses a search, shows how far it is and compares it with others, built where it is made; `show` fills it.
 
     Args:
         sessions: where the searches run.
@@ -32,15 +33,16 @@ class SearchPanel:
         self._id = id
         self._do = do
         self._session = sessions.find(id)
-        known = list(watchable(self._session))
+        known = watchable(self._session)
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
-            self._name = ui.select(known, value=known[0] if known else None, label="search").props(
+            self._name = ui.select(list(known), value=next(iter(known), None), label="search").props(
                 "dense options-dense"
             )
             self._name.classes("w-32")
             self._seconds = ui.number("seconds", value=USUAL, min=0.1, max=sessions.limits.search_seconds)
             self._seconds.props("dense").classes("w-20")
             self._here = ui.checkbox("from here").props("dense")
+            self._here.bind_enabled_from(self._name, "value", lambda name: name in known and known[name].anywhere)
             self._start = ui.button("start", on_click=lambda: do(self._begin)).props("dense no-caps")
             self._pause = ui.button("pause", on_click=lambda: do(self._stop)).props("dense no-caps")
             self._resume = ui.button("go on", on_click=lambda: do(self._go_on)).props("dense no-caps outline")
@@ -51,12 +53,10 @@ class SearchPanel:
             else "There are no actions or there is no cost that can be searched here."
         )
         self._said.classes("text-caption").props('role=status data-testid="search"')
-        self._chart = ui.echart(view.course({}, self._session.lines)).classes("w-full").style("height: 22vh")
-        self._chart.props('role=img aria-label="Lowest cost found"')
-        self.show()
+        self._chart = Chart("Lowest cost found", "22vh")
 
     async def _begin(self) -> None:
-        seconds, here = float(self._seconds.value or 0), bool(self._here.value)
+        seconds, here = float(self._seconds.value or 0), self._here.enabled and bool(self._here.value)
         self._sessions.start_search(self._id, str(self._name.value), seconds, here=here)
         self.show()
 
@@ -79,17 +79,20 @@ class SearchPanel:
         if last.error:
             self._said.text = last.error
         else:
-            best, going = view.number(last.best), "so far" if last.running else "at the end"
+            best = "…" if last.best is None else view.number(last.best)
+            kind = "lowest cost"
+            if last.cost != self._session.costs[0]:
+                kind, best = "shortest running time", f"{best}s"
+            going = "so far" if last.running else "at the end"
             counted = f"{last.evaluations:,} evaluated, {len(self._session.tree):,} nodes"
-            self._said.text = f"{_from(last)}: lowest cost {best} {going}; {counted}"
-        self._chart.options.clear()
-        self._chart.options.update(self._course(search.runs))
-        self._chart.update()
+            self._said.text = f"{_from(last)}: {kind} {best} {going}; {counted}"
+        self._chart.show(self._course(search.runs))
 
     def _course(self, runs: list[Run]) -> dict[str, Any]:
-        return view.course(
-            {title(run): [*run.course, (run.evaluations, run.best)] for run in runs}, self._session.lines
-        )
+        """Return a chart of those searches that lower what the last one lowers."""
+        last = runs[-1]
+        alike = {title(run): run for run in runs if run.cost == last.cost}
+        return view.course({name: run.points for name, run in alike.items()}, last.lines, last.cost)
 
     async def _open(self) -> None:
         """Show two searches beside each other: how they went, and how the programs differ that they found."""
@@ -97,25 +100,24 @@ class SearchPanel:
         names = {run.number: title(run) for run in runs}
         with ui.dialog().props("maximized") as dialog, ui.card().classes("w-full").props('aria-label="Compare"'):
             with ui.row().classes("items-center w-full"):
-                one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-40")
+                one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-32")
                 other = ui.select(names, value=runs[-1].number, label="other").props("dense options-dense")
-                other.classes("w-40")
+                other.classes("w-32")
                 said = ui.label().classes("text-caption")
                 ui.space()
                 ui.button("close", on_click=dialog.close).props("flat no-caps")
-            chart = ui.echart({}).classes("w-full").style("height: 26vh")
-            chart.props('role=img aria-label="Lowest costs found"')
+            chart = Chart("Lowest costs found", "26vh")
             diff = ui.html("", sanitize=False).classes("diff w-full").style("height: calc(74vh - 130px)")
             diff.props('tabindex=0 role=region aria-label="Difference of the best states" data-testid="compared"')
 
             async def show() -> None:
                 two = [run for number in (one.value, other.value) for run in runs if run.number == number]
-                chart.options.clear()
-                chart.options.update(self._course(two))
-                chart.update()
+                chart.show(self._course(two))
                 before, after = (run.node or 0 for run in two)
                 lines = [] if before == after else await self._session.difference(before, after)
                 said.text = "both end at the same state" if before == after else f"node {before} and node {after}"
+                if two[0].cost != two[1].cost:
+                    said.text += f"; one has lowered {two[0].cost}, the other {two[1].cost}, whose curve this is"
                 diff.content = "" if before == after else colored(lines, beside=True)
 
             one.on_value_change(lambda: self._do(show))

@@ -1,13 +1,10 @@
 """Routes of searches."""
 
-from dataclasses import asdict
-from typing import Any
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from aiocg.web.lookup import sessions_of
-from aiocg.web.searching import LiveSearch
+from aiocg.web.lookup import session_of, sessions_of
+from aiocg.web.replies import SearchReply
 from aiocg.web.watchable import watchable
 
 __all__ = ["router"]
@@ -34,32 +31,32 @@ class MoreTime(BaseModel):
 
 
 @router.post("/sessions/{id}/search", status_code=202)
-async def start_search(request: Request, id: str, body: NewSearch) -> dict[str, Any]:
+async def start_search(request: Request, id: str, body: NewSearch) -> SearchReply:
     """Start a search; its candidates become nodes, and its end is at the best one."""
-    return _search(sessions_of(request).start_search(id, body.name, body.seconds, here=body.here))
+    sessions_of(request).start_search(id, body.name, body.seconds, here=body.here)
+    return _reply(request, id)
 
 
 @router.get("/sessions/{id}/search")
-async def show_search(request: Request, id: str) -> dict[str, Any]:
+async def show_search(request: Request, id: str) -> SearchReply:
     """Say where the last search of a session stands, those before it, and which searches there are for it."""
-    sessions = sessions_of(request)
-    return {**_search(sessions.search_of(id)), "searches": list(watchable(sessions.find(id)))}
+    return _reply(request, id)
 
 
 @router.delete("/sessions/{id}/search")
-async def pause_search(request: Request, id: str) -> dict[str, Any]:
+async def pause_search(request: Request, id: str) -> SearchReply:
     """Pause the search, and go to the best state that it found."""
-    search = sessions_of(request).search_of(id)
-    await search.pause()
-    return _search(search)
+    await sessions_of(request).search_of(id).pause()
+    return _reply(request, id)
 
 
 @router.post("/sessions/{id}/search/resume", status_code=202)
-async def resume_search(request: Request, id: str, body: MoreTime) -> dict[str, Any]:
+async def resume_search(request: Request, id: str, body: MoreTime) -> SearchReply:
     """Let the last search go on where it was, whatever was done by hand meanwhile."""
-    return _search(sessions_of(request).resume_search(id, body.seconds))
+    sessions_of(request).resume_search(id, body.seconds)
+    return _reply(request, id)
 
 
-def _search(search: LiveSearch) -> dict[str, Any]:
-    runs = [asdict(run) for run in search.runs]
-    return {"search": runs[-1] if runs else None, "runs": runs, "resumable": search.resumable}
+def _reply(request: Request, id: str) -> SearchReply:
+    search, known = sessions_of(request).search_of(id), watchable(session_of(request, id))
+    return SearchReply(search=search.last, runs=search.runs, resumable=search.resumable, searches=list(known))

@@ -8,8 +8,10 @@ from typing import Any
 
 from aiocg.errors import AiocgError
 from aiocg.search.budget import Budget
+from aiocg.search.racing import LEVELS
 from aiocg.search.result import SearchState
 from aiocg.search.tuner import Outcome
+from aiocg.web.costs import TIME
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
 from aiocg.web.tree import TreeError
@@ -29,20 +31,23 @@ class Run:
         number: from 1, of the session's searches.
         name: of the search.
         origin: the node where it begins.
+        cost: what it lowers: the main cost of the session's nodes, or the running time in seconds.
         running: whether it goes on.
         complete: whether it has tried all that it would, so that it cannot go on.
         evaluations: candidates that were evaluated.
-        best: the lowest cost that was found.
+        best: the lowest cost that was found, None as long as nothing was measured.
         actions: which lead there from the program as it came.
         node: where that is in the tree, None before the end.
         error: why it has ended before its time, if it has.
         course: after how many evaluations each new best was found, and its cost.
+        lines: what the compiler's own levels cost.
     """
 
     number: int
     name: str
     origin: int
-    best: float
+    cost: str
+    best: float | None = None
     running: bool = True
     complete: bool = False
     evaluations: int = 0
@@ -50,6 +55,12 @@ class Run:
     node: int | None = None
     error: str = ""
     course: list[tuple[int, float]] = field(default_factory=list)
+    lines: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def points(self) -> list[tuple[int, float]]:
+        """The course until now."""
+        return self.course if self.best is None else [*self.course, (self.evaluations, self.best)]
 
 
 class LiveSearch:
@@ -72,7 +83,7 @@ class LiveSearch:
         self._state: SearchState | None = None  # of the last run, to go on from
         self._nodes: dict[tuple[str, ...], int] = {}  # by the actions that lead there
         self._search: Watchable | None = None  # the last
-        self._way: tuple[str, ...] = ()  # to the best, of which there are no nodes yet
+        self._ways: list[tuple[str, ...]] = []  # of which there are no nodes yet
         self._told = 0.0  # when the last event was
 
     @property
@@ -111,10 +122,16 @@ class LiveSearch:
         if here and not known[name].anywhere:
             raise Refusal(422, f"{name} begins at the program as it came: leave out `here`, or take another search")
         origin = session.tree.present if here else session.tree[0]
-        best = origin.costs[session.costs[0]]
         number = self.runs[-1].number + 1 if self.runs else 1
         path, line = session.tree.path(origin.number), session.tree.line(origin.number)
-        run = Run(number, name, origin.number, best, actions=path, course=[(0, best)])
+        cost = session.costs[0]
+        if known[name].timed:
+            run = Run(number, name, origin.number, TIME, actions=path)
+        else:
+            best = origin.costs[cost]
+            run = Run(
+                number, name, origin.number, cost, best, actions=path, course=[(0, best)], lines=dict(session.lines)
+            )
         self.runs = [*self.runs[1 - KEPT :], run]
         self._nodes = {session.tree.path(node.number): node.number for node in line}
         self._search = known[name]
@@ -141,7 +158,7 @@ class LiveSearch:
             raise Refusal(409, "a search of this session is running: pause it first")
 
     def _begin(self, run: Run, seconds: float, before: SearchState | None) -> None:
-        self._pausing, self._state, self._way = False, None, ()
+        self._pausing, self._state, self._ways = False, None, []
         run.running, run.error = True, ""
         self._task = asyncio.create_task(self._run(run, seconds, before))
 
@@ -169,15 +186,17 @@ class LiveSearch:
                 env.observation_space, env.reward_space = None, chosen.reward
                 found = await chosen.run(env, budget=Budget(seconds=seconds), watch=self._learned, **options)
             run.complete = found.complete and not self._pausing
-            self._state = found.state if chosen.resumes else None
+            self._state = found.state
             await session.goto(0)
             sure = chosen.measured or found.checks.wrong  # the lowest of many times is lucky; and not all is believed
             actions, most = found.actions if sure else run.actions, session.limits.actions
             for place in range(0, len(actions), most):
                 await session.step(actions[place : place + most])
             run.node = session.tree.present.number
-            if sure:
-                run.best = session.tree.present.costs[session.costs[0]]
+            if found.timing is not None:
+                run.best = found.timing.medians[found.timing.chosen]
+            elif sure:
+                run.best = session.tree.present.costs[run.cost]
         except Exception as problem:
             run.error = f"{type(problem).__name__}: {problem}"
         finally:
@@ -191,13 +210,15 @@ class LiveSearch:
         assert self._search is not None
         run.evaluations += 1
         if not outcome.failed:
-            cost = session.costs[0]
-            now = outcome.costs[0] if self._search.measured else session.tree[0].costs[cost] - outcome.reward
-            if now < run.best:
+            now = outcome.costs[0] if self._search.measured else session.tree[0].costs[run.cost] - outcome.reward
+            if better := run.best is None or now < run.best:
                 run.best, run.actions = now, path
                 run.course.append((run.evaluations, now))
-            if not self._add(path, outcome.state, now) and run.actions == path:
-                self._way = path
+            if self._search.timed:
+                run.lines |= {f"-{name}": now for name, level in LEVELS.items() if level == path}
+                self._ways.append(path)
+            elif not self._add(path, outcome.state, now) and better:
+                self._ways = [path]
         if time.monotonic() - self._told >= FRAME:
             self._tell(run)
         return not self._pausing
@@ -214,11 +235,11 @@ class LiveSearch:
         """Make nodes of the way to each new best, where the search has not tried what lies on it."""
         while True:
             await asyncio.sleep(FRAME)
-            way, self._way = self._way, ()
-            if way and len(self._session.tree) < self._session.limits.nodes:
+            ways, self._ways = self._ways, []
+            if ways and len(self._session.tree) < self._session.limits.nodes:
                 with contextlib.suppress(AiocgError, TreeError, Refusal):
-                    paths = [way[:count] for count in range(1, len(way) + 1)]
-                    self._nodes |= await self._session.grow(paths)
+                    paths = [way[:count] for way in ways for count in range(1, len(way) + 1)]
+                    self._nodes |= await self._session.grow(list(dict.fromkeys(paths)))
 
     def _tell(self, run: Run) -> None:
         self._told = time.monotonic()

@@ -4,21 +4,27 @@ import html
 from collections.abc import Iterator
 from itertools import islice, zip_longest
 
-__all__ = ["ACTION_ROW", "STAGE_ROW", "STYLE", "TREE_NODE", "colored"]
+__all__ = ["STAGE_ROW", "STYLE", "colored"]
 
 DIFF_LINES = 3000  # that are shown
 KINDS = {"+": "add", "-": "del", "@": "at"}
 
 STYLE = """
 body { font-family: system-ui, sans-serif; }
+.items-center { align-items: center; } .w-full { width: 100%; } .w-20 { width: 5rem; } .w-32 { width: 8rem; }
 .diff { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre; overflow: auto; line-height: 1.45; }
 .diff .add { background: #16a34a26; } .diff .del { background: #dc262626; } .diff .at { opacity: .6; }
 .beside { display: grid; grid-template-columns: 1fr 1fr; column-gap: 8px; }
 .beside > div { white-space: pre-wrap; overflow-wrap: anywhere; padding-left: 4px; }
 .beside > .whole { grid-column: 1 / 3; }
-.q-tree__node-header:focus-visible, button:focus-visible { outline: 2px solid #0d9488; }
+button:focus-visible { outline: 2px solid #0d9488; outline-offset: -2px; }
+.rows { list-style: none; margin: 0; padding: 0; width: 100%; overflow: hidden auto; }
+.rows button { display: flex; gap: 8px; width: 100%; padding: 4px 8px; border: 0; background: none; color: inherit;
+  font: inherit; text-align: left; cursor: pointer; }
+.rows button:hover { background: #7b879422; } .rows button[aria-current] { font-weight: bold; }
+.rows.action button { justify-content: space-between; } .rows .faint { opacity: .7; }
 .columns { display: grid; grid-template-columns: minmax(240px, 300px) minmax(0, 1fr); gap: 12px; }
-.actions table { table-layout: fixed; }
+.rows.action { height: calc(100vh - 130px); }
 .picture { overflow: auto; width: 100%; max-height: calc(42vh - 70px); } .picture svg { max-width: none; }
 .tabbed { height: 42vh; } .changes .diff { height: calc(58vh - 170px); }
 @media (min-width: 1280px) {
@@ -31,31 +37,10 @@ body { font-family: system-ui, sans-serif; }
 .body--dark svg.aiocg .box.depth-3 { fill: #155e4f; } .body--dark svg.aiocg text.inside { fill: #e5e7eb; }
 .gain { font-variant-numeric: tabular-nums; }
 .q-tab { padding: 0 5px; } .q-tab__label { font-size: 13px; }
-.body--dark .text-negative { color: #f87171 !important; }
+.body--dark .text-negative { color: #f87171 !important; } .body--dark .text-positive { color: #4ade80 !important; }
 @media (max-width: 1000px) { .levels { display: none; } }
 .tight td, .tight th { height: 30px !important; padding: 0 8px !important; }
 .tight .q-btn { min-height: 28px; }
-"""
-
-ACTION_ROW = """
-<q-tr :props="props">
-  <q-td colspan="2" class="q-pa-none">
-    <q-btn flat dense no-caps no-wrap align="between" class="full-width q-px-sm" :data-action="props.row.action"
-      :aria-label="'apply ' + props.row.action + ', ' + props.row.said" @click="$parent.$emit('apply', props.row)">
-      <span class="ellipsis" style="min-width: 0" :title="props.row.action">{{ props.row.label }}</span>
-      <span class="gain q-pl-sm" :class="props.row.color">{{ props.row.gain }}</span>
-    </q-btn>
-  </q-td>
-</q-tr>
-"""
-
-TREE_NODE = """
-<span :title="props.node.title" :data-node="props.node.id" :aria-current="props.node.here ? 'true' : null">
-  <b v-if="props.node.here">{{ props.node.text }}</b><span v-else>{{ props.node.text }}</span>
-  <span v-if="props.node.cost" class="gain q-ml-sm" style="opacity: .7">{{ props.node.cost }}</span>
-  <span v-if="props.node.change" class="gain q-ml-xs" :class="props.node.better ? 'text-positive' : 'text-negative'">
-    {{ props.node.change }}</span>
-</span>
 """
 
 STAGE_ROW = """

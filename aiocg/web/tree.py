@@ -10,8 +10,8 @@ from aiocg.web.words import label, number
 __all__ = ["Node", "Part", "Tree", "TreeError"]
 
 BEST = 12  # children of a node that are shown
-SHOWN = 400  # nodes of a tree that are shown
-DEEPEST = 40  # nodes below each other that are shown; browsers and JSON take few levels more than a hundred
+SHOWN = 200  # nodes of a tree that are shown
+DEEPEST = 40  # nodes below each other that are shown; each is further to the right
 
 
 class TreeError(Exception):

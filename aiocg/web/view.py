@@ -12,15 +12,27 @@ from aiocg.spaces.actions import ActionLanguage
 from aiocg.web.tree import Part, Tree
 from aiocg.web.words import change, label, number
 
-__all__ = ["change", "chart", "copies", "counts", "course", "label", "number", "parents", "tree_nodes"]
+__all__ = ["change", "chart", "color", "copies", "counts", "course", "label", "number", "row", "tree_nodes"]
 
 SENT = "user-v0/"  # with which names of programs begin that somebody sent
 INK = "#7b8794"  # which can be read on white and on black
 COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")  # of lines, on white and on black
 
 
+def row(id: str, text: str, *cells: tuple[str, str], **more: Any) -> dict[str, Any]:
+    """Return a row of `Rows`.
+
+    Args:
+        id: of its button.
+        text: of the button.
+        cells: texts behind it, each with the class that colours it; empty ones are left out.
+        more: `title`, `said` for screen readers, the `level` of a node, and whether it is `here`.
+    """
+    return {"id": id, "text": text, "cells": [{"text": one, "color": color} for one, color in cells if one], **more}
+
+
 def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[str, Any]]:
-    """Return the tree as Quasar's takes it: the best children of each node, the others as one "+n".
+    """Return the tree as rows: below each node its best children, the others as one "+n".
 
     The way to the present node is always shown.
 
@@ -29,34 +41,29 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
         whole: nodes that are shown with all their children.
     """
 
-    def shown(part: Part) -> dict[str, Any]:
-        node = part.node
-        found = list(map(shown, part.children))
+    def shown(part: Part, level: int) -> Iterator[dict[str, Any]]:
+        node, now = part.node, part.node.costs[cost]
+        more = 0.0 if node.parent is None else now - tree[node.parent].costs[cost]
+        yield row(
+            str(node.number),
+            part.title,
+            (number(now), "faint"),
+            (change(more), color(-more)),
+            title=f"node {node.number}: {part.title}, {cost} {number(now)}",
+            level=level,
+            here=node.number == tree.present.number,
+        )
+        for child in part.children:
+            yield from shown(child, level + 1)
         if part.rest:
-            found.append({"id": f"more-{node.number}", "text": f"+{part.rest}", "title": f"show {part.rest} more"})
-        before = tree[node.parent].costs[cost] if node.parent is not None else node.costs[cost]
-        more = node.costs[cost] - before
-        title = part.title
-        return {
-            "id": str(node.number),
-            "text": title,
-            "cost": number(node.costs[cost]),
-            "change": change(more),
-            "better": more < 0,
-            "here": node.number == tree.present.number,
-            "title": f"node {node.number}: {title}, {cost} {number(node.costs[cost])}",
-            "children": found,
-        }
+            yield row(f"more-{node.number}", f"+{part.rest}", title=f"show {part.rest} more", level=level + 1)
 
-    return [shown(tree.part(cost, whole))]
+    return list(shown(tree.part(cost, whole), 0))
 
 
-def parents(nodes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the ids of those nodes that have children, so that they can be unfolded."""
-    for node in nodes:
-        if node.get("children"):
-            yield node["id"]
-            yield from parents(node["children"])
+def color(gain: float) -> str:
+    """Return the class of a gain."""
+    return "text-positive" if gain > 0 else "text-negative" if gain < 0 else ""
 
 
 def counts(text: str) -> dict[str, tuple[int, int]]:
@@ -72,16 +79,17 @@ def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
     return _stairs({cost: values}, values, lines, {"type": "category", "data": labels}, cost)
 
 
-def course(runs: Mapping[str, Sequence[tuple[int, float]]], lines: Mapping[str, float]) -> dict[str, Any]:
+def course(runs: Mapping[str, Sequence[tuple[int, float]]], lines: Mapping[str, float], cost: str) -> dict[str, Any]:
     """Return the options of a chart of what searches had found after so many evaluations.
 
     Args:
         runs: by what they are called.
         lines: the compiler's levels.
+        cost: what is found.
     """
     values = [best for found in runs.values() for _, best in found]
     series = {name: [list(pair) for pair in found] for name, found in runs.items()}
-    return _stairs(series, values, lines, {"type": "value"}, "lowest cost")
+    return _stairs(series, values, lines, {"type": "value"}, f"lowest {cost}")
 
 
 def _stairs(

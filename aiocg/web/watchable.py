@@ -7,6 +7,7 @@ from typing import Any
 from aiocg import search
 from aiocg.search.result import SearchResult
 from aiocg.spaces.rewards import CostReward
+from aiocg.web.costs import TIME
 from aiocg.web.session import ExplorerSession
 
 __all__ = ["Watchable", "watchable"]
@@ -28,16 +29,16 @@ class Watchable:
     Attributes:
         search: it.
         reward: the reward space that it maximises.
-        resumes: whether it can go on.
         anywhere: whether it can begin at any state.
         measured: whether costs are measured; outcomes have them then.
+        timed: whether these are running times, and not the costs that the session's nodes have.
     """
 
     search: Callable[..., Awaitable[SearchResult]]
     reward: str
-    resumes: bool = True
     anywhere: bool = True
     measured: bool = False
+    timed: bool = False
 
     async def run(self, env: Any, **options: Any) -> SearchResult:
         """Run it."""
@@ -56,9 +57,11 @@ def watchable(session: ExplorerSession) -> dict[str, Watchable]:
     names = (*(OPTIONS if lines else PASSES), *LIBRARIES)
     known = {name: Watchable(getattr(search, name), cost, anywhere=not lines) for name in names}
     if not lines:
-        known["functionwise"] = Watchable(search.functionwise, cost, resumes=False, anywhere=False)
+        known["functionwise"] = Watchable(search.functionwise, cost, anywhere=False)
         if cost not in SIZES:
             del known["functionwise"]
         if env.spec.worker != "llvm":
             del known["policy"]
+        elif env.benchmark.program is not None and env.benchmark.program.runs:
+            known["racing"] = Watchable(search.racing, TIME, anywhere=False, measured=True, timed=True)
     return known

@@ -89,14 +89,18 @@ def control() -> tuple[bytes, ...]:
         control_messages.Beat(3, (1, 2)),
         control_messages.Kill(1),
         control_messages.Detach(),
+        control_messages.Fetch(b"d" * 32, 5, "tcp://other:5757", "k" * 40, "k" * 40),
+        control_messages.Read(b"d" * 32, 5),
     )
     from_node = (
         control_messages.Refused("protocol", "another version"),
         control_messages.Spawned(1, 1234, "k" * 40, 1),
         control_messages.Died(1, -9, 2, None, "last words"),
+        control_messages.Fetched(b"d" * 32, True),
+        control_messages.Piece(b"d" * 32, 5, b"piece"),
     )
     return (
-        *_batches(control_messages.from_client_codec(), to_node),
+        *_batches(control_messages.from_peer_codec(), to_node),
         *_batches(control_messages.from_node_codec(), from_node),
     )
 

@@ -30,7 +30,7 @@ from aiocg.states.files import CompilerEnvStateReader
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 from aiocg.transport.arrays import Array
 from aiocg.transport.codec import Codec, request_codec
-from aiocg.transport.control import from_client_codec, from_node_codec
+from aiocg.transport.control import from_node_codec, from_peer_codec
 from aiocg.transport.errors import RemoteProtocolError
 from aiocg.transport.link import ClientLink, ServerLink, read_head
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
@@ -105,7 +105,7 @@ def replies(data: bytes) -> None:
 
 def control(data: bytes) -> None:
     """What a node reads, and what it answers."""
-    _decode(from_client_codec(), data)
+    _decode(from_peer_codec(), data)
     _decode(from_node_codec(), data)
 
 

@@ -103,8 +103,8 @@ class Bench:
     def _trained(self, job: Job, variant: Variant) -> tuple[Policy, int]:
         """Return a policy, and the steps that it was trained for."""
         sources = job.training.split("+")
-        place = self.work / f"{job.variant}-{job.training}-{job.episodes}-{job.seed}"
-        checkpoint, best = place.with_suffix(".ckpt"), place.with_suffix(".npz")
+        checkpoint = checkpoint_of(job, self.work)
+        best = checkpoint.with_suffix(".npz")
         if checkpoint.exists():
             learner, _ = kind_of(job).load(checkpoint)
         else:
@@ -196,6 +196,11 @@ def facts_of(variant: Variant, job: Job, compiler: str) -> PolicyFacts:
         sources=tuple(job.training.split("+")),
         seed=job.seed,
     )
+
+
+def checkpoint_of(job: Job, work: Path) -> Path:
+    """Return the file that an agent's training is kept in."""
+    return work / f"{job.variant}-{job.training}-{job.episodes}-{job.seed}.ckpt"
 
 
 def kind_of(job: Job) -> type[Learner]:

@@ -53,6 +53,7 @@ async def growing(machines: Cluster) -> None:
                 await asyncio.gather(*(env.step("nap") for env in envs))
 
         task = asyncio.create_task(work())
+        assert asked_for() == 0  # nobody needs more machines yet
         await eventually(lambda: asked_for() == 2)
         print("ok: a deep queue asks Ray's autoscaler for a machine", flush=True)
         added = machines.add_node(num_cpus=1, object_store_memory=STORE)

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 import aiocg
+from aiocg.cli import cluster_up
 from aiocg.cli.cluster import _waits
 from aiocg.cluster.hosts import read_hosts, write_hosts
 from aiocg.cluster.orders import give_order
@@ -169,6 +170,36 @@ def test_a_node_takes_orders_from_nobody_unless_it_was_invited(nodes: Callable[.
     assert read_hosts(place.folder / "hosts.toml") == one.hosts
     done = command(place, "cluster", "status", "file:hosts.toml")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_when_some_machines_fail_they_are_named_and_the_nodes_of_the_others_stay(place: Any) -> None:
+    place.environment.update(AIOCG_KEYS=str(place.folder / "keys"), XDG_STATE_HOME=str(place.folder / "state"))
+    start = Path(place.folder, "start")
+    start.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m aiocg.cli "$@"\n')
+    start.chmod(0o755)
+    bad = "nobody@machine.invalid"  # a name that stands for no machine, on any network
+    arguments = ("--aiocg", str(start), "--bind", "tcp://127.0.0.1:0")
+    done = command(place, "cluster", "up", "hosts.toml", bad, "localhost", *arguments)
+    try:
+        assert done.returncode == 1 and f"{bad}: no node can be started there" in done.stderr
+        assert "The other nodes stay, in hosts.toml" in done.stderr and done.stdout.count("joined ") == 1
+        assert len(read_hosts(place.folder / "hosts.toml")) == 1
+        assert command(place, "cluster", "status", "file:hosts.toml").returncode == 0
+    finally:
+        assert command(place, "cluster", "down", "hosts.toml").returncode == 0
+
+
+async def test_a_machine_whose_node_does_not_join_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(cluster_up, "JOIN_TIMEOUT", 0.2)
+    client = KeyPair.generate().public
+    with pytest.raises(SystemExit):
+        await cluster_up._start(tmp_path / "hosts.toml", ["localhost"], "tcp://127.0.0.1:0", "true", [], client)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "localhost: its node has not joined within 0.2 s" in said and "other nodes" not in said
 
 
 def test_a_machine_that_cannot_start_a_node_is_a_message(place: Any) -> None:

@@ -24,15 +24,15 @@ CLIENT = KeyPair.generate().public
 NODE = KeyPair.generate().public
 
 
-def token_of(invitation: Invitation, folder: Path) -> Token:
-    invitation.token(invitation.address).write(folder / "token")
+def token_of(invitation: Invitation, folder: Path, count: int = 1) -> Token:
+    invitation.token(invitation.address, count).write(folder / "token")
     return Token.read(folder / "token")
 
 
 async def test_node_with_the_token_joins_and_learns_whom_to_let_in(tmp_path: Path) -> None:
     joined: list[Host] = []
-    async with Invitation("tcp://127.0.0.1:0", CLIENT, 2, joined.append) as invitation:
-        token = token_of(invitation, tmp_path)
+    async with Invitation("tcp://127.0.0.1:0", CLIENT, joined.append) as invitation:
+        token = token_of(invitation, tmp_path, 2)
         clients = await asyncio.gather(*(join(token, f"tcp://node{number}:5757", NODE) for number in range(2)))
         await invitation.complete()
     assert clients == [CLIENT, CLIENT]
@@ -42,7 +42,7 @@ async def test_node_with_the_token_joins_and_learns_whom_to_let_in(tmp_path: Pat
 
 async def test_token_is_good_for_no_more_nodes_than_were_invited(tmp_path: Path) -> None:
     joined: list[Host] = []
-    async with Invitation("tcp://127.0.0.1:0", CLIENT, 1, joined.append) as invitation:
+    async with Invitation("tcp://127.0.0.1:0", CLIENT, joined.append) as invitation:
         token = token_of(invitation, tmp_path)
         await join(token, "tcp://first:5757", NODE)
         with pytest.raises(NodeUnreachable):
@@ -50,9 +50,24 @@ async def test_token_is_good_for_no_more_nodes_than_were_invited(tmp_path: Path)
     assert [host.address for host in joined] == ["tcp://first:5757"]
 
 
+async def test_each_token_has_a_name_by_which_it_is_missed_until_it_is_used_up_or_withdrawn() -> None:
+    joined: list[Host] = []
+    async with Invitation("tcp://127.0.0.1:0", CLIENT, joined.append) as invitation:
+        one, two, three = [invitation.token(invitation.address, name=name) for name in ("one", "two", "three")]
+        await join(two, "tcp://node:5757", NODE)
+        assert invitation.missing == ["one", "three"]
+        assert invitation.withdraw(one) and not invitation.withdraw(two)
+        with pytest.raises(NodeUnreachable):
+            await join(one, "tcp://late:5757", NODE, timeout=5.0)
+        complete = asyncio.ensure_future(invitation.complete())
+        invitation.withdraw(three)
+        await complete
+    assert [host.address for host in joined] == ["tcp://node:5757"]
+
+
 async def test_nobody_joins_with_another_key(tmp_path: Path) -> None:
     joined: list[Host] = []
-    async with Invitation("tcp://127.0.0.1:0", CLIENT, 1, joined.append) as invitation:
+    async with Invitation("tcp://127.0.0.1:0", CLIENT, joined.append) as invitation:
         token = token_of(invitation, tmp_path)
         forged = Token(token.address, token.server, KeyPair.generate().secret)
         with pytest.raises(NodeUnreachable):
@@ -66,7 +81,7 @@ async def test_nobody_joins_with_another_key(tmp_path: Path) -> None:
 
 async def test_what_no_cluster_could_use_does_not_join(tmp_path: Path) -> None:
     joined: list[Host] = []
-    async with Invitation("tcp://127.0.0.1:0", CLIENT, 1, joined.append) as invitation:
+    async with Invitation("tcp://127.0.0.1:0", CLIENT, joined.append) as invitation:
         token = token_of(invitation, tmp_path)
         for address, key in (("no address", NODE), ("tcp://node:5757", "no key")):
             with pytest.raises(NodeUnreachable):

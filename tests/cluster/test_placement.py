@@ -29,6 +29,16 @@ def test_workers_are_spread_by_capacity() -> None:
     assert (machine.target, machine.room) == (10, 5)
 
 
+def test_processes_with_one_worker_each_do_not_all_choose_the_same_node() -> None:
+    chosen: Counter[str | None] = Counter()
+    for process in range(300):
+        machine = Placement(f"process {process}")
+        for name in "abc":
+            machine.up(name, 2, 2)
+        chosen[machine.place(0)] += 1
+    assert set(chosen) == set("abc") and min(chosen.values()) > 60
+
+
 def test_nodes_take_more_than_they_should_only_when_all_are_full() -> None:
     machine = placement(a=(2, 8), b=(2, 3))
     for worker in range(4):

@@ -1,4 +1,4 @@
-"""Nodes on the machines of a Ray cluster here. Needs `pip install ray`."""
+"""Nodes on the machines of a Ray cluster here. Needs `pip install ray`, or `ray[rllib]` and `torch` for all of it."""
 
 import os
 import subprocess
@@ -35,6 +35,14 @@ def test_an_actor_holds_a_node_that_is_used_and_replaced_when_it_is_killed() -> 
         "no key is in the environment of Ray's processes",
         "the environment goes on with the next node",
         "nothing of the node is left",
+    ]
+
+
+@pytest.mark.skipif(not all(map(find_spec, ("torch", "pandas"))), reason="ray[rllib] is not installed")
+def test_environment_runners_of_rllib_use_the_nodes_that_stand() -> None:
+    assert told_by("rllib_runners.py") == [
+        "environment runners of RLlib use the nodes that stand",
+        "none of them notices that a node is lost",
     ]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -10,10 +11,21 @@ import pytest
 from typer.testing import CliRunner
 
 from aiocg.cli.app import app
-from aiocg.leaderboard import Kind, Problem, Refused, Report, add_entry, read_entries, standings
+from aiocg.leaderboard import (
+    Kind,
+    Problem,
+    Refused,
+    Report,
+    add_entry,
+    find_search,
+    read_entries,
+    standings,
+    training_of,
+)
 from aiocg.leaderboard.results import Checked, read_checked, write_checked
 from aiocg.leaderboard.running import begin
 from aiocg.leaderboard.track import Program, Suite, Track
+from aiocg.policies import shipped_policies
 
 from .forge import Forge
 
@@ -141,3 +153,12 @@ def test_check_exits_with_the_status_of_the_gravest_problem(forge: Forge) -> Non
     assert CliRunner().invoke(app, command).exit_code == done.exit_code
     assert CliRunner().invoke(app, ["leaderboard", "add", *command[2:]]).exit_code == done.exit_code
     assert not (forge.board / "entries").exists()
+
+
+def test_search_by_a_policy_names_what_the_policy_was_trained_on(tmp_path: Path) -> None:
+    shutil.copy(shipped_policies()["functions"], tmp_path / "mine.npz")
+    name = f"policy:{tmp_path / 'mine.npz'}"
+    assert find_search(name).keywords["policy"].facts.uris == training_of(name) != training_of("policy")
+    assert training_of("greedy") == ()
+    with pytest.raises(Refused, match="no policy"):
+        training_of("policy:nobody")

@@ -239,7 +239,9 @@ async def test_hidden_rows_of_other_results_are_dropped_when_it_goes_on(real: Fo
     assert {uri for uri, _ in running.begin(real.about, real.track, real.folder)} == set(URIS)
 
 
-@pytest.mark.parametrize("name", ["no_such_search", "SearchResult", "no_module:f", "os:no_function"])
+@pytest.mark.parametrize(
+    "name", ["no_such_search", "SearchResult", "no_module:f", "os:no_function", "policy:nobody", "policy:"]
+)
 def test_search_that_there_is_not(name: str) -> None:
     with pytest.raises(Refused):
         find_search(name)

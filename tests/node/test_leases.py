@@ -6,7 +6,7 @@ import pytest
 
 from aiocg.host.launcher import Look
 from aiocg.node.admitted import Admitted
-from aiocg.node.lease import Command, End, Obey, Send, Start
+from aiocg.node.lease import Command, End, Get, Obey, Send, Start
 from aiocg.node.leases import MAX_LEASES, MESSAGES_AT_ONCE, MESSAGES_PER_MINUTE, Leases, Policy
 from aiocg.node.limits import Limits
 from aiocg.transport.control import (
@@ -18,6 +18,7 @@ from aiocg.transport.control import (
     Busy,
     Detach,
     Died,
+    Fetch,
     Kill,
     Looked,
     Obeyed,
@@ -362,3 +363,26 @@ def test_whom_the_owner_names_is_let_in_beside_him_until_he_names_others() -> No
     admitted.named({"bob": "bob's", "myself": "owner's"})
     assert admitted.names() == {"bob's": "bob", "owner's": "whoever invited"}
     assert admitted.is_owner("owner's") and not admitted.is_owner("bob's")
+
+
+def test_a_client_that_is_attached_has_programs_fetched_and_nobody_else() -> None:
+    node = leases()
+    fetch = Fetch(bytes(32), 5, "tcp://other:1", KEY, KEY)
+    assert node.received(b"A", "a", fetch, 0.1) == [Get(b"A", "a", fetch)]
+    (refused,) = messages(node.received(b"S", "a", fetch, 0.1), b"S")
+    assert refused.code == "unattached"
+
+
+def test_what_a_busy_worker_does_is_told_now_and_then_and_that_it_overran_a_deadline_at_once() -> None:
+    node = leases()
+    worker = running(node, 1)
+    told = []
+    for tick in range(1, 41):  # for two seconds, it does something else at each look
+        now = tick * 0.05
+        look = Look(tick, Execution(1, 1, tick, -1, now, now + 60.0))
+        told += [now] * len(messages(node.ticked({worker: look}, now)))
+    assert 6 <= len(told) <= 8
+    (before,) = messages(node.ticked({worker: Look(99, Execution(1, 1, 99, -1, 2.2, 2.35))}, 2.3))
+    assert before.looks[0].sequence == 99 and not node.ticked({}, 2.34)
+    (overrun,) = messages(node.ticked({}, 2.36))
+    assert overrun.looks[0].stated.left < 0

@@ -30,7 +30,7 @@ def test_a_process_that_grows_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_descriptors_there_is_no_alarm_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "GROWTH", -1)
+    monkeypatch.setattr(memory, "GROWTH", -(64 << 20))
     watch = MemoryWatch()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))

@@ -13,7 +13,7 @@ import pytest
 
 from aiocg.policies import Episode, Features, Policy, PolicyError, PolicyFacts, shipped_policies
 from aiocg.policies.features import COSTS, COUNTS, PARTS
-from aiocg.rl.programs import HELD_OUT
+from aiocg.rl.programs import HELD_OUT, check_training, hash_of
 
 ACTIONS = tuple(f"pass{number}" for number in range(60))
 
@@ -129,7 +129,8 @@ def test_a_shipped_policy_is_small_and_has_seen_no_program_that_is_kept_for_test
     path = shipped_policies()[name]
     assert path.stat().st_size <= 300_000
     facts = Policy.load(name).facts
-    assert facts.programs >= 100 and len(facts.programs_hash) == 64 and facts.scores
+    assert facts.programs == len(facts.uris) >= 100 and facts.programs_hash == hash_of(facts.uris) and facts.scores
+    check_training(facts.uris)
     assert not set(facts.sources) & set(HELD_OUT)
     assert len(set(facts.actions)) == len(facts.actions)
 

@@ -1,5 +1,6 @@
 """The search of each function by itself: what it knows of functions, and what it finds for real programs."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -195,6 +196,33 @@ async def test_who_watches_is_told_of_programs_and_may_end_the_search(runtime: a
         _, reward, *_ = await env.step_texts(outcome.actions)
         assert (env.state_hash, reward) == (outcome.state, outcome.reward)
     await env.close()
+
+
+async def test_it_goes_on_from_what_was_found_and_never_falls_behind_that(runtime: aiocg.Runtime) -> None:
+    results = []
+    for _ in range(2):
+        env, state, found = await made(runtime, "gcd"), None, []
+        for _ in range(3):
+            found.append(await functionwise(env, budget=Budget(evaluations=60), resume=state))
+            state = found[-1].state
+            assert await reward_of(env, found[-1].actions) == found[-1].reward
+        await env.close()
+        rewards = [one.reward for one in found]
+        assert rewards == sorted(rewards)
+        assert all(60 * number <= one.evaluations < 70 * number for number, one in enumerate(found, 1))
+        results.append([(one.actions, one.reward) for one in found])
+    assert results[0] == results[1]
+    other = await made(runtime, "qsort")
+    with pytest.raises(ValueError, match="another search: its benchmark"):
+        await functionwise(other, resume=state)
+    await other.close()
+
+
+async def reward_of(env: aiocg.Env, actions: Sequence[str]) -> float:
+    """Return what a list of actions earns."""
+    await env.reset()
+    _, reward, *_ = await env.step_texts(actions)
+    return float(reward)
 
 
 async def test_a_reward_that_functions_have_no_part_in_is_refused(runtime: aiocg.Runtime) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -23,6 +24,7 @@ from aiocg.search import Budget, Progress, SearchResult, racing
 from aiocg.search.racing import ALONE_AND_ONCE, FIRST, LEAST_ROUNDS, LEVELS, ROUNDS, Race
 from aiocg.search.result import Record, begin_state
 from aiocg.search.timing import Contender, Timing, measuring, run_in_turns, speedup
+from aiocg.search.tuner import Outcome
 from aiocg.workers.programs.execution import measuring_core
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -122,6 +124,23 @@ async def test_without_a_budget_for_candidates_the_answer_is_a_level(make, runs)
     check_answer(result)
     assert result.evaluations == 0 and not result.improved and "found" not in result.timing.times
     assert len(result.timing.times["O3"]) == LEAST_ROUNDS
+
+
+@pytest.mark.slow
+async def test_who_watches_is_told_of_levels_and_candidates_and_it_goes_on_from_what_was_found(make) -> None:  # type: ignore[no-untyped-def]
+    env, seen = await make(), list[Outcome]()
+
+    def watch(outcome: Outcome) -> bool:
+        seen.append(outcome)
+        return len(seen) < len(LEVELS) + 2
+
+    result = await racing(env, watch=watch, budget=Budget(seconds=100))
+    assert [one.actions for one in seen[: len(LEVELS)]] == list(LEVELS.values()) and result.evaluations == 2
+    assert all(one.costs[0] > 0 for one in seen if not one.failed)
+    state = msgspec.structs.replace(result.state, actions=("default<O2>", "dce"))
+    seen.clear()
+    again = await racing(env, watch=watch, budget=Budget(seconds=100), resume=state)
+    assert again.evaluations == 4 and seen[len(LEVELS)].actions[0] == "default<O2>"
 
 
 async def test_what_prints_something_else_than_before_or_than_expected_is_no_candidate(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

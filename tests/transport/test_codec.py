@@ -25,6 +25,7 @@ from aiocg.transport.messages import (
     Fork,
     Hello,
     Load,
+    LoadStored,
     ObservationSpec,
     Observed,
     Open,
@@ -33,6 +34,8 @@ from aiocg.transport.messages import (
     Shutdown,
     Statistics,
     Step,
+    Store,
+    Stored,
     TextReply,
     Timed,
     Trace,
@@ -80,6 +83,8 @@ effects = st.lists(st.booleans(), max_size=3).map(tuple)
 requests = st.one_of(
     st.builds(Hello, numbers, texts),
     st.builds(Load, numbers, texts, st.binary(max_size=50) | large_bytes, seconds),
+    st.builds(Store, numbers, texts, st.binary(max_size=50) | large_bytes, seconds),
+    st.builds(LoadStored, numbers, texts, st.binary(max_size=32), seconds),
     st.builds(Unload, numbers, texts),
     st.builds(Open, numbers, numbers, texts, seconds, names),
     st.builds(Step, numbers, numbers, many_values, seconds, names),
@@ -115,6 +120,7 @@ replies = st.one_of(
     st.builds(Tracing, numbers, texts),
     st.builds(Timed, numbers, seconds, seconds),
     st.builds(Done, numbers),
+    st.builds(Stored, numbers, st.booleans()),
     st.builds(TextReply, numbers, texts),
     st.builds(Observed, numbers, many_values, numbers, effects, seconds),
     st.builds(

@@ -17,9 +17,13 @@ from aiocg.transport.control import (
     Beat,
     Detach,
     Died,
+    Fetch,
+    Fetched,
     Kill,
     Looked,
+    Piece,
     Pulse,
+    Read,
     Refused,
     Spawn,
     Spawned,
@@ -27,13 +31,13 @@ from aiocg.transport.control import (
     Stated,
     check_attach,
     check_refused,
-    from_client_codec,
     from_node_codec,
+    from_peer_codec,
 )
 from aiocg.transport.errors import RemoteProtocolError, VersionError
 from aiocg.transport.limits import FULL_BATCH_BYTES
 
-FROM_CLIENT, FROM_NODE = from_client_codec(), from_node_codec()
+FROM_CLIENT, FROM_NODE = from_peer_codec(), from_node_codec()
 
 
 def encode(message: Any) -> bytes:
@@ -55,6 +59,7 @@ numbers = st.integers(0, 2**63 - 1)
 seconds = st.floats(-1e12, 1e12)
 texts = st.text(max_size=20)
 key = st.text("0123456789abcdef.-:+=^!/*?&<>()[]{}@%$#", min_size=40, max_size=40)
+digest = st.binary(min_size=32, max_size=32)
 stated = st.none() | st.builds(Stated, numbers, numbers, numbers, st.integers(-1, 9), elapsed=seconds, left=seconds)
 from_client = st.one_of(
     st.builds(Attach, numbers, texts, texts),
@@ -62,9 +67,11 @@ from_client = st.one_of(
     st.builds(Beat, numbers, st.lists(numbers, max_size=5).map(tuple)),
     st.builds(Kill, numbers),
     st.just(Detach()),
+    st.builds(Fetch, digest, numbers, texts, key, key),
+    st.builds(Read, digest, numbers),
 )
 from_node = st.one_of(
-    st.builds(Attached, seconds, seconds, texts, st.dictionaries(texts, seconds, max_size=3), numbers),
+    st.builds(Attached, seconds, seconds, texts, st.dictionaries(texts, seconds, max_size=3), numbers, texts),
     st.builds(Refused, texts, texts),
     st.builds(Spawned, numbers, st.integers(1, 65535), key, numbers),
     st.builds(SpawnRefused, numbers, texts, st.none() | seconds),
@@ -75,6 +82,8 @@ from_node = st.one_of(
         st.lists(numbers, max_size=3).map(tuple),
     ),
     st.builds(Died, numbers, st.integers(-64, 255), numbers, stated, texts),
+    st.builds(Fetched, digest, st.booleans()),
+    st.builds(Piece, digest, numbers, st.binary(max_size=50)),
 )
 
 

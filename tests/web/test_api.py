@@ -383,8 +383,18 @@ async def test_elsewhere_a_token_is_needed(runtime: aiocg.Runtime) -> None:
         assert (await Socket(app, "/sessions/x/events", host="here.example").receive())["code"] == 1008
 
 
-async def test_the_routes_are_described(client: Client) -> None:
-    paths = (await client.get_json("/openapi.json"))["paths"]
-    for path in ("/sessions", "/sessions/{id}/step", "/sessions/{id}/observations/{name}", "/datasets"):
-        for operation in paths[path].values():
+async def test_the_routes_and_their_replies_are_described(client: Client) -> None:
+    told = await client.get_json("/openapi.json")
+    for path, operations in told["paths"].items():
+        for operation in operations.values():
             assert operation["description"]
+            (reply,) = [one for status, one in operation["responses"].items() if status.startswith("2")]
+            if not path.startswith("/api/v4/") and "204" not in operation["responses"]:  # the original's, and DELETE
+                for media, one in reply["content"].items():
+                    assert media in ("image/svg+xml", "text/vnd.graphviz") or one["schema"]["$ref"]
+    for name, fields in {
+        "NodeReply": {"node", "state", "parent", "action", "depth", "costs", "edges"},
+        "Run": {"number", "best", "course", "error"},
+        "ErrorReply": {"error"},
+    }.items():
+        assert fields <= told["components"]["schemas"][name]["properties"].keys()

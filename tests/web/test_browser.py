@@ -123,12 +123,16 @@ async def test_keys_do_what_buttons_do(opened: Callable[..., Any]) -> None:
     await first.focus()
     await page.keyboard.press("Enter")
     await expect(page.locator('[data-node="1"][aria-current]')).to_be_visible()
+    await expect(page.get_by_label("computing gains")).to_be_hidden()
+    await expect(page.locator("[data-action]:focus")).to_have_count(1)  # the list is another, and one goes on in it
     await page.keyboard.press("u")
     await expect(page.locator('[data-node="0"][aria-current]')).to_be_visible()
     await page.keyboard.press("c")
     await expect(page.get_by_text("aiocg shell --env llvm-ic-v0")).to_be_visible()
     await page.keyboard.press("Escape")
-    await page.locator('[data-node="1"]').locator("xpath=ancestor::*[@tabindex][1]").focus()
+    await page.locator('[data-node="0"]').focus()
+    await page.keyboard.press("ArrowDown")
+    await expect(page.locator('[data-node="1"]')).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page.locator('[data-node="1"][aria-current]')).to_be_visible()
     unnamed = await page.evaluate(

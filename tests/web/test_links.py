@@ -4,12 +4,14 @@ import base64
 import random
 import urllib.parse
 import zlib
+from pathlib import Path
 
 import pytest
 
 import aiocg
+from aiocg.datasets import default_datasets, resolve
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.links import Link, link_to, read_link
+from aiocg.web.links import Link, _source, link_to, read_link
 from aiocg.web.programs import sent
 from aiocg.web.saved import Opening
 from aiocg.web.session import ExplorerSession
@@ -54,6 +56,36 @@ async def test_bitcode_is_in_its_link(runtime: aiocg.Runtime) -> None:
     assert (found.language, found.source) == ("bitcode", bitcode)
     for one in (session, other):
         await one.close()
+
+
+async def test_what_a_file_includes_and_the_reward_space_are_in_its_link(
+    runtime: aiocg.Runtime, tmp_path: Path
+) -> None:
+    (tmp_path / "times.h").write_text("#define TIMES 3\n")
+    (tmp_path / "f.c").write_text('#include "times.h"\nint f(int n) { return n * TIMES; }\n')
+    session = await ExplorerSession.open(
+        runtime, "llvm-ic-v0", benchmark=str(tmp_path / "f.c"), reward_space="ObjectTextSizeBytes"
+    )
+    (node,) = await session.step(["mem2reg"])
+    found = read(link_to(session))
+    assert (found.language, found.reward_space) == ("bitcode", "ObjectTextSizeBytes")
+    await session.close()
+    (tmp_path / "times.h").unlink()
+    async with Sessions(runtime, Limits()) as sessions:
+        again = sessions.find(await sessions.open_saved(found.opening(sessions.limits)))
+        assert again.costs == ("ObjectTextSizeBytes",) and again.tree.present.state == node.state
+
+
+def test_what_a_file_includes_cannot_be_in_a_link_of_gcc(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    for text, whole in (("int f(int n) { return n; }\n", True), ('  # include "times.h"\n', False)):
+        path.write_text(text)
+        benchmark = resolve(str(path), default_datasets())
+        if whole:
+            assert _source(benchmark, "gcc") == (text.encode(), "c")
+        else:
+            with pytest.raises(Refusal, match="needs other files or options, which a link cannot have"):
+                _source(benchmark, "gcc")
 
 
 def packed(data: bytes) -> str:

@@ -91,6 +91,65 @@ async def test_a_paused_search_goes_on_where_it_was(session: ExplorerSession, ru
         search.resume(1)
 
 
+async def test_functionwise_goes_on_from_what_it_has_found(session: ExplorerSession) -> None:
+    search = LiveSearch(session)
+    with session.events() as events:
+        search.start("functionwise", 100)
+        while (await events.get()).get("evaluations", 0) < 50:
+            pass
+        await search.pause()
+        paused = replace(search.runs[0])
+        assert search.resumable
+        await session.goto(0)  # by hand, meanwhile
+        search.resume(100)
+        while (await events.get()).get("evaluations", 0) < paused.evaluations + 50:
+            pass
+        await search.pause()
+    (run,) = search.runs
+    assert run.error == "" and run.best is not None and paused.best is not None and run.best <= paused.best
+    assert session.tree.present.costs["IrInstructionCount"] == run.best
+
+
+@pytest.mark.slow
+async def test_a_race_is_watched_whose_times_are_no_costs_of_nodes(session: ExplorerSession) -> None:
+    search = LiveSearch(session)
+    search.start("greedy", 2)
+    await ended(search)
+    search.start("racing", 100)
+    with session.events() as events:
+        while (await events.get()).get("evaluations", 0) < 6:
+            pass
+    await search.pause()
+    run = search.runs[-1]
+    assert run.error == "" and run.cost == "runtime" and run.best is not None and 0 < run.best < 1
+    assert set(run.lines) == {"-O0", "-O2", "-O3"} and all(0 < seconds < 1 for seconds in run.lines.values())
+    assert run.node == session.tree.present.number
+    assert {"default<O3>", "default<O2>"} <= session.tree[0].edges.keys()
+    assert session.tree.present.costs["IrInstructionCount"] > 1
+
+
+async def test_a_search_that_breaks_is_told_and_leaves_the_session_as_it_was(
+    session: ExplorerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(env: aiocg.Env, **options: object) -> SearchResult:
+        raise KeyError("nobody knows")
+
+    monkeypatch.setattr("aiocg.search.random", broken)
+    await session.step(["mem2reg"])
+    search = LiveSearch(session)
+    with session.events() as events:
+        search.start("random", 60)
+        await ended(search)
+        (told,) = [events.get_nowait() for _ in range(events.qsize())]
+    assert told["error"] == "KeyError: 'nobody knows'" and not told["running"]
+    assert search.last is not None and search.last.error == told["error"] and search.last.node is None
+    assert not search.resumable and session.tree.present.number == 1
+    await session.step(["dce"])
+    search.start("greedy", 60)
+    await ended(search)
+    assert search.last.error == ""
+
+
 async def test_a_search_begins_where_one_is(session: ExplorerSession) -> None:
     first, second = await session.step(["mem2reg", "simplifycfg"])
     await session.goto(first.number)

@@ -29,11 +29,12 @@ def wide(children: int) -> Tree:
 
 
 def test_the_best_twelve_children_are_shown_and_the_way_to_the_present_node() -> None:
-    (root,) = view.tree_nodes(wide(20), "cost")
-    assert [one["id"] for one in root["children"]] == [*map(str, range(20, 8, -1)), "1", "more-0"]
-    assert root["children"][-1]["text"] == "+7" and root["children"][-2]["here"]
-    (root,) = view.tree_nodes(wide(20), "cost", {0})
-    assert [one["id"] for one in root["children"]] == [*map(str, range(20, 0, -1))]
+    root, *children = view.tree_nodes(wide(20), "cost")
+    assert [one["id"] for one in children] == [*map(str, range(20, 8, -1)), "1", "more-0"]
+    assert root["level"] == 0 and {one["level"] for one in children} == {1}
+    assert children[-1]["text"] == "+7" and [one["id"] for one in children if one.get("here")] == ["1"]
+    _, *children = view.tree_nodes(wide(20), "cost", {0})
+    assert [one["id"] for one in children] == [*map(str, range(20, 0, -1))]
 
 
 @given(st.lists(st.integers(0, 2), max_size=2000))
@@ -42,11 +43,7 @@ def test_what_is_shown_of_a_large_tree_is_bounded(parents: list[int]) -> None:
     for number, back in enumerate(parents, 1):
         tree.add(max(0, number - 1 - back), "a", number, {"cost": 0.0})
     tree.goto(len(tree) // 2)
-
-    def count(nodes: list[dict[str, object]]) -> int:
-        return sum(1 + count(node.get("children", [])) for node in nodes)  # type: ignore[arg-type]
-
-    assert count(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (SHOWN + DEEPEST)
+    assert len(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (SHOWN + DEEPEST)
 
 
 @pytest.mark.parametrize("place", [0, 1, 20, 100, 1999, 2000])
@@ -55,12 +52,8 @@ def test_of_a_long_way_the_ends_are_shown(place: int) -> None:
     for number in range(1, 2001):
         tree.add(number - 1, f"a{number}", number, {"cost": 0.0})
     tree.goto(place)
-    (node,) = nodes = view.tree_nodes(tree, "cost")
-    pytest.importorskip("orjson").dumps(nodes)  # as the page is sent, which takes few levels
-    found = [node]
-    while node.get("children"):
-        node = node["children"][0]
-        found.append(node)
+    found = view.tree_nodes(tree, "cost")
+    assert [one["level"] for one in found] == list(range(len(found))) and len(found) <= DEEPEST + 2
     assert [one["text"] for one in found if one.get("here")] == [f"a{place}" if place else "as it came"]
     skipped = [one["text"] for one in found if "more," in one["text"]]
     assert skipped == ([f"… {place - DEEPEST} more, a{place - DEEPEST + 1}"] if place > DEEPEST else [])
@@ -136,10 +129,10 @@ def test_the_chart_has_the_way_and_the_lines_of_the_levels() -> None:
 
 
 def test_the_course_of_a_search_goes_down_in_steps() -> None:
-    one, other = view.course({"1": [(1, 9.0), (20, 4.0)], "2": [(3, 6.0)]}, {"-Oz": 5.0})["series"]
+    one, other = view.course({"1": [(1, 9.0), (20, 4.0)], "2": [(3, 6.0)]}, {"-Oz": 5.0}, "size")["series"]
     assert one["data"] == [[1, 9.0], [20, 4.0]] and other["data"] == [[3, 6.0]]
     assert "markLine" in one and "markLine" not in other and one["color"] != other["color"]
-    assert view.course({}, {})["yAxis"]["min"] == 0.0
+    assert view.course({}, {}, "size")["yAxis"]["min"] == 0.0
 
 
 def test_old_lines_stand_beside_the_new_ones() -> None:
@@ -149,12 +142,6 @@ def test_old_lines_stand_beside_the_new_ones() -> None:
         ("at whole", "@@ -1 +1 @@"), ("", " same"), ("", " same"), ("del", "-old"), ("add", "+new&lt;"),
         ("del", "-older"), ("", " "),
     ]  # fmt: skip
-
-
-def test_nodes_with_children_are_unfolded() -> None:
-    tree = wide(2)
-    tree.add(1, "b", 9, {"cost": 1.0})
-    assert list(view.parents(view.tree_nodes(tree, "cost"))) == ["0", "1"]
 
 
 # ---------------------------------------------------------------------------------------------------------- -Oz

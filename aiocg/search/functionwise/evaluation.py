@@ -1,6 +1,8 @@
 """Evaluates proposals on a worker, the cost of each function afterwards, and takes lanes from state to state."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError
@@ -8,12 +10,20 @@ from aiocg.search.functionwise.bases import Actions
 from aiocg.search.functionwise.population import Passes, text_of
 from aiocg.search.lanes import each, spread
 
-__all__ = ["Costs", "costs_of", "go_on"]
+__all__ = ["Chunk", "Costs", "costs_of", "go_on"]
 
 Costs = tuple[Mapping[str, float], int]
 """The cost of each function after a proposal, and the hash of the program, 0 if some passes failed."""
 
 TIMEOUT, TIMEOUT_PER_FUNCTION = 2.0, 0.01  # seconds for one proposal; some passes make code explode
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Proposals that are being evaluated."""
+
+    proposals: list[dict[str, Passes]]
+    costs: asyncio.Task[list[Costs]]
 
 
 async def costs_of(

@@ -6,7 +6,6 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
 from aiocg.env.candidate import Candidate
@@ -19,8 +18,8 @@ from aiocg.search.checking import Checker
 from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions
 from aiocg.search.functionwise.calls import NAME
 from aiocg.search.functionwise.core import core
-from aiocg.search.functionwise.evaluation import Costs, costs_of, go_on
-from aiocg.search.functionwise.population import Passes, Population, text_of
+from aiocg.search.functionwise.evaluation import Chunk, costs_of, go_on
+from aiocg.search.functionwise.population import Population, text_of
 from aiocg.search.functionwise.sites import Site
 from aiocg.search.lanes import go_to, open_lanes, spread
 from aiocg.search.result import (
@@ -28,6 +27,7 @@ from aiocg.search.result import (
     ProgressCallback,
     Record,
     SearchResult,
+    SearchState,
     WatchCallback,
     begin_state,
     reward_space_of,
@@ -69,6 +69,7 @@ async def functionwise(
     budget: Budget | None = None,
     seed: int = 0,
     progress: ProgressCallback | None = None,
+    resume: SearchState | None = None,
     lanes: int | None = None,
     watch: WatchCallback | None = None,
 ) -> SearchResult:
@@ -89,11 +90,13 @@ async def functionwise(
         budget: when to stop; 10 seconds if None.
         seed: the seed of all random choices.
         progress: called from time to time.
+        resume: the `state` of an earlier result: what that found is the first of the bases, and nothing else of it is
+            known.
         lanes: environments that share the work, one per worker if None.
         watch: told of each candidate when it was evaluated; returning False ends the search soon.
 
     Raises:
-        ValueError: if the environment has no such reward space.
+        ValueError: if the environment has no such reward space, or `resume` is of another search.
         ServiceError: if the workers fail.
     """
     reward = env.reward_spaces[reward_space_of(env)]
@@ -103,12 +106,13 @@ async def functionwise(
             f"functionwise knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
         )
     meter, alphabet = (budget or DEFAULT_BUDGET).start(), SpaceAlphabet(env.action_space)
-    record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, None)
+    record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
+    before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     async with open_lanes(env, lanes, rewarded=False) as crew:
         known, checker = baselines(env), Checker(env)
-        search = _Search(record, cost, seed, progress, watch or (lambda outcome: None))
+        search = _Search(record, cost, seeds, progress, watch or (lambda outcome: None))
         try:
-            earned = await search.begin(crew, known)
+            earned = await search.begin(crew, known, before)
             await search.run(crew)
             late, _ = await spread([lambda: search.finish(crew), lambda: checker.begin(known)])
             earned |= late or {}
@@ -122,27 +126,19 @@ async def functionwise(
     return record.result(complete=search.exhausted, baselines=known, earned=earned, checks=checker.checks())
 
 
-@dataclass(slots=True)
-class Chunk:
-    """Proposals that are being evaluated."""
-
-    proposals: list[dict[str, Passes]]
-    costs: "asyncio.Task[list[Costs]]"
-
-
 class _Search:
     """A running search.
 
     Args:
         record: keeps the best result.
         cost: the observation of a program's cost.
-        seed: the seed of all random choices.
+        seed: the seed of all random choices, one number or several.
         progress: also called with results that are not in the record yet.
         watch: told of each candidate.
     """
 
     def __init__(
-        self, record: Record, cost: str, seed: int, progress: ProgressCallback | None, watch: WatchCallback
+        self, record: Record, cost: str, seed: Sequence[int], progress: ProgressCallback | None, watch: WatchCallback
     ) -> None:
         self._record = record
         self._evaluated: list[Outcome] = []  # whole programs
@@ -157,13 +153,17 @@ class _Search:
         self._planned = 0
         self.exhausted = False
 
-    async def begin(self, crew: list[Env], known: Mapping[str, Actions]) -> dict[str, float]:
+    async def begin(self, crew: list[Env], known: Mapping[str, Actions], before: Actions = ()) -> dict[str, float]:
         """Evaluate baselines, beginning with the unchanged program; return the rewards of those that succeed.
+
+        What was found `before` is evaluated with them.
 
         Only the first lane computes rewards. If the best few take long, the others have to wait for `finish`.
         """
         self._late = {name: actions for name, actions in known.items() if name not in EARLY}
         earned = await self._levels(crew[:1], {name: known[name] for name in known if name in EARLY})
+        if before:
+            await self._levels(crew[:1], {"found": before})
         return earned if self._used > BRIEF else earned | await self.finish(crew)
 
     async def finish(self, crew: list[Env]) -> dict[str, float]:
@@ -282,7 +282,7 @@ class _Search:
     async def _open(self, site: Site, bases: Sequence[Actions], stage: tuple[int, int]) -> list[Site]:
         """Open bases, except those that fail or give the same program as an earlier one."""
         jobs = [
-            functools.partial(self._open_one, site, base, (self._seed, *stage, number))
+            functools.partial(self._open_one, site, base, (*self._seed, *stage, number))
             for number, base in enumerate(bases)
         ]
         found: dict[int, Site] = {}
