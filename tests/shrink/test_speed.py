@@ -11,7 +11,7 @@ from aiocg.shrink.candidate import FOUND, OWN, Candidates
 from aiocg.shrink.image import Image
 from aiocg.shrink.speed import Pace
 
-BUSY = "case `cat {names}` in *slow*) i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done;; esac"
+BUSY = "case `cat {names}` in *slow*) i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done;; esac"
 
 
 def _image(path: Path, **contents: str) -> Candidates:

@@ -133,6 +133,7 @@ def test_a_tuned_image_is_smaller_and_does_the_same(image: Candidates, tmp_path:
 
 
 @pytest.mark.needs("libc", "cc", "readelf")
+@pytest.mark.slow
 def test_an_option_that_the_check_fails_with_is_left_out(image: Candidates) -> None:
     image.tune()
     image.choose()
