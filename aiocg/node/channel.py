@@ -9,7 +9,7 @@ from aiocg.errors import ServiceError
 from aiocg.node.holdings import SMALL, Holding
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
 from aiocg.transport.limits import MAX_FRAME_BYTES
-from aiocg.transport.messages import Done, Failure, FailureCode, Load, Reply, Request, Store, Stored
+from aiocg.transport.messages import Done, Failure, FailureCode, Load, Reply, Request, Store, Stored, Timed
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import ClientChannel
 
@@ -96,6 +96,8 @@ class NodeChannel(ClientChannel):
 
     def _replied(self, replies: list[Reply]) -> None:
         for index, reply in enumerate(replies if self._sent else ()):
+            if isinstance(reply, Timed):  # it precedes the reply to the same request
+                continue
             found = self._sent.pop(getattr(reply, "request", -1), None)
             if found is None:
                 continue
