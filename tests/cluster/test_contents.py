@@ -1,8 +1,9 @@
 """The content of a program goes to a node once, from another node if one has it; whatever fails, nothing is lost."""
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 import aiocg
 import aiocg.testing
-from aiocg.node import channel
+from aiocg.node import channel, server
+from aiocg.node.leases import MESSAGES_AT_ONCE
 from aiocg.transport.contents import ContentFolder
 from aiocg.transport.control import FromNode, FromPeer, Piece, Read, Spawn, from_node_codec
 from aiocg.transport.security import ClientSecurity, KeyPair
+from aiocg.transport.server import key_of
 from aiocg.transport.sockets import Channel
 
 from ..node.conftest import Serve, Site, eventually
@@ -216,21 +219,7 @@ async def test_another_node_reads_what_the_client_has_there_and_does_nothing_els
     async with serve() as site, site.runtime("alice") as alice, site.runtime("bob") as bob:
         await opened(alice, program(7))
         await opened(bob, program(8))
-        answers: asyncio.Queue[FromNode] = asyncio.Queue()
-
-        def received(messages: list[FromNode]) -> None:
-            for message in messages:
-                answers.put_nowait(message)
-
-        reader = KeyPair.from_secret(reader_of(site, "alice"))
-        other: Channel[FromPeer, FromNode] = Channel(
-            site.node.address,
-            from_node_codec(),
-            on_messages=received,
-            on_error=lambda error: None,
-            security=ClientSecurity(reader, site.keys.public),
-        )
-        try:
+        with reading(site, "alice") as (other, answers):
             other.send(Spawn(1, "scripted"))
             own, bobs = (hashlib.sha256(program(value).content).digest() for value in (7, 8))
             for digest, offset in ((bobs, 0), (own, 0), (own, LARGE), (own, 1 << 62)):
@@ -240,8 +229,59 @@ async def test_another_node_reads_what_the_client_has_there_and_does_nothing_els
             assert [len(piece.content) for piece in pieces] == [0, LARGE, 0, 0]
             assert pieces[1].content == program(7).content
             assert len(site.pids()) == 2
-        finally:
-            other.close()
+
+
+async def test_what_another_node_reads_does_not_count_as_said_by_the_client(serve: Serve) -> None:
+    async with serve() as site:
+        async with site.runtime() as runtime:
+            await opened(runtime, program(7))
+            with reading(site, "alice") as (other, answers):
+                for _ in range(MESSAGES_AT_ONCE + 1):
+                    other.send(Read(bytes(32), 0))
+                for _ in range(MESSAGES_AT_ONCE):
+                    await answers.get()
+            reader, alice = KeyPair.from_secret(reader_of(site, "alice")).public, site.clients["alice"].public
+            talk = site.node.leases._talk
+            assert talk[reader].left < talk[alice].left and talk[alice].left > MESSAGES_AT_ONCE / 2
+        await eventually(lambda: reader not in talk)
+
+
+async def test_a_node_keeps_little_for_others_that_do_not_read(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_UNREAD", 3 * LARGE)
+    async with serve() as site, site.runtime() as runtime:
+        await opened(runtime, program(7))
+        digest = hashlib.sha256(program(7).content).digest()
+        key = KeyPair.from_secret(reader_of(site, "alice")).public
+        with contextlib.ExitStack() as stack:
+            for index in range(5):  # three get a piece, and do not say that they have it
+                other, answers = stack.enter_context(reading(site, "alice"))
+                other.send(Read(digest, 0))
+                await eventually(lambda: sum(key_of(peer) == key for peer in site.node._heard) == index + 1)  # noqa: B023
+                if index < 3:
+                    await answers.get()
+        assert 3 * LARGE <= site.node._channel.kept_bytes(key) < 4 * LARGE
+
+
+@contextlib.contextmanager
+def reading(site: Site, name: str) -> Iterator[tuple[Channel[FromPeer, FromNode], "asyncio.Queue[FromNode]"]]:
+    """Connect to a node as another one that reads what a client has there."""
+    answers: asyncio.Queue[FromNode] = asyncio.Queue()
+
+    def received(messages: list[FromNode]) -> None:
+        for message in messages:
+            answers.put_nowait(message)
+
+    other: Channel[FromPeer, FromNode] = Channel(
+        site.node.address,
+        from_node_codec(),
+        on_messages=received,
+        on_error=lambda error: None,
+        security=ClientSecurity(KeyPair.from_secret(reader_of(site, name)), site.keys.public),
+    )
+    try:
+        yield other, answers
+    finally:
+        other.close()
 
 
 def test_a_folder_keeps_what_has_room_and_believes_no_file(tmp_path: Path) -> None:
