@@ -223,7 +223,11 @@ class Node:
 
     async def _get(self, get: Get) -> None:
         """Get the content of a program from another node."""
-        self._send(get.peer, Fetched(get.fetch.digest, await self._contents.fetch(get.key, get.fetch)))
+        kept = False
+        try:
+            kept = await self._contents.fetch(get.key, get.fetch)
+        finally:
+            self._send(get.peer, Fetched(get.fetch.digest, kept))
 
     async def _live(self, start: Start) -> None:
         """Run one worker, from its start to its end."""
@@ -372,6 +376,7 @@ class Node:
     async def _close(self) -> None:
         """End all workers and wait for their end."""
         self._perform(self.leases.close())
+        self._contents.keep_only(())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(END_PATIENCE):
                 while self._tasks:

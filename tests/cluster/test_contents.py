@@ -3,19 +3,23 @@
 import asyncio
 import contextlib
 import hashlib
+import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import aiocg
 import aiocg.testing
-from aiocg.node import channel, server
+from aiocg.node import channel, contents, server
+from aiocg.node.endpoint import NetworkEndpoint
 from aiocg.node.leases import MESSAGES_AT_ONCE
 from aiocg.transport.contents import ContentFolder
-from aiocg.transport.control import FromNode, FromPeer, Piece, Read, Spawn, from_node_codec
-from aiocg.transport.security import ClientSecurity, KeyPair
+from aiocg.transport.control import Fetch, FromNode, FromPeer, Piece, Read, Spawn, from_node_codec
+from aiocg.transport.security import ClientSecurity, KeyPair, WorkerKeys
 from aiocg.transport.server import key_of
 from aiocg.transport.sockets import Channel
 
@@ -262,6 +266,24 @@ async def test_a_node_keeps_little_for_others_that_do_not_read(serve: Serve, mon
         assert 3 * LARGE <= site.node._channel.kept_bytes(key) < 4 * LARGE
 
 
+async def test_fetches_are_few_and_end_with_their_client(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "PATIENCE", 60.0)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        async with serve() as site:
+            key, pair, kept = site.clients["alice"].public, KeyPair.generate(), site.node._contents
+            fetch = Fetch(bytes(32), LARGE, f"tcp://127.0.0.1:{mute.getsockname()[1]}", pair.public, pair.secret)
+            async with site.runtime() as runtime:
+                await opened(runtime, program(7))
+                damaged = msgspec.structs.replace(fetch, key="#" * 40)
+                assert not await kept.fetch(key, damaged)
+                fetches = [asyncio.create_task(kept.fetch(key, fetch)) for _ in range(contents.WAITING)]
+                await asyncio.sleep(0)
+                assert not await kept.fetch(key, fetch)
+            await asyncio.wait(fetches, timeout=30)
+            assert all(task.cancelled() for task in fetches)
+            assert not await kept.fetch(key, fetch)
+
+
 @contextlib.contextmanager
 def reading(site: Site, name: str) -> Iterator[tuple[Channel[FromPeer, FromNode], "asyncio.Queue[FromNode]"]]:
     """Connect to a node as another one that reads what a client has there."""
@@ -289,8 +311,11 @@ def test_a_folder_keeps_what_has_room_and_believes_no_file(tmp_path: Path) -> No
     content = b"x" * 60
     digest = hashlib.sha256(content).digest()
     assert folder.read(digest) is None and folder.piece(digest, 0, 9) == b""
-    assert not folder.keep(content, hashlib.sha256(b"another").digest())
-    assert folder.keep(content, digest) and folder.keep(content)
+    with pytest.raises(ValueError), folder.passing(digest) as file:
+        file.write(content)
+        raise ValueError
+    assert not list(tmp_path.iterdir())
+    assert folder.keep(content) and folder.keep(content)
     assert folder.read(digest) == content and folder.piece(digest, 55, 9) == b"xxxxx"
     assert folder.has_room(40) and not folder.has_room(41)
     assert not folder.keep(b"y" * 41) and folder.keep(b"y" * 40)
@@ -298,3 +323,14 @@ def test_a_folder_keeps_what_has_room_and_believes_no_file(tmp_path: Path) -> No
     assert folder.read(digest) is None
     assert not ContentFolder(tmp_path / "missing", 100).keep(content)
     assert len(list(tmp_path.iterdir())) == 2
+    (tmp_path / "renamed").symlink_to("meanwhile")  # like a file that is gone when one looks at it
+    assert folder.has_room(0)
+
+
+def test_the_path_of_a_folder_need_not_be_text() -> None:
+    path = os.fsdecode(b"/\xff")
+    endpoint = NetworkEndpoint("127.0.0.1", 0, KeyPair.generate().public, {}, path)
+    try:
+        assert os.fsdecode(WorkerKeys.decode(os.read(endpoint.descriptors[0], 4096)).contents) == path
+    finally:
+        endpoint.close()
