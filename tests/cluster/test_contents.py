@@ -18,7 +18,7 @@ from aiocg.node import channel, contents, server
 from aiocg.node.endpoint import NetworkEndpoint
 from aiocg.node.leases import MESSAGES_AT_ONCE
 from aiocg.transport.contents import ContentFolder
-from aiocg.transport.control import Fetch, FromNode, FromPeer, Piece, Read, Spawn, from_node_codec
+from aiocg.transport.control import Fetch, FromNode, FromPeer, Piece, Read, Refused, Spawn, from_node_codec
 from aiocg.transport.security import ClientSecurity, KeyPair, WorkerKeys
 from aiocg.transport.server import key_of
 from aiocg.transport.sockets import Channel
@@ -27,6 +27,13 @@ from ..node.conftest import Serve, Site, eventually
 from .conftest import Nodes, runtime_on
 
 LARGE = 100_000  # bytes of a program
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing sent twice only because this machine is busy."""
+    monkeypatch.setattr(channel, "PATIENCE", 60.0)
+    monkeypatch.setattr(contents, "PATIENCE", 60.0)
 
 
 def program(value: int, size: int = LARGE) -> aiocg.Benchmark:
@@ -181,6 +188,52 @@ async def test_what_is_long_under_way_is_not_waited_for(serve: Serve, monkeypatc
         assert kept(site) == [name_of(program(8))]
 
 
+async def test_nothing_is_waited_for_longer_because_something_else_failed(serve: Serve) -> None:
+    async with serve() as site, site.runtime() as runtime:
+        await opened(runtime, aiocg.testing.scripted_benchmark(1))
+        (supervisor,) = runtime.supervisors()
+        one = supervisor.workers[0].channel
+        coming, digest = one._holding._coming, hashlib.sha256(program(7).content).digest()
+        coming[digest] = []
+        task = asyncio.create_task(opened(runtime, program(7)))
+        await eventually(lambda: coming[digest])
+        until = one._timer.when()
+        (waits,), coming[digest] = coming[digest], []
+        waits()  # one that had sent it has failed, and another one sends it
+        assert len(coming[digest]) == 1 and one._timer.when() == until
+        one._holding.arrived(digest, kept=False)
+        assert int((await (await task).step("increment"))[0]) == 8
+
+
+async def test_a_node_that_does_not_answer_says_nothing_against_others(serve: Serve) -> None:
+    async with serve() as one, serve() as two, runtime_on(one, two, workers=2) as runtime:
+        await opened(runtime, aiocg.testing.scripted_benchmark(1))
+        await both(runtime, 2)
+        (supervisor,) = runtime.supervisors()
+        holdings = [slot.channel._holding for slot in supervisor.workers]
+        lost: list[asyncio.Task[bool | None]] = []
+        for holding in holdings:
+            connection, fetch = holding.connection, holding.connection.fetch
+
+            def lose(message: Fetch, connection: Any = connection, fetch: Any = fetch) -> Any:
+                connection._send = lambda message: None
+                lost.append(asyncio.create_task(fetch(message)))
+                asyncio.get_running_loop().call_later(0.01, give_up, connection)
+                return lost[-1]
+
+            connection.fetch = lose
+        envs = [await opened(runtime, program(7)) for _ in range(2)]
+        assert [int((await env.step("increment"))[0]) for env in envs] == [8] * 2
+        assert [task.result() for task in lost] == [None]
+        assert not any(holding._useless for holding in holdings)
+        assert kept(one) == kept(two) == [name_of(program(7))]
+
+
+def give_up(connection: Any) -> None:
+    del connection._send
+    connection._received([Refused("unattached", "this node does not know this client")])
+
+
 async def test_a_program_that_a_node_has_lost_is_sent_again(serve: Serve) -> None:
     async with serve() as site, site.runtime(workers=2) as runtime:
         await opened(runtime, aiocg.testing.scripted_benchmark(1))
@@ -266,8 +319,7 @@ async def test_a_node_keeps_little_for_others_that_do_not_read(serve: Serve, mon
         assert 3 * LARGE <= site.node._channel.kept_bytes(key) < 4 * LARGE
 
 
-async def test_fetches_are_few_and_end_with_their_client(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "PATIENCE", 60.0)
+async def test_fetches_are_few_and_end_with_their_client(serve: Serve) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         async with serve() as site:
             key, pair, kept = site.clients["alice"].public, KeyPair.generate(), site.node._contents
