@@ -43,6 +43,7 @@ class Holding:
         if said.reader != self._reader:
             self._reader, self._refuses = said.reader, False
             self._kept.clear()
+            self._unanswered.clear()
         return not self._refuses
 
     def has(self, digest: bytes) -> bool:
