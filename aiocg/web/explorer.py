@@ -245,6 +245,8 @@ class Page:
                     came = [await asyncio.wait_for(queue.get(), 1.0)]
                     while not queue.empty():
                         came.append(queue.get_nowait())
+                    if client.is_deleted:
+                        break
                     started = time.monotonic()
                     if self._show(came):
                         return
