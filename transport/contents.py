@@ -4,7 +4,9 @@ import contextlib
 import hashlib
 import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 __all__ = ["ContentFolder"]
 
@@ -21,27 +23,35 @@ class ContentFolder:
         self.path = path
         self._most = most
 
-    def keep(self, content: bytes, expected: bytes = b"") -> bool:
-        """Keep a content if there is room, and its SHA-256 is what was expected; return whether it is kept."""
+    def keep(self, content: bytes) -> bool:
+        """Keep a content if there is room; return whether it is kept."""
         digest = hashlib.sha256(content).digest()
-        place = self.path / digest.hex()
+        with contextlib.suppress(OSError):  # such as a full disk
+            if (self.path / digest.hex()).exists() or self.has_room(len(content)):
+                with self.passing(digest) as file:
+                    file.write(content)
+                return True
+        return False
+
+    @contextlib.contextmanager
+    def passing(self, digest: bytes) -> Iterator[BinaryIO]:
+        """Open a file, which becomes a content when the block ends without an error.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        passing = self.path / f"{os.getpid()}-{next(_passing)}"
         try:
-            if expected not in (b"", digest) or not (place.exists() or self.has_room(len(content))):
-                return False
-            passing = self.path / f"{os.getpid()}-{next(_passing)}"
-            try:
-                passing.write_bytes(content)
-                os.replace(passing, place)
-            finally:
-                passing.unlink(missing_ok=True)
-        except OSError:  # such as a full disk
-            return False
-        return True
+            with open(passing, "wb") as file:
+                yield file
+            os.replace(passing, self.path / digest.hex())
+        finally:
+            passing.unlink(missing_ok=True)
 
     def has_room(self, size: int) -> bool:
         """Return whether another content of so many bytes would be kept."""
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
-            return sum(entry.stat().st_size for entry in entries) + size <= self._most
+            return sum(map(_size, entries)) + size <= self._most
         return False
 
     def read(self, digest: bytes) -> bytes | None:
@@ -58,3 +68,9 @@ class ContentFolder:
             file.seek(offset)
             return file.read(size)
         return b""
+
+
+def _size(entry: "os.DirEntry[str]") -> int:
+    with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
+        return entry.stat().st_size
+    return 0

@@ -163,9 +163,10 @@ class LinkedRouter:
             self._wait_for(peer)
         return there
 
-    def is_full(self, name: bytes) -> bool:
-        """Return whether a peer's queue is full."""
-        return name in self._peers and self._peers[name].link.full
+    def kept_bytes(self, key: str) -> int:
+        """Return how many bytes are kept for all peers with a public key."""
+        start = key.encode()
+        return sum(peer.link.kept_bytes for name, peer in self._peers.items() if name.startswith(start))
 
     def _wait_for(self, peer: _Peer) -> None:
         """Wait while a peer's queue is full, as long as it reads. Batches that arrive are kept for `receive`."""

@@ -99,7 +99,10 @@ class ClientSecurity:
         _require_curve()
         socket.curve_publickey = self.own.public.encode()
         socket.curve_secretkey = self.own.secret.encode()
-        socket.curve_serverkey = self.server.encode()
+        try:
+            socket.curve_serverkey = self.server.encode()
+        except zmq.ZMQError:  # not every text of this length encodes a key
+            raise SecurityError("the server's public key is damaged") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +140,13 @@ class WorkerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         client: public key of the only client.
         limits: the client's limits by name; a worker applies `request_bytes` (the size of a frame),
             `requests_per_second` and `content_bytes`.
-        contents: path of the folder that it shares with the client's other workers; "" for none.
+        contents: path of the folder that it shares with the client's other workers, as the system has it; b"" for none.
     """
 
     secret: str
     client: str
     limits: dict[str, float] = {}
-    contents: str = ""
+    contents: bytes = b""
 
     def __repr__(self) -> str:
         """Omit the secret key."""

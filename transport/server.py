@@ -111,9 +111,9 @@ class ServerChannel(Generic[Out, In]):
             batch.add(message)
         self._schedule()
 
-    def is_full(self, peer: bytes) -> bool:
-        """Return whether so much is kept for a peer that it should read before it gets more."""
-        return self._router.is_full(peer)
+    def kept_bytes(self, key: str) -> int:
+        """Return how many bytes are kept for all peers with a public key, because they have not read them yet."""
+        return self._router.kept_bytes(key)
 
     def forget(self, peer: bytes) -> None:
         """Drop what is kept for a peer; it learns of that when it sends something."""

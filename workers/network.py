@@ -1,5 +1,6 @@
 """Lets a node's worker listen for one remote client, with the keys and limits that the node passes to it."""
 
+import os
 from pathlib import Path
 
 from aiocg.transport import limits
@@ -35,5 +36,5 @@ def listen(address: str, handed: int, announce: int | None) -> tuple[PacedChanne
     if announce is not None:
         with open(announce, "w", encoding="ascii") as pipe:
             pipe.write(f"{channel.address}\n")
-    contents = ContentFolder(Path(keys.contents), int(keys.limits.get("content_bytes", 0))) if keys.contents else None
-    return channel, int(keys.limits.get("sessions", 0)), contents
+    path, most = Path(os.fsdecode(keys.contents)), int(keys.limits.get("content_bytes", 0))
+    return channel, int(keys.limits.get("sessions", 0)), ContentFolder(path, most) if keys.contents else None

@@ -9,7 +9,7 @@ from aiocg.errors import ServiceError
 from aiocg.node.holdings import SMALL, Holding
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
 from aiocg.transport.limits import MAX_FRAME_BYTES
-from aiocg.transport.messages import Done, Failure, FailureCode, Load, Reply, Request, Store, Stored
+from aiocg.transport.messages import Done, Failure, FailureCode, Load, Reply, Request, Store, Stored, Timed
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import ClientChannel
 
@@ -60,12 +60,13 @@ class NodeChannel(ClientChannel):
         else:
             self._load(message)
 
-    def _load(self, load: Load) -> None:
+    def _load(self, load: Load, until: float | None = None) -> None:
+        """Send a program in the form that the node needs, or hold it, if it has waited already until a given time."""
         digest = hashlib.sha256(load.content).digest()
         form = self._holding.form(load, digest, self._go_on)
         if form is None:
             self._held.appendleft(load)
-            self._timer = self._loop.call_later(PATIENCE, self._go_on, False)
+            self._timer = self._loop.call_at(until or self._loop.time() + PATIENCE, self._go_on, False)
             return
         stores = isinstance(form, Store)
         try:
@@ -81,21 +82,24 @@ class NodeChannel(ClientChannel):
         """Send what was held, as far as it need not wait again; the first of it as it is without `wait`."""
         if self._timer is None:
             return  # it was sent, or this is closed
+        until: float | None = self._timer.when()
         self._timer.cancel()
         self._timer = None
         while self._held and self._timer is None:
             message = self._held.popleft()
             try:
                 if wait and isinstance(message, Load) and len(message.content) > SMALL:
-                    self._load(message)
+                    self._load(message, until)
                 else:
                     super().send(message)
             except LocalProtocolError as error:
                 self._on_error(error)
-            wait = True
+            wait, until = True, None
 
     def _replied(self, replies: list[Reply]) -> None:
         for index, reply in enumerate(replies if self._sent else ()):
+            if isinstance(reply, Timed):  # it precedes the reply to the same request
+                continue
             found = self._sent.pop(getattr(reply, "request", -1), None)
             if found is None:
                 continue

@@ -21,6 +21,7 @@ from aiocg.transport.control import (
     FromClient,
     FromNode,
     Order,
+    Refused,
     Surveyed,
     from_node_codec,
 )
@@ -50,7 +51,7 @@ class Connection:
         self._timeout = timeout
         self._machine = Attachment(f"aiocg {__version__}", secrets.token_hex(16), time.monotonic())
         self._events: dict[int, asyncio.Queue[Event]] = {}  # of each worker, by number
-        self._fetches: dict[bytes, asyncio.Future[bool]] = {}
+        self._fetches: dict[bytes, asyncio.Future[bool | None]] = {}
         self._lost = False
         self._changed = asyncio.Event()  # set when `said` or `failure` may have changed
         self._left = asyncio.Event()
@@ -77,6 +78,7 @@ class Connection:
         if self._channel is not None:
             self._channel.close()
             self._machine.disconnected(time.monotonic())
+            self._forget_fetches()
         try:
             self._channel = Channel(
                 self.address,
@@ -157,6 +159,8 @@ class Connection:
         for message in messages:
             if isinstance(message, Fetched):
                 self._fetched(message.digest, kept=message.kept)
+            elif isinstance(message, Refused):
+                self._forget_fetches()
             try:
                 self._happened(self._machine.received(message, now))
             except TransportError as error:  # another version
@@ -177,6 +181,7 @@ class Connection:
             self._lost = True
             self.failure = self.failure or NodeUnreachable(self.address, reason)
             self._happened([Ended(number, KILLED, Look(lost=True)) for number in self._events])
+            self._forget_fetches()
             self._changed.set()
             self._wake.set()
 
@@ -229,17 +234,26 @@ class Connection:
                 await self._changed.wait()
         return self._machine.surveyed
 
-    async def fetch(self, fetch: Fetch) -> bool:
-        """Have the node get the content of a program from another one; return whether it is kept there now."""
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    async def fetch(self, fetch: Fetch) -> bool | None:
+        """Have the node get the content of a program from another one.
+
+        Returns:
+            Whether it is kept there now, None if the node has not said so.
+        """
+        answer: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
         self._fetches[fetch.digest] = answer
         self._send(fetch)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FETCH_TIMEOUT):
                 return await answer
-        return False
+        return None
 
-    def _fetched(self, digest: bytes, *, kept: bool) -> None:
+    def _forget_fetches(self) -> None:
+        """Give up what the node may not have heard of, or may never answer."""
+        for digest in list(self._fetches):
+            self._fetched(digest, kept=None)
+
+    def _fetched(self, digest: bytes, *, kept: bool | None) -> None:
         answer = self._fetches.pop(digest, None)
         if answer is not None and not answer.done():
             answer.set_result(kept)
@@ -268,8 +282,7 @@ class Connection:
     async def close(self) -> None:
         """Leave the node, which ends our remaining workers."""
         self.failure = self.failure or RuntimeClosed("the node was left")
-        for digest in list(self._fetches):
-            self._fetched(digest, kept=False)
+        self._forget_fetches()
         if self.said is not None and not self._machine.is_silent(time.monotonic()):
             self._send(Detach())
             with contextlib.suppress(TimeoutError):

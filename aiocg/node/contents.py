@@ -1,11 +1,11 @@
 """The content of its clients' programs on a node: kept for their workers, given to other nodes, got from those."""
 
 import asyncio
-import contextlib
 import hashlib
 import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from anyio.to_thread import run_sync as to_thread
 
@@ -20,6 +20,7 @@ PIECE = 1 << 18  # bytes
 PATIENCE = 2.0  # seconds that another node may take for a piece
 LONGEST = 60.0  # seconds that all of it may take
 FETCHES = 4  # at a time, for each client
+WAITING = 64  # fetches of a client under way, together with those that wait for their turn
 
 
 class Contents:
@@ -39,7 +40,8 @@ class Contents:
         self._neighbours = neighbours
         self._pairs: dict[str, KeyPair] = {}  # with which others read, by the client's key
         self._clients: dict[str, str] = {}  # their owners, by the public keys of those
-        self._fetches: dict[str, asyncio.Semaphore] = {}  # by the client's key
+        self._turns: dict[str, asyncio.Semaphore] = {}  # of fetches, by the client's key
+        self._fetches: dict[str, set[asyncio.Task[Any]]] = {}  # by the client's key
 
     def reader(self, client: str) -> str:
         """Return the secret key with which other nodes can read what is kept for a client, "" if nothing is."""
@@ -61,11 +63,17 @@ class Contents:
         return ContentFolder(path, self._limits(client).content_bytes)
 
     def keep_only(self, clients: Collection[str]) -> list[str]:
-        """Remove what is kept for others than these clients; return the public keys that read no more."""
+        """Remove what is kept for others than these clients, and fetch nothing more for those.
+
+        Returns:
+            The public keys that read no more.
+        """
         gone = [(client, self._pairs.pop(client)) for client in self._pairs.keys() - set(clients)]
         for client, pair in gone:
             del self._clients[pair.public]
-            self._fetches.pop(client, None)
+            self._turns.pop(client, None)
+            for task in self._fetches.pop(client, ()):
+                task.cancel()
             shutil.rmtree(self._root / hashlib.sha256(client.encode()).hexdigest(), ignore_errors=True)
         return [pair.public for _, pair in gone]
 
@@ -74,22 +82,35 @@ class Contents:
         return Piece(read.digest, read.offset, self.folder(client).piece(read.digest, read.offset, PIECE))
 
     async def fetch(self, client: str, fetch: Fetch) -> bool:
-        """Get a content from another node; return whether it is kept now."""
-        folder = self.folder(client)
-        too_large = fetch.size > self._limits(client).request_bytes or not folder.has_room(fetch.size)
-        if not self._neighbours or too_large:
+        """Get a content from another node, if the client is here; return whether it is kept now."""
+        fetches = self._fetches.setdefault(client, set()) if client in self._pairs else None
+        if fetches is None or len(fetches) >= WAITING or not self._neighbours:
             return False
-        with contextlib.suppress(TransportError, TimeoutError):
-            async with self._fetches.setdefault(client, asyncio.Semaphore(FETCHES)), asyncio.timeout(LONGEST):
-                return await to_thread(folder.keep, await _read_all(fetch), fetch.digest)
-        return False
+        task = asyncio.current_task()
+        assert task is not None
+        fetches.add(task)
+        try:
+            async with asyncio.timeout(LONGEST), self._turns.setdefault(client, asyncio.Semaphore(FETCHES)):
+                folder = self.folder(client)
+                if fetch.size > self._limits(client).request_bytes or not folder.has_room(fetch.size):
+                    return False
+                with folder.passing(fetch.digest) as file:
+                    await _read_all(fetch, file)
+                    if not folder.has_room(0):
+                        raise OSError("others have taken the room meanwhile")
+                return True
+        except (TransportError, TimeoutError, OSError):
+            return False
+        finally:
+            fetches.discard(task)
 
 
-async def _read_all(fetch: Fetch) -> bytes:
-    """Read a content from another node, piece by piece.
+async def _read_all(fetch: Fetch, file: BinaryIO) -> None:
+    """Read a content from another node, and write it to a file piece by piece.
 
     Raises:
-        TransportError, TimeoutError: if it cannot be read.
+        TransportError, TimeoutError: if it cannot be read, or is another one.
+        OSError: if it cannot be written.
     """
     pieces: asyncio.Queue[Piece | Exception] = asyncio.Queue()
 
@@ -105,17 +126,20 @@ async def _read_all(fetch: Fetch) -> bytes:
         security=ClientSecurity(KeyPair.from_secret(fetch.reader), fetch.key),
         max_frame_bytes=MAX_CONTROL_BYTES,
     )
-    content = bytearray()
+    size, digest = 0, hashlib.sha256()
     try:
-        while len(content) < fetch.size:
-            channel.send(Read(fetch.digest, len(content)))
+        while size < fetch.size:
+            channel.send(Read(fetch.digest, size))
             async with asyncio.timeout(PATIENCE):
                 piece = await pieces.get()
             if isinstance(piece, Exception):
                 raise TransportError(str(piece)) from piece
             if not piece.content:
                 raise TransportError("it does not keep this")
-            content += piece.content
+            size += len(piece.content)
+            digest.update(piece.content)
+            await to_thread(file.write, piece.content)
     finally:
         channel.close()
-    return bytes(content)
+    if digest.digest() != fetch.digest:
+        raise TransportError("it gave something else")

@@ -25,20 +25,21 @@ class NetworkEndpoint:
         pair = KeyPair.generate()
         self.public = pair.public
         self._open: set[int] = set()
-        keys, pen = self._pipe()
-        os.write(pen, WorkerKeys(pair.secret, client, dict(limits), contents).encode())  # far less than a pipe holds
-        self._close(pen)
-        self._ear, mouth = self._pipe()
+        handed = WorkerKeys(pair.secret, client, dict(limits), os.fsencode(contents)).encode()
+        try:
+            keys, pen = self._pipe()
+            os.write(pen, handed)  # far less than a pipe holds
+            self._close(pen)
+            self._ear, mouth = self._pipe()
+        except BaseException:
+            self.close()
+            raise
         self._handed = (keys, mouth)
         self.descriptors = [keys, mouth]
         self.arguments = ["--address", f"tcp://{host}:{port}", "--security", str(keys), "--announce", str(mouth)]
 
     def _pipe(self) -> tuple[int, int]:
-        try:
-            ends = os.pipe()
-        except OSError:
-            self.close()
-            raise
+        ends = os.pipe()
         self._open.update(ends)
         return ends
 

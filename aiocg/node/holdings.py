@@ -30,6 +30,7 @@ class Holding:
         self._kept: set[bytes] = set()
         self._coming: dict[bytes, list[Callable[[], None]]] = {}  # what is under way, and who waits for it
         self._useless: set[str] = set()  # addresses of nodes that did not give us what they keep
+        self._unanswered: set[bytes] = set()  # contents that the node was asked in vain to get
         self._reader = ""
         self._refuses = False
 
@@ -59,7 +60,8 @@ class Holding:
             return LoadStored(load.request, load.benchmark, digest, load.timeout, load.program)
         if digest not in self._coming:
             self._coming[digest] = []
-            others = self._all.others(self, digest, self._useless) if len(self._useless) < USELESS else []
+            asks = len(self._useless) < USELESS and digest not in self._unanswered
+            others = self._all.others(self, digest, self._useless) if asks else []
             if not others:
                 return Store(load.request, load.benchmark, load.content, load.timeout, load.program)
             self._all.run(self._fetch(random.choice(others).connection, digest, len(load.content)))
@@ -70,9 +72,11 @@ class Holding:
         assert other.said is not None
         fetch = Fetch(digest, size, other.address, other.security.server, other.said.reader)
         kept = await self.connection.fetch(fetch)
-        if not kept:
+        if kept is None:
+            self._unanswered.add(digest)
+        elif not kept:
             self._useless.add(other.address)
-        self.arrived(digest, kept=kept)
+        self.arrived(digest, kept=bool(kept))
 
     def arrived(self, digest: bytes, *, kept: bool) -> None:
         """Handle that a content has come to the node, or will not come."""

@@ -46,6 +46,7 @@ from aiocg.transport.server import ServerChannel, key_of
 TICK = 0.05  # seconds between looks at the workers
 START_PATIENCE = 60.0  # seconds that a worker may take until it listens
 KEYS_INTERVAL = 1.0  # seconds between reads of the authorised keys
+MOST_UNREAD = 32 << 20  # bytes kept for nodes that read with one key, beyond which they get nothing more
 END_PATIENCE = 10.0  # seconds that killed workers may take to end
 
 logger = logging.getLogger("aiocg.node")
@@ -165,9 +166,9 @@ class Node:
         self._heard[peer] = now
         before = set(self.leases.leases)
         client = self._contents.client(key)  # if this is another node, which may only read
-        for message in messages[: self.leases.hear(client or key, len(messages), now)]:
+        for message in messages[: self.leases.hear(key, len(messages), now)]:
             if isinstance(message, Read):
-                if client is not None and not self._channel.is_full(peer):
+                if client is not None and self._channel.kept_bytes(key) < MOST_UNREAD:
                     self._send(peer, self._contents.read(client, message))
             elif client is None:
                 self._perform(self.leases.received(peer, key, message, now))
@@ -186,6 +187,7 @@ class Node:
             logger.info(what, extra={"client": self.name_of(lease[0]), "instance": lease[1], "cause": why})
         for reader in self._contents.keep_only({key for key, _ in self.leases.leases}):
             self._channel.expel(reader)
+            self._perform(self.leases.revoked(reader))
 
     # -------------------------------------------------------------------------------------------- commands
 
@@ -221,7 +223,11 @@ class Node:
 
     async def _get(self, get: Get) -> None:
         """Get the content of a program from another node."""
-        self._send(get.peer, Fetched(get.fetch.digest, await self._contents.fetch(get.key, get.fetch)))
+        kept = False
+        try:
+            kept = await self._contents.fetch(get.key, get.fetch)
+        finally:
+            self._send(get.peer, Fetched(get.fetch.digest, kept))
 
     async def _live(self, start: Start) -> None:
         """Run one worker, from its start to its end."""
@@ -370,6 +376,7 @@ class Node:
     async def _close(self) -> None:
         """End all workers and wait for their end."""
         self._perform(self.leases.close())
+        self._contents.keep_only(())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(END_PATIENCE):
                 while self._tasks:

@@ -1,25 +1,39 @@
 """The content of a program goes to a node once, from another node if one has it; whatever fails, nothing is lost."""
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import aiocg
 import aiocg.testing
-from aiocg.node import channel
+from aiocg.node import channel, contents, server
+from aiocg.node.endpoint import NetworkEndpoint
+from aiocg.node.leases import MESSAGES_AT_ONCE
 from aiocg.transport.contents import ContentFolder
-from aiocg.transport.control import FromNode, FromPeer, Piece, Read, Spawn, from_node_codec
-from aiocg.transport.security import ClientSecurity, KeyPair
+from aiocg.transport.control import Fetch, FromNode, FromPeer, Piece, Read, Refused, Spawn, from_node_codec
+from aiocg.transport.security import ClientSecurity, KeyPair, WorkerKeys
+from aiocg.transport.server import key_of
 from aiocg.transport.sockets import Channel
 
 from ..node.conftest import Serve, Site, eventually
 from .conftest import Nodes, runtime_on
 
 LARGE = 100_000  # bytes of a program
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing sent twice only because this machine is busy."""
+    monkeypatch.setattr(channel, "PATIENCE", 60.0)
+    monkeypatch.setattr(contents, "PATIENCE", 60.0)
 
 
 def program(value: int, size: int = LARGE) -> aiocg.Benchmark:
@@ -174,6 +188,52 @@ async def test_what_is_long_under_way_is_not_waited_for(serve: Serve, monkeypatc
         assert kept(site) == [name_of(program(8))]
 
 
+async def test_nothing_is_waited_for_longer_because_something_else_failed(serve: Serve) -> None:
+    async with serve() as site, site.runtime() as runtime:
+        await opened(runtime, aiocg.testing.scripted_benchmark(1))
+        (supervisor,) = runtime.supervisors()
+        one = supervisor.workers[0].channel
+        coming, digest = one._holding._coming, hashlib.sha256(program(7).content).digest()
+        coming[digest] = []
+        task = asyncio.create_task(opened(runtime, program(7)))
+        await eventually(lambda: coming[digest])
+        until = one._timer.when()
+        (waits,), coming[digest] = coming[digest], []
+        waits()  # one that had sent it has failed, and another one sends it
+        assert len(coming[digest]) == 1 and one._timer.when() == until
+        one._holding.arrived(digest, kept=False)
+        assert int((await (await task).step("increment"))[0]) == 8
+
+
+async def test_a_node_that_does_not_answer_says_nothing_against_others(serve: Serve) -> None:
+    async with serve() as one, serve() as two, runtime_on(one, two, workers=2) as runtime:
+        await opened(runtime, aiocg.testing.scripted_benchmark(1))
+        await both(runtime, 2)
+        (supervisor,) = runtime.supervisors()
+        holdings = [slot.channel._holding for slot in supervisor.workers]
+        lost: list[asyncio.Task[bool | None]] = []
+        for holding in holdings:
+            connection, fetch = holding.connection, holding.connection.fetch
+
+            def lose(message: Fetch, connection: Any = connection, fetch: Any = fetch) -> Any:
+                connection._send = lambda message: None
+                lost.append(asyncio.create_task(fetch(message)))
+                asyncio.get_running_loop().call_later(0.01, give_up, connection)
+                return lost[-1]
+
+            connection.fetch = lose
+        envs = [await opened(runtime, program(7)) for _ in range(2)]
+        assert [int((await env.step("increment"))[0]) for env in envs] == [8] * 2
+        assert [task.result() for task in lost] == [None]
+        assert not any(holding._useless for holding in holdings)
+        assert kept(one) == kept(two) == [name_of(program(7))]
+
+
+def give_up(connection: Any) -> None:
+    del connection._send
+    connection._received([Refused("unattached", "this node does not know this client")])
+
+
 async def test_a_program_that_a_node_has_lost_is_sent_again(serve: Serve) -> None:
     async with serve() as site, site.runtime(workers=2) as runtime:
         await opened(runtime, aiocg.testing.scripted_benchmark(1))
@@ -216,21 +276,7 @@ async def test_another_node_reads_what_the_client_has_there_and_does_nothing_els
     async with serve() as site, site.runtime("alice") as alice, site.runtime("bob") as bob:
         await opened(alice, program(7))
         await opened(bob, program(8))
-        answers: asyncio.Queue[FromNode] = asyncio.Queue()
-
-        def received(messages: list[FromNode]) -> None:
-            for message in messages:
-                answers.put_nowait(message)
-
-        reader = KeyPair.from_secret(reader_of(site, "alice"))
-        other: Channel[FromPeer, FromNode] = Channel(
-            site.node.address,
-            from_node_codec(),
-            on_messages=received,
-            on_error=lambda error: None,
-            security=ClientSecurity(reader, site.keys.public),
-        )
-        try:
+        with reading(site, "alice") as (other, answers):
             other.send(Spawn(1, "scripted"))
             own, bobs = (hashlib.sha256(program(value).content).digest() for value in (7, 8))
             for digest, offset in ((bobs, 0), (own, 0), (own, LARGE), (own, 1 << 62)):
@@ -240,8 +286,76 @@ async def test_another_node_reads_what_the_client_has_there_and_does_nothing_els
             assert [len(piece.content) for piece in pieces] == [0, LARGE, 0, 0]
             assert pieces[1].content == program(7).content
             assert len(site.pids()) == 2
-        finally:
-            other.close()
+
+
+async def test_what_another_node_reads_does_not_count_as_said_by_the_client(serve: Serve) -> None:
+    async with serve() as site:
+        async with site.runtime() as runtime:
+            await opened(runtime, program(7))
+            with reading(site, "alice") as (other, answers):
+                for _ in range(MESSAGES_AT_ONCE + 1):
+                    other.send(Read(bytes(32), 0))
+                for _ in range(MESSAGES_AT_ONCE):
+                    await answers.get()
+            reader, alice = KeyPair.from_secret(reader_of(site, "alice")).public, site.clients["alice"].public
+            talk = site.node.leases._talk
+            assert talk[reader].left < talk[alice].left and talk[alice].left > MESSAGES_AT_ONCE / 2
+        await eventually(lambda: reader not in talk)
+
+
+async def test_a_node_keeps_little_for_others_that_do_not_read(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_UNREAD", 3 * LARGE)
+    async with serve() as site, site.runtime() as runtime:
+        await opened(runtime, program(7))
+        digest = hashlib.sha256(program(7).content).digest()
+        key = KeyPair.from_secret(reader_of(site, "alice")).public
+        with contextlib.ExitStack() as stack:
+            for index in range(5):  # three get a piece, and do not say that they have it
+                other, answers = stack.enter_context(reading(site, "alice"))
+                other.send(Read(digest, 0))
+                await eventually(lambda: sum(key_of(peer) == key for peer in site.node._heard) == index + 1)  # noqa: B023
+                if index < 3:
+                    await answers.get()
+        assert 3 * LARGE <= site.node._channel.kept_bytes(key) < 4 * LARGE
+
+
+async def test_fetches_are_few_and_end_with_their_client(serve: Serve) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        async with serve() as site:
+            key, pair, kept = site.clients["alice"].public, KeyPair.generate(), site.node._contents
+            fetch = Fetch(bytes(32), LARGE, f"tcp://127.0.0.1:{mute.getsockname()[1]}", pair.public, pair.secret)
+            async with site.runtime() as runtime:
+                await opened(runtime, program(7))
+                damaged = msgspec.structs.replace(fetch, key="#" * 40)
+                assert not await kept.fetch(key, damaged)
+                fetches = [asyncio.create_task(kept.fetch(key, fetch)) for _ in range(contents.WAITING)]
+                await asyncio.sleep(0)
+                assert not await kept.fetch(key, fetch)
+            await asyncio.wait(fetches, timeout=30)
+            assert all(task.cancelled() for task in fetches)
+            assert not await kept.fetch(key, fetch)
+
+
+@contextlib.contextmanager
+def reading(site: Site, name: str) -> Iterator[tuple[Channel[FromPeer, FromNode], "asyncio.Queue[FromNode]"]]:
+    """Connect to a node as another one that reads what a client has there."""
+    answers: asyncio.Queue[FromNode] = asyncio.Queue()
+
+    def received(messages: list[FromNode]) -> None:
+        for message in messages:
+            answers.put_nowait(message)
+
+    other: Channel[FromPeer, FromNode] = Channel(
+        site.node.address,
+        from_node_codec(),
+        on_messages=received,
+        on_error=lambda error: None,
+        security=ClientSecurity(KeyPair.from_secret(reader_of(site, name)), site.keys.public),
+    )
+    try:
+        yield other, answers
+    finally:
+        other.close()
 
 
 def test_a_folder_keeps_what_has_room_and_believes_no_file(tmp_path: Path) -> None:
@@ -249,8 +363,11 @@ def test_a_folder_keeps_what_has_room_and_believes_no_file(tmp_path: Path) -> No
     content = b"x" * 60
     digest = hashlib.sha256(content).digest()
     assert folder.read(digest) is None and folder.piece(digest, 0, 9) == b""
-    assert not folder.keep(content, hashlib.sha256(b"another").digest())
-    assert folder.keep(content, digest) and folder.keep(content)
+    with pytest.raises(ValueError), folder.passing(digest) as file:
+        file.write(content)
+        raise ValueError
+    assert not list(tmp_path.iterdir())
+    assert folder.keep(content) and folder.keep(content)
     assert folder.read(digest) == content and folder.piece(digest, 55, 9) == b"xxxxx"
     assert folder.has_room(40) and not folder.has_room(41)
     assert not folder.keep(b"y" * 41) and folder.keep(b"y" * 40)
@@ -258,3 +375,14 @@ def test_a_folder_keeps_what_has_room_and_believes_no_file(tmp_path: Path) -> No
     assert folder.read(digest) is None
     assert not ContentFolder(tmp_path / "missing", 100).keep(content)
     assert len(list(tmp_path.iterdir())) == 2
+    (tmp_path / "renamed").symlink_to("meanwhile")  # like a file that is gone when one looks at it
+    assert folder.has_room(0)
+
+
+def test_the_path_of_a_folder_need_not_be_text() -> None:
+    path = os.fsdecode(b"/\xff")
+    endpoint = NetworkEndpoint("127.0.0.1", 0, KeyPair.generate().public, {}, path)
+    try:
+        assert os.fsdecode(WorkerKeys.decode(os.read(endpoint.descriptors[0], 4096)).contents) == path
+    finally:
+        endpoint.close()

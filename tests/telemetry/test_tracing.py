@@ -93,6 +93,22 @@ async def test_spans_of_nodes_name_the_worker(spans: Spans, serve: Serve) -> Non
     assert {one.attributes["process.pid"] for one in workers if one.attributes is not None} == pids
 
 
+async def test_a_program_that_a_node_keeps_is_loaded_by_traced_workers(spans: Spans, serve: Serve) -> None:
+    async with serve() as site, site.runtime(workers=2, tracer=spans.tracer) as runtime:
+        await scripted(runtime)
+        await eventually(lambda: len(runtime.worker_pids()) == 2)
+        pids = runtime.worker_pids()
+        large = aiocg.testing.scripted_benchmark("7".ljust(100_000))
+        for _ in range(4):
+            env = await runtime.make("scripted-v0", benchmark=large)
+            await env.reset()
+            assert int((await env.step("double"))[0]) == 14
+        assert runtime.worker_pids() == pids
+        (supervisor,) = runtime.supervisors()
+        assert sum(slot.channel.bytes_sent for slot in supervisor.workers) < 120_000  # once, although there are two
+    assert len(spans.named("worker load")) >= 3
+
+
 async def test_what_a_killed_worker_was_doing_is_an_error_and_another_one_goes_on(spans: Spans) -> None:
     async with aiocg.Runtime(workers=1, node="", tracer=spans.tracer, policy=QUICK) as runtime:
         env = await scripted(runtime)
