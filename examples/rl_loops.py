@@ -84,6 +84,6 @@ async def main(updates: int, seed: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--updates", type=int, default=10)
+    parser.add_argument("--updates", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     asyncio.run(main(**vars(parser.parse_args())))

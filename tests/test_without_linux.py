@@ -65,7 +65,7 @@ def elsewhere(place: Any) -> Iterator[Any]:
     assert done.returncode == 0, done.stderr
     yield place
     for path in Path("/tmp").glob("aiocg-measuring-*"):
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 @pytest.fixture

@@ -1,14 +1,18 @@
 """What Linux alone has, and what stands in for it elsewhere, such as on macOS."""
 
 import os
+import resource
 
-__all__ = ["DESCRIPTORS", "HAS_PIDFD", "processors", "unnamed_file"]
+__all__ = ["DESCRIPTORS", "HAS_PIDFD", "UNKNOWN_LIMIT", "processors", "unnamed_file"]
 
 HAS_PIDFD = hasattr(os, "pidfd_open")
 """Whether the end of a process is an event that a poll waits for."""
 
 DESCRIPTORS = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
 """A folder with the files that this process has open, by the numbers of their descriptors."""
+
+UNKNOWN_LIMIT: tuple[type[Exception], ...] = () if hasattr(resource, "prlimit") else (ValueError,)
+"""What `setrlimit` raises for a limit that the system does not know, as macOS does for address space."""
 
 
 def processors() -> list[int]:

@@ -6,6 +6,8 @@ import os
 import resource
 import signal
 
+from aiocg.transport.system import UNKNOWN_LIMIT
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)  # Linux's
@@ -33,7 +35,7 @@ def limit_address_space(size: int) -> None:
     """Make allocations beyond `size` bytes of address space fail; 0 means no limit."""
     if size:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        with contextlib.suppress(ValueError):  # macOS knows no such limit
+        with contextlib.suppress(*UNKNOWN_LIMIT):
             resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
 
 

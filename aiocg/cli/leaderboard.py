@@ -72,7 +72,7 @@ def run_(
         cores=chosen.budget.cores,
         seeds=seeds or chosen.seeds,
         calibration=calibration(),
-        training=tuple(training or training_of(search)),
+        training=tuple(dict.fromkeys([*(training or ()), *training_of(search)])),
     )
 
     with progress("Searching", unit="programs") as advance:

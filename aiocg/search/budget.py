@@ -68,6 +68,11 @@ class Meter:
         self._started = time.monotonic()
 
     @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped
+
+    @property
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self._started

@@ -321,6 +321,8 @@ class Race:
 
     def _rounds(self) -> int:
         """Return how often the contenders are run at the end."""
+        if self._record.meter.stopped:
+            return LEAST_ROUNDS
         seconds, each = self._record.meter.seconds, self._round()
         return ROUNDS if seconds is None else max(LEAST_ROUNDS, min(ROUNDS, int(seconds / 2 / each)))
 

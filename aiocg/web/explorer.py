@@ -112,7 +112,10 @@ def _ask(sessions: Sessions, link: Link) -> None:
     """Show the program that a link has, and open it when the user wants that: the link may come from anybody."""
     with ui.card().classes("w-full").props('role=main aria-label="A link with a program"'):
         ui.label(f"This link has a program ({link.language}) and {len(link.actions)} actions for {link.environment}.")
-        ui.html(html.escape(link.source[:SHOWN]), sanitize=False).classes("diff w-full").style("max-height: 60vh")
+        source = link.source[:SHOWN]
+        if link.language == "bitcode":  # in base64
+            source = f"LLVM bitcode, {len(link.source) * 3 // 4:,} bytes"
+        ui.html(html.escape(source), sanitize=False).classes("diff w-full").style("max-height: 60vh")
 
         async def open() -> None:
             try:
@@ -242,6 +245,8 @@ class Page:
                     came = [await asyncio.wait_for(queue.get(), 1.0)]
                     while not queue.empty():
                         came.append(queue.get_nowait())
+                    if client.is_deleted:
+                        break
                     started = time.monotonic()
                     if self._show(came):
                         return

@@ -80,8 +80,8 @@ def _source(benchmark: Benchmark, worker: str) -> tuple[bytes, str]:
         return benchmark.content, "expression"
     sources = benchmark.sources
     language = LANGUAGES.get(sources[0].filename.rpartition(".")[2]) if len(sources) == 1 else None
-    optioned = benchmark.uri.params and benchmark.uri.scheme == "file"
-    if language is not None and not optioned and not LOCAL.search(sources[0].contents):
+    local = benchmark.uri.scheme == "file" and (benchmark.uri.params or LOCAL.search(sources[0].contents))
+    if language is not None and not local:
         return sources[0].contents, language
     if worker == "llvm":
         return benchmark.content, "bitcode"

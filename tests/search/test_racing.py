@@ -4,6 +4,7 @@ What is faster is never asserted where it could be luck: only the machinery is, 
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,12 @@ async def test_who_watches_is_told_of_levels_and_candidates_and_it_goes_on_from_
     seen.clear()
     again = await racing(env, watch=watch, budget=Budget(seconds=100), resume=state)
     assert again.evaluations == 4 and seen[len(LEVELS)].actions[0] == "default<O2>"
+
+
+async def test_a_race_that_is_stopped_measures_no_more_than_it_must(make, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(sys.modules["aiocg.search.racing"], "ROUNDS", 10**9)  # which would never end
+    result = await racing(await make(), watch=lambda outcome: False, budget=Budget(seconds=10**9))
+    assert len(result.timing.times["O3"]) == LEAST_ROUNDS
 
 
 async def test_what_prints_something_else_than_before_or_than_expected_is_no_candidate(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -88,6 +88,12 @@ def test_what_a_file_includes_cannot_be_in_a_link_of_gcc(tmp_path: Path) -> None
                 _source(benchmark, "gcc")
 
 
+@pytest.mark.parametrize("worker", ["gcc", "llvm"])
+def test_what_was_sent_is_whole_whatever_it_includes(worker: str) -> None:
+    text = '#include "stdio.h"\n' + C
+    assert _source(sent(text, "c", Limits()), worker) == (text.encode(), "c")
+
+
 def packed(data: bytes) -> str:
     return base64.urlsafe_b64encode(zlib.compress(data)).decode()
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
-from aiocg.transport.system import HAS_PIDFD, unnamed_file
+from aiocg.transport.system import HAS_PIDFD, UNKNOWN_LIMIT, unnamed_file
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.runner import ENVIRONMENT, CommandRunner, Completed
 from aiocg.workers.limits import adopt_orphans
@@ -169,12 +169,12 @@ def _limits(memory: int) -> Iterator[None]:
     try:
         for limit, value in wanted.items():
             _, hard = before[limit]
-            with contextlib.suppress(ValueError):  # macOS knows no limit of address space
+            with contextlib.suppress(*UNKNOWN_LIMIT):
                 resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
         yield
     finally:
         for limit, values in before.items():
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(*UNKNOWN_LIMIT):
                 resource.setrlimit(limit, values)
 
 

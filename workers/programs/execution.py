@@ -337,8 +337,9 @@ class _Name(contextlib.ExitStack):
                 if error.errno == errno.EADDRINUSE:
                     return False
                 # Only Linux has abstract addresses.
-                file = undo.enter_context(open(os.open(f"/tmp/{name}", os.O_RDONLY | os.O_CREAT, 0o644)))
+                path, flags = f"/tmp/{name}-{os.getuid()}", os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW
                 try:
+                    file = undo.enter_context(open(os.open(path, flags, 0o600)))
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
                     return False

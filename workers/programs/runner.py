@@ -28,6 +28,7 @@ NAME = "program"  # the program's argv[0]; the file's name varies
 STARTED = struct.Struct("<qi")  # start time in nanoseconds of the monotonic clock, and the error number of exec
 WATCH = 0.1  # seconds between checks of a program's memory
 LEFT = ("shm", "msg", "sem")  # System V objects, which outlive processes
+UNKNOWN_LIMIT = () if hasattr(resource, "prlimit") else (ValueError,)  # macOS knows none of address space
 LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", lambda *_: None)
@@ -40,7 +41,7 @@ def main() -> None:
     prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(SET_DUMPABLE, 0, 0, 0, 0)  # programs must not read or trace this process
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    with contextlib.suppress(ValueError):  # macOS knows no such limit
+    with contextlib.suppress(*UNKNOWN_LIMIT):
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the worker's limit does not apply to programs
     files = [int(number) for number in sys.argv[1:4]]
     before = limits()
@@ -123,7 +124,7 @@ def set_limit(limit: int, value: int) -> None:
     """Lower a limit to at most a value."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(*UNKNOWN_LIMIT):
         resource.setrlimit(limit, (value, value))
 
 
