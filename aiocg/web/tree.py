@@ -169,9 +169,9 @@ class Tree:
             nonlocal left
             left -= 1
             children = sorted(self.children(node.number), key=lambda one: (one.costs[cost], one.number))
-            most = len(children) if node.number in whole else BEST
+            most = BEST if left > 0 and level < DEEPEST else 0
+            most = len(children) if node.number in whole else most
             chosen = [one for place, one in enumerate(children) if one.number in here or place < most]
-            chosen = [one for one in chosen if one.number in here or (left > 0 and level < DEEPEST)]
             return Part(node, [of(one, level + 1) for one in chosen], len(children) - len(chosen), skipped)
 
         place = max(0, len(line) - DEEPEST)

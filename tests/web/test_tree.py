@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.web.tree import Tree, TreeError
+from aiocg.web.tree import BEST, SHOWN, Tree, TreeError
 
 STATES = 7  # of a machine in which action k leads from s to s * k + 1, as a program's actions lead to few states
 MOVES = st.lists(
@@ -106,3 +106,21 @@ def test_what_there_is_not_is_named() -> None:
     with pytest.raises(TreeError, match="2 nodes, the most it may have"):
         tree.step("b", 3, {})
     assert tree.present.number == 1 and tree.step("again", 1, {}).number == 0
+
+
+def test_all_children_of_a_node_can_be_shown_however_large_the_tree_is() -> None:
+    tree = Tree(0, {"cost": 0.0})
+    for state in range(1, 2 * SHOWN):  # two levels, with more nodes than are shown
+        tree.goto(0)
+        tree.step(str(state), state, {"cost": float(state)})
+        for more in range(BEST + 3):
+            below = 10_000 + 100 * state + more
+            tree.step(str(below), below, {"cost": float(below)})
+            tree.undo()
+    tree.goto(0)
+    parts = tree.part("cost", {0}).children
+    hidden = next(part for part in parts if not part.children)
+    assert hidden.rest == BEST + 3
+    parts = tree.part("cost", {0, hidden.node.number}).children
+    again = next(part for part in parts if part.node.number == hidden.node.number)
+    assert (len(again.children), again.rest) == (BEST + 3, 0)
