@@ -8,7 +8,7 @@ from aiocg.workers.__main__ import listen
 
 def main() -> None:
     """Answer until killed."""
-    channel, _ = listen(sys.argv[1], None, None)
+    channel, *_ = listen(sys.argv[1], None, None)
     while True:
         for client, requests in channel.receive(None):
             if isinstance(requests, list):
