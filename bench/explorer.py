@@ -231,6 +231,7 @@ async def measure_large() -> Any:
         for _ in range(3 * CLICKS):
             if len(clicks) % CLICKS == 0:  # where no action gains anything, it may lead nowhere
                 await page.locator('[data-node="0"]').click()
+                await page.locator('[data-node="0"][aria-current]').wait_for()
             await page.get_by_label("computing gains").wait_for(state="hidden")
             gaining = page.locator("[data-action]").first
             clicks.append(await clicked(page, server, await gaining.get_attribute("data-action")))
