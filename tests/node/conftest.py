@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
+import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -95,22 +97,21 @@ def serve() -> Serve:
     return start
 
 
+# First ports of this process's ranges, below those that the system hands out, in an order of this run's own.
+_RANGES = list(range(10_000, 20_000, PORTS))[WORKER % PROCESSES :: PROCESSES]
+random.shuffle(_RANGES)
+_NEXT = itertools.cycle(_RANGES)
+
+
 def free_ports() -> range:
-    """Return a range of ports that nobody listens at, and that no other process of tests looks at meanwhile."""
-    for _ in range(10_000):
-        with socket.socket() as probe:
-            probe.bind((THERE, 0))
-            first: int = probe.getsockname()[1] // PORTS * PORTS
-        if first < 1024 or first + PORTS > 65535 or first // PORTS % PROCESSES != WORKER % PROCESSES:
-            continue
-        try:
+    """Return ports in a row that nobody listens at; no call soon after returns one of them again."""
+    for first in itertools.islice(_NEXT, len(_RANGES)):
+        with contextlib.suppress(OSError):
             for port in range(first, first + PORTS):
                 for host in (THERE, HERE):
                     with socket.socket() as probe:
                         probe.bind((host, port))
-        except OSError:
-            continue
-        return range(first, first + PORTS)
+            return range(first, first + PORTS)
     raise RuntimeError("no free ports")
 
 

@@ -23,6 +23,7 @@ class Serving:
         self.process: subprocess.Popen[str] = place.start(*command, stderr=self._log)
         assert self.process.stdout is not None
         self.said: dict[str, Any] = json.loads(self.process.stdout.readline())
+        assert "address" in self.said, self.said
         self.address: str = self.said["address"]
 
     def children(self) -> list[int]:
