@@ -16,7 +16,7 @@ from aiocg.search.tuner import Outcome
 
 __all__ = ["Beam", "beam"]
 
-PACE = Pace(batch=24, ahead=8)  # all actions of a level are independent of one another
+PACE = Pace(batch=48, ahead=4)  # all actions of a level are independent of one another
 TRIES = 16  # actions that a state is extended by where a prior says which
 
 

@@ -11,7 +11,7 @@ from aiocg.search.tuner import Outcome
 
 __all__ = ["Greedy", "greedy"]
 
-PACE = Pace(batch=24, ahead=8)  # all actions of a step are independent of one another
+PACE = Pace(batch=48, ahead=4)  # all actions of a step are independent of one another
 
 
 async def greedy(env: Env, **options: Unpack[Options]) -> SearchResult:
