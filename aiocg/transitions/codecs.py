@@ -40,6 +40,9 @@ def encode(value: Any) -> tuple[str, Any]:
     Raises:
         TypeError: for any other value, such as a graph object.
     """
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        shape = "x".join(map(str, value.shape))
+        return _packed(f"array:{value.dtype.str}:{shape}", value.tobytes())
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):
@@ -52,9 +55,6 @@ def encode(value: Any) -> tuple[str, Any]:
         return _packed("text", value.encode(errors="surrogatepass"))
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _packed("bytes", bytes(value))
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        shape = "x".join(map(str, value.shape))
-        return _packed(f"array:{value.dtype.str}:{shape}", np.ascontiguousarray(value).tobytes())
     return _packed("msgpack", msgspec.msgpack.encode(value, enc_hook=_extension))
 
 

@@ -21,8 +21,8 @@ from aiocg.transitions.schema import TransitionsError, signed
 
 __all__ = ["Compiler", "Observation", "Start", "Step", "Writer", "opened_alone"]
 
-BATCH = 4096  # rows of one transaction, at most
-WAITING = 1 << 16  # rows that may wait for the thread
+BATCH = 1 << 14  # rows of one transaction, at most: each touches pages all over the file, which are then written once
+WAITING = 3 * BATCH  # rows that may wait for the thread
 PERIOD = 0.5  # seconds between transactions, at most: what a crash may lose
 REMEMBERED = 1 << 17  # texts of a table, and states, that are known to be in the file
 
