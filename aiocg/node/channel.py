@@ -13,7 +13,7 @@ from aiocg.transport.messages import Done, Failure, FailureCode, Load, Reply, Re
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import ClientChannel
 
-PATIENCE = 2.0  # seconds that a worker waits for a content that is under way to its node
+PATIENCE = 2.0  # seconds that a worker waits for a content that is under way to its node, before we send it
 
 
 class ProgramTooLarge(LocalProtocolError, ServiceError):
@@ -60,10 +60,10 @@ class NodeChannel(ClientChannel):
         else:
             self._load(message)
 
-    def _load(self, load: Load, until: float | None = None) -> None:
+    def _load(self, load: Load, until: float | None = None, *, wait: bool = True) -> None:
         """Send a program in the form that the node needs, or hold it, if it has waited already until a given time."""
         digest = hashlib.sha256(load.content).digest()
-        form = self._holding.form(load, digest, self._go_on)
+        form = self._holding.form(load, digest, self._go_on if wait else None)
         if form is None:
             self._held.appendleft(load)
             self._timer = self._loop.call_at(until or self._loop.time() + PATIENCE, self._go_on, False)
@@ -79,7 +79,7 @@ class NodeChannel(ClientChannel):
             self._sent[load.request] = digest, stores
 
     def _go_on(self, wait: bool = True) -> None:
-        """Send what was held, as far as it need not wait again; the first of it as it is without `wait`."""
+        """Send what was held, as far as it need not wait again; the first of it in any case without `wait`."""
         if self._timer is None:
             return  # it was sent, or this is closed
         until: float | None = self._timer.when()
@@ -88,8 +88,8 @@ class NodeChannel(ClientChannel):
         while self._held and self._timer is None:
             message = self._held.popleft()
             try:
-                if wait and isinstance(message, Load) and len(message.content) > SMALL:
-                    self._load(message, until)
+                if isinstance(message, Load) and len(message.content) > SMALL:
+                    self._load(message, until, wait=wait)
                 else:
                     super().send(message)
             except LocalProtocolError as error:

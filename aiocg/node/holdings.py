@@ -50,20 +50,21 @@ class Holding:
         """Return whether the node keeps a content."""
         return self.usable and digest in self._kept
 
-    def form(self, load: Load, digest: bytes, arrived: Callable[[], None]) -> Request | None:
+    def form(self, load: Load, digest: bytes, arrived: Callable[[], None] | None) -> Request | None:
         """Return the request by which a worker of the node should load a program.
 
         Returns None if the content is under way to the node; `arrived` is called when it is there, or will not come.
+        Without `arrived`, the content is sent, whatever is under way.
         """
         if not self.usable:
             return load
         if digest in self._kept:
             return LoadStored(load.request, load.benchmark, digest, load.timeout, load.program)
-        if digest not in self._coming:
-            self._coming[digest] = []
+        if arrived is None or digest not in self._coming:
+            self._coming.setdefault(digest, [])
             asks = len(self._useless) < USELESS and digest not in self._unanswered
             others = self._all.others(self, digest, self._useless) if asks else []
-            if not others:
+            if arrived is None or not others:
                 return Store(load.request, load.benchmark, load.content, load.timeout, load.program)
             self._all.run(self._fetch(random.choice(others).connection, digest, len(load.content)))
         self._coming[digest].append(arrived)
