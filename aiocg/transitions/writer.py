@@ -21,8 +21,8 @@ from aiocg.transitions.schema import TransitionsError, signed
 
 __all__ = ["Compiler", "Observation", "Start", "Step", "Writer", "opened_alone"]
 
-BATCH = 1 << 14  # rows of one transaction, at most: each touches pages all over the file, which are then written once
-WAITING = 3 * BATCH  # rows that may wait for the thread
+BATCH = 1 << 15  # rows of one transaction, at most: hashes touch pages all over the file, each of which is written once
+WAITING = 1 << 15  # rows that may wait for the thread, while it writes as many
 PERIOD = 0.5  # seconds between transactions, at most: what a crash may lose
 REMEMBERED = 1 << 17  # texts of a table, and states, that are known to be in the file
 
