@@ -9,6 +9,7 @@ With `--nursery FD` instead of address and status page, this is the process that
 
 import argparse
 import json
+import os
 import signal
 from collections.abc import Mapping
 from importlib import import_module
@@ -93,6 +94,7 @@ def main() -> None:
     parser.add_argument("--announce", type=int, help="inherited descriptor to write the worker's address to")
     parser.add_argument("--nursery", type=int, help="inherited connection over which workers are ordered")
     parser.add_argument("--memory-limit", default=0, type=int, help="address space in bytes; 0 is no limit")
+    parser.add_argument("--unset", action="append", default=[], help="variable to keep from what this worker starts")
     parser.add_argument("--options", default="{}", help="JSON object for the compiler")
     block_crash_signals()  # before there are other threads, and in the nursery for all its workers
     arguments = parser.parse_args()
@@ -100,6 +102,8 @@ def main() -> None:
     disable_core_dumps()
     limit_address_space(arguments.memory_limit)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles Ctrl-C, and ends us
+    for name in arguments.unset:
+        os.environ.pop(name, None)
     options, started, order = json.loads(arguments.options), False, (arguments.address, arguments.status)
     if arguments.nursery is not None:
         started = start_for_all(find_compiler(arguments.kind), options)

@@ -20,7 +20,7 @@ from aiocg.host.child import Child, Started
 from aiocg.host.endpoint import Endpoint, SocketFile
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
-from aiocg.host.nursery import Nursery, NurseryGone, shared_folder, socket_of
+from aiocg.host.nursery import ALLOCATOR, Nursery, NurseryGone, shared_folder, socket_of
 from aiocg.host.shared_memory import VARIABLE
 from aiocg.host.threads import in_thread
 from aiocg.transport.channels import RequestChannel
@@ -123,6 +123,7 @@ class LocalLauncher:
         environ: environment variables to set in addition to ours.
         memory_limit: address space of each in bytes, 0 for no limit.
         endpoint: makes a worker's endpoint from a path that is its own.
+        tuned: tune malloc for compilers, as in workers that are forked.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class LocalLauncher:
         environ: Mapping[str, str],
         memory_limit: int,
         endpoint: Callable[[Path], Endpoint] = SocketFile,
+        tuned: bool = False,
     ) -> None:
         self._kind = kind
         self._folder = folder
@@ -141,12 +143,14 @@ class LocalLauncher:
         self._environ = environ
         self._memory_limit = memory_limit
         self._endpoint = endpoint
+        self._tuned = tuned
         self._nursery: Nursery | None = None
 
     def use_nursery(self) -> Nursery:
         """Fork the workers from one process, which the caller must stop and close."""
         scratch = self._folder.path / f"{self._kind}-{next(_names)}.nursery"
         others = shared_folder()
+        self._tuned = True
         self._nursery = Nursery(self._arguments(), scratch, self._folder, self._socket(others) if others else None)
         return self._nursery
 
@@ -184,11 +188,13 @@ class LocalLauncher:
         if self._nursery is not None and isinstance(endpoint, SocketFile):
             with contextlib.suppress(NurseryGone):
                 return await self._nursery.fork(endpoint.address, environ, status.descriptor)
+        allocator = {name: value for name, value in ALLOCATOR.items() if self._tuned and name not in environ}
         command = [
             *(sys.executable, "-P", "-m", "aiocg.workers", *self._arguments(), *endpoint.arguments),
             *("--parent", str(os.getpid()), "--status", str(status.descriptor)),
+            *(f"--unset={name}" for name in allocator),
         ]
-        return await Started.start(command, environ, (status.descriptor, *endpoint.descriptors))
+        return await Started.start(command, environ | allocator, (status.descriptor, *endpoint.descriptors))
 
 
 class LocalProcess:

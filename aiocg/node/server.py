@@ -276,7 +276,7 @@ class Node:
 
     async def _launch(self, start: Start) -> tuple[LocalProcess, NetworkEndpoint]:
         limits = start.limits.as_numbers()
-        options, environ = await to_thread(_defaults, start.kind)
+        options, environ, forked = await to_thread(_defaults, start.kind)
         contents = str(self._contents.folder(start.key).path) if start.limits.content_bytes else ""
         endpoint = NetworkEndpoint(self._host, self._choose_port(start.worker), start.key, limits, contents)
         launcher = LocalLauncher(
@@ -286,6 +286,7 @@ class Node:
             environ={**environ, **self._settings.environ},
             memory_limit=start.memory_limit,
             endpoint=lambda path: endpoint,
+            tuned=forked,
         )
         try:
             return await launcher.spawn(), endpoint
@@ -385,9 +386,9 @@ class Node:
         await self._folder.close()
 
 
-def _defaults(kind: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """Return the default options and environment variables of a kind of worker on this machine."""
+def _defaults(kind: str) -> tuple[Mapping[str, Any], Mapping[str, str], bool]:
+    """Return a kind of worker's options and environment variables here, and whether clients on this machine fork it."""
     for spec in environments().values():
         if spec.worker == kind:
-            return {**spec.options(), **spec.settings}, spec.environ()
-    return {}, {}
+            return {**spec.options(), **spec.settings}, spec.environ(), spec.forked
+    return {}, {}, False

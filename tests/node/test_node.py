@@ -1,6 +1,9 @@
 """A node and its clients: all goes as on one machine, nobody disturbs another, and what breaks comes back."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import aiocg
 import aiocg.testing
 from aiocg.errors import AiocgError, NodeUnreachable, ObservationFailed, WorkerFailure, WorkerStartError
 from aiocg.gym import SyncRuntime
+from aiocg.host.nursery import ALLOCATOR
 from aiocg.node import client as node_client
 from aiocg.node import connection as node_connection
 from aiocg.node import server as node_server
@@ -357,3 +361,27 @@ async def test_what_is_no_address_of_a_node_is_said_to_be_none(address: str) -> 
     async with aiocg.Runtime(node=address, keys=keys) as runtime:
         with pytest.raises(NodeUnreachable, match="address"):
             await scripted(runtime)
+
+
+async def test_malloc_is_tuned_for_compilers_on_a_node_as_at_home(serve: Serve) -> None:
+    async with serve() as site, site.runtime() as away, aiocg.Runtime(workers=1, node="") as home:
+        tuned = []
+        for runtime in (away, home):
+            env = await runtime.make("llvm-v0", benchmark="programs-v0/crc32")
+            await env.reset()
+            (pid,) = runtime.worker_pids()
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            tuned.append([one for one in variables if one.startswith(b"GLIBC_TUNABLES=")])
+        assert tuned[0] == tuned[1] != []
+
+
+def test_what_a_worker_starts_does_not_have_its_malloc() -> None:
+    script = (
+        "import os, sys; from aiocg.workers import __main__ as worker\n"
+        "worker.listen = lambda *_: sys.exit('GLIBC_TUNABLES' in os.environ)\n"
+        "worker.main()"
+    )
+    command = [sys.executable, "-P", "-c", script, "scripted", "--parent", str(os.getpid())]
+    for option, kept in (["--unset=GLIBC_TUNABLES"], False), ([], True):
+        ended = subprocess.run([*command, *option], env={**os.environ, **ALLOCATOR}, check=False)
+        assert bool(ended.returncode) is kept
