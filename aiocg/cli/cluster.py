@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aiocg.cli import cluster_up
+from aiocg.cli.amounts import count_option, time_option
 from aiocg.cli.cluster_up import is_ray
 from aiocg.cli.output import Json, console, fail, print_json, print_line, run, table
 
@@ -88,8 +89,10 @@ async def _invite(path: Path, bind: str, nodes: int, token: Path, client: str) -
 
 def top(
     nodes: Nodes = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)] = 1.0,
-    count: Annotated[int | None, typer.Option(help="Looks after which to end.", min=1, show_default=False)] = None,
+    interval: Annotated[float, time_option(help="Time between two looks.", least=0.1, counted="--count")] = 1.0,
+    count: Annotated[
+        int | None, count_option(help="Looks after which to end.", timed="--interval", show_default=False)
+    ] = None,
 ) -> None:
     """Watch what the nodes of a cluster do, until Ctrl-C.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import aiocg
+from aiocg.cli.amounts import count_option, time_option
 from aiocg.cli.output import (
     Json,
     Workers,
@@ -66,11 +67,13 @@ ActionSpaceName = Annotated[
         "--action-space", help="Actions to choose from; `aiocg describe` lists the spaces.", show_default=False
     ),
 ]
-Seconds = Annotated[float | None, typer.Option("--budget", help="Stop after this many seconds.", min=0.0)]
+Seconds = Annotated[float | None, time_option("--budget", help="Stop after this time.", counted="--evaluations")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 Evaluations = Annotated[
     int | None,
-    typer.Option(help="Stop after this many evaluations; reproducible with --seed where no --budget is.", min=1),
+    count_option(
+        help="Stop after this many evaluations; reproducible with --seed where no --budget is.", timed="--budget"
+    ),
 ]
 Output = Annotated[
     Path | None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aiocg.cli.amounts import time_option
 from aiocg.cli.keys import OWN, key_folder, told
 from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line, run
 from aiocg.transport.system import processors
@@ -64,7 +65,7 @@ def serve(
         Path | None, typer.Option(help="TOML file with limits for single clients.", show_default=False)
     ] = None,
     lease: Annotated[
-        float, typer.Option(help="Seconds that the workers of a client live without being heard of.", min=0.5)
+        float, time_option(help="Time that the workers of a client live without being heard of.", least=0.5)
     ] = 30.0,
     kind: Annotated[
         list[str] | None, typer.Option(help="Kinds of workers that clients may have; all by default.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from aiocg.cli.amounts import time_option
 from aiocg.cli.output import (
     Json,
     Workers,
@@ -39,7 +40,7 @@ def _toolchain(system: str) -> None:
 
 def shrink(
     words: Annotated[list[str], typer.Argument(metavar="-- BUILD", help="The build, such as make -j2.")],
-    seconds: Annotated[float, typer.Option(help="Search for so long for each image.", min=0.1)] = 60.0,
+    seconds: Annotated[float, time_option(help="Search for so long for each image.", least=0.1)] = 60.0,
     check: Annotated[
         str,
         typer.Option(metavar="COMMAND", help="Succeeds if the images work, such as 'make test'.", show_default=False),
