@@ -219,7 +219,7 @@ def test_a_prior_that_is_another_file_is_refused_by_name(aiocg: Run) -> None:
     Path("prior.npz").write_text("no model")
     for search in ("mcts", "beam"):
         done = aiocg("search", search, CHEAPEST, "--prior", "prior.npz")
-        assert done.status == 1 and "prior.npz is not the file of a prior" in done.err
+        assert done.status == 1 and "prior.npz is not the file of a prior: it is damaged" in done.err
         assert aiocg("search", search, CHEAPEST, "--prior", "missing.npz").status == 2
 
 

@@ -82,6 +82,7 @@ def test_ctrl_c_is_an_error_in_json() -> None:
         ("search programs-v0/nothing --json", "programs-v0 has no program 'nothing'"),
         ("search greedy nothing.c --json", "there is no file 'nothing.c'"),
         ("search programs-v0/gcd --json -o there/is/none.o", "there is no directory"),
+        ("search programs-v0/gcd --json --plot course.png", "course.png: its name should end in .svg"),
         ("search programs-v0/gcd --json --budget soon", "Invalid value for '--budget'"),
         ("search programs-v0/gcd --json --nothing", "--nothing"),
         ("describe nothing-v0 --json", "unknown environment 'nothing-v0'"),

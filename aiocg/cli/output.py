@@ -87,10 +87,17 @@ def table(
     return result
 
 
-def check_writable(path: Path | None) -> None:
-    """Exit with a message if a result file, if any, could not be written; called before the work."""
+def check_writable(path: Path | None, *suffixes: str) -> None:
+    """Exit with a message if a result file, if any, could not be written; called before the work.
+
+    Args:
+        path: of the file.
+        suffixes: of names for what it will be; any name will do if there are none.
+    """
     if path is None:
         return
+    if suffixes and path.suffix and path.suffix not in suffixes:
+        fail(f"cannot write {path}: its name should end in {' or '.join(suffixes)}, which is what it will be")
     if path.is_dir():
         fail(f"cannot write {path}: it is a directory")
     if not path.absolute().parent.is_dir():

@@ -156,7 +156,7 @@ class Job:
         """Run the search on an event loop; Ctrl-C tells what was found so far."""
         check_writable(self.output)
         check_writable(self.state)
-        check_writable(self.plot)
+        check_writable(self.plot, ".svg")
         check_writable(self.log)
         try:
             run(self._search(function))

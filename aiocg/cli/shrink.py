@@ -98,8 +98,8 @@ def shrink(
     from aiocg.shrink.checking import Check
     from aiocg.shrink.speed import Pace
 
-    check_writable(html)
-    check_writable(badge)
+    check_writable(html, ".html", ".htm")
+    check_writable(badge, ".svg")
     most = _share(max_slowdown)
     if locked and update:
         fail("--locked searches for nothing, and --update searches for all: say one of them", 2)
