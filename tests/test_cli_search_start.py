@@ -1,6 +1,7 @@
 """What `aiocg search` says before there is a result: that it starts, what Ctrl-C has ended, and errors as JSON."""
 
 import contextlib
+import inspect
 import json
 import os
 import pty
@@ -9,8 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+from aiocg.cli.output import run
 
 from .command_line import Run, runner
 
@@ -74,6 +78,31 @@ def test_ctrl_c_is_an_error_in_json() -> None:
     assert b"Traceback" not in errors
     if process.returncode == 130:  # else it was Python that was interrupted, before it came to us
         assert json.loads(said.splitlines()[-1])["error"].startswith("interrupted ")
+
+
+@pytest.mark.parametrize("moment", ["aiocg.registry.environments", "typer.main.get_command"])
+def test_ctrl_c_is_an_error_in_json_where_a_command_does_not_expect_it(
+    command: Run, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(moment, interrupted)
+    done = command("envs", "--json")
+    assert (done.status, done.json) == (130, {"error": "interrupted"})
+
+
+def test_what_is_interrupted_before_it_begins_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None: ...
+
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(signal, "getsignal", interrupted)
+    begun = main()
+    with pytest.raises(KeyboardInterrupt):
+        run(begun)
+    assert inspect.getcoroutinestate(begun) == inspect.CORO_CLOSED
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from aiocg.cli.output import (
     counted,
     errors,
     fail,
+    interrupted,
     print_json,
     print_line,
     run,
@@ -155,8 +156,7 @@ def _built(words: list[str], shrunk: "Callable[[Build, Path], Report]") -> "Repo
             (images := Path(scratch, "images")).mkdir()
             return shrunk(build, images)
     except KeyboardInterrupt:
-        errors.print(f"interrupted: {STANDS}" if built else "interrupted", markup=False)
-        sys.exit(130)
+        interrupted(f"interrupted: {STANDS}" if built else "interrupted")
     except (OSError, DatasetError) as error:
         fail(f"{error}; {STANDS}" if built else str(error))
 
