@@ -336,6 +336,14 @@ def test_what_cannot_be_linked_is_told_after_its_state_was_saved(aiocg: Run) -> 
     assert Path("best.json").exists()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
+def test_a_picture_that_cannot_be_written_is_told_after_what_was_found(aiocg: Run) -> None:
+    words = ("search", "random", PLAIN, "--evaluations", "3", "--state", "best.json", "--plot", "/dev/full")
+    done = aiocg(*words)
+    assert done.status == 1 and "cannot write /dev/full: No space left on device" in done.err
+    assert "3 evaluations" in done.out and Path("best.json").exists()
+
+
 def test_replay_of_a_state_with_another_reward_fails(aiocg: Run) -> None:
     state = {
         "environment": "llvm-ic-v0",
