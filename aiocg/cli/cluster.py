@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from aiocg.cli import cluster_up
 from aiocg.cli.amounts import count_option, time_option
@@ -48,7 +49,7 @@ def status(nodes: Nodes = None, json: Json = False) -> None:
     if json:
         print_json({"nodes": [_as_json(report) for report in reports]})
     else:
-        console.print(_table(reports))
+        console.print(_table(reports), *_problems(reports))
     sys.exit(any(report.problem for report in reports))
 
 
@@ -145,7 +146,7 @@ async def _watch(cluster: str, interval: float, count: int | None) -> None:
         with Live(console=console, auto_refresh=False) as live:
             for number in itertools.count(1):
                 reports = await watch.look()
-                live.update(Group(_table(reports, rates=True), *_waits(reports)), refresh=True)
+                live.update(Group(_table(reports, rates=True), *_waits(reports), *_problems(reports)), refresh=True)
                 if number == count:
                     return
                 await asyncio.sleep(interval)
@@ -192,10 +193,15 @@ def _waits(reports: "Sequence[Report]") -> "Iterator[Table]":
         yield table("", columns, rows, right=range(2, len(columns)), whole=(0,))
 
 
+def _problems(reports: "Sequence[Report]") -> list[Text]:
+    """Return a paragraph for each node that is down."""
+    return [Text(f"{report.address} is down: {report.problem}") for report in reports if report.said is None]
+
+
 def _row(report: "Report", *, rates: bool) -> list[str]:
     said = report.said
     if said is None:
-        return [report.address, f"down: {report.problem}", *([""] * (8 if rates else 7))]
+        return [report.address, "down", *([""] * (8 if rates else 7))]
     return [
         report.address,
         f"up, {1000 * report.delay:.0f} ms",
