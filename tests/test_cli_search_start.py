@@ -114,6 +114,7 @@ def test_what_is_interrupted_before_it_begins_is_closed(monkeypatch: pytest.Monk
         ("search programs-v0/gcd --json --plot course.png", "course.png: its name should end in .svg"),
         ("search programs-v0/gcd --json --budget soon", "Invalid value for '--budget'"),
         ("search programs-v0/gcd --json --nothing", "--nothing"),
+        ("rl train my.ckpt --actions nothing.txt --json", "nothing.txt: No such file or directory"),
         ("describe nothing-v0 --json", "unknown environment 'nothing-v0'"),
         ("dataset show nothing-v0 --json", "no dataset is named 'nothing-v0'"),
         ("validate nothing.json --json", "cannot read nothing.json"),

@@ -168,4 +168,6 @@ def main() -> None:
 
         if not isinstance(error, (AiocgError, CommandError, DatasetError, TransportError, OSError)):
             raise
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            fail(f"{error.filename}: {error.strerror}")
         fail(str(error))
