@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
 import warnings
@@ -320,6 +321,9 @@ class _Compilation:
         ]
 
 
+_FULL = re.compile(r"^(clang\S*: )?(fatal )?error: .*No space left on device", re.MULTILINE)  # of no line of a program
+
+
 def _run_clang(
     command: Sequence[str], name: str, directory: str, environment: Mapping[str, str], timeout: float
 ) -> None:
@@ -338,6 +342,8 @@ def _run_clang(
     if status == 0:
         return
     diagnostics = messages.strip()
+    if _FULL.search(diagnostics):
+        raise BenchmarkInitError(name, "the disk is full: free some space, or set TMPDIR to another folder")
     header = missing_header(diagnostics)
     reason = header_remedy(header) if header else ""
     if not reason:

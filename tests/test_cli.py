@@ -219,7 +219,7 @@ def test_a_prior_that_is_another_file_is_refused_by_name(aiocg: Run) -> None:
     Path("prior.npz").write_text("no model")
     for search in ("mcts", "beam"):
         done = aiocg("search", search, CHEAPEST, "--prior", "prior.npz")
-        assert done.status == 1 and "prior.npz is not the file of a prior" in done.err
+        assert done.status == 1 and "prior.npz is not the file of a prior: it is damaged" in done.err
         assert aiocg("search", search, CHEAPEST, "--prior", "missing.npz").status == 2
 
 
@@ -334,6 +334,14 @@ def test_what_cannot_be_linked_is_told_after_its_state_was_saved(aiocg: Run) -> 
     assert "undefined symbol: main" in done.err
     assert not Path("one").exists()
     assert Path("best.json").exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
+def test_a_picture_that_cannot_be_written_is_told_after_what_was_found(aiocg: Run) -> None:
+    words = ("search", "random", PLAIN, "--evaluations", "3", "--state", "best.json", "--plot", "/dev/full")
+    done = aiocg(*words)
+    assert done.status == 1 and "cannot write /dev/full: No space left on device" in done.err
+    assert "3 evaluations" in done.out and Path("best.json").exists()
 
 
 def test_replay_of_a_state_with_another_reward_fails(aiocg: Run) -> None:

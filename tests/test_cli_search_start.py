@@ -1,6 +1,7 @@
 """What `aiocg search` says before there is a result: that it starts, what Ctrl-C has ended, and errors as JSON."""
 
 import contextlib
+import inspect
 import json
 import os
 import pty
@@ -9,8 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+from aiocg.cli.output import run
 
 from .command_line import Run, runner
 
@@ -76,14 +80,41 @@ def test_ctrl_c_is_an_error_in_json() -> None:
         assert json.loads(said.splitlines()[-1])["error"].startswith("interrupted ")
 
 
+@pytest.mark.parametrize("moment", ["aiocg.registry.environments", "typer.main.get_command"])
+def test_ctrl_c_is_an_error_in_json_where_a_command_does_not_expect_it(
+    command: Run, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(moment, interrupted)
+    done = command("envs", "--json")
+    assert (done.status, done.json) == (130, {"error": "interrupted"})
+
+
+def test_what_is_interrupted_before_it_begins_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None: ...
+
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(signal, "getsignal", interrupted)
+    begun = main()
+    with pytest.raises(KeyboardInterrupt):
+        run(begun)
+    assert inspect.getcoroutinestate(begun) == inspect.CORO_CLOSED
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("search programs-v0/nothing --json", "programs-v0 has no program 'nothing'"),
         ("search greedy nothing.c --json", "there is no file 'nothing.c'"),
         ("search programs-v0/gcd --json -o there/is/none.o", "there is no directory"),
+        ("search programs-v0/gcd --json --plot course.png", "course.png: its name should end in .svg"),
         ("search programs-v0/gcd --json --budget soon", "Invalid value for '--budget'"),
         ("search programs-v0/gcd --json --nothing", "--nothing"),
+        ("rl train my.ckpt --actions nothing.txt --json", "nothing.txt: No such file or directory"),
         ("describe nothing-v0 --json", "unknown environment 'nothing-v0'"),
         ("dataset show nothing-v0 --json", "no dataset is named 'nothing-v0'"),
         ("validate nothing.json --json", "cannot read nothing.json"),

@@ -16,8 +16,9 @@ def main() -> None:
     """
     handler = signal.getsignal(signal.SIGINT)
     searches = sys.argv[1:2] == ["search"]
-    if handler is signal.default_int_handler:  # during start-up, end silently, or say that nothing was found
-        signal.signal(signal.SIGINT, _end_while_starting if searches else signal.SIG_DFL)
+    if handler is signal.default_int_handler:  # during start-up, end silently, or say that there is no result
+        tells = searches or "--json" in sys.argv
+        signal.signal(signal.SIGINT, _end_while_starting if tells else signal.SIG_DFL)
     _prepare_streams()
     if searches and sys.stdout.isatty() and not {"--json", "--help"} & set(sys.argv):
         print("starting ...", end="\r", flush=True)  # what comes next overwrites it
@@ -59,7 +60,7 @@ def rustc_wrapper() -> None:
 
 def _end_while_starting(number: int, _: object) -> None:
     """Say what has happened, and end as Ctrl-C does."""
-    message = "interrupted before anything was evaluated"
+    message = "interrupted before anything was evaluated" if sys.argv[1:2] == ["search"] else "interrupted"
     os.write(1, (f'{{"error": "{message}"}}\n' if "--json" in sys.argv else f"{message}\n").encode())
     os._exit(128 + number)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from aiocg.cli.amounts import time_option
 from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
 from aiocg.cli.output import Workers, fail, run
 
@@ -31,7 +32,7 @@ Programs = Annotated[
 Actions = Annotated[int, typer.Option(help="Most actions of a step.", min=1)]
 Candidates = Annotated[int, typer.Option(help="Most candidates of an expand.", min=1)]
 Characters = Annotated[int, typer.Option(help="Most characters of an observation.", min=1)]
-Seconds = Annotated[float, typer.Option(help="Seconds that the actions of a step may take.", min=0.1)]
+Seconds = Annotated[float, time_option(help="Time that the actions of a step may take.", least=0.1)]
 
 
 def mcp(

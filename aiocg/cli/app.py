@@ -4,7 +4,8 @@ The modules of the subcommands import what is slow to import where they use it: 
 """
 
 import os
-from typing import Annotated
+import sys
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -143,6 +144,11 @@ def options(
         os.environ["AIOCG_CLUSTER"] = nodes
 
 
+def _interrupted() -> NoReturn:
+    print_json_error("interrupted")
+    sys.exit(130)
+
+
 def main() -> None:
     """Run the command line; errors that are the user's or the machine's become one message and exit status 1."""
     try:
@@ -150,7 +156,11 @@ def main() -> None:
     except SystemExit as ending:
         if (said := getattr(ending.__context__, "format_message", None)) is not None:  # of a wrong command line
             print_json_error(said())
+        if isinstance(getattr(ending.__context__, "__cause__", None), KeyboardInterrupt):  # which no command has seen
+            _interrupted()
         raise
+    except KeyboardInterrupt:  # before there is a command
+        _interrupted()
     except Exception as error:
         from aiocg.datasets.errors import DatasetError
         from aiocg.errors import AiocgError
@@ -158,4 +168,6 @@ def main() -> None:
 
         if not isinstance(error, (AiocgError, CommandError, DatasetError, TransportError, OSError)):
             raise
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            fail(f"{error.filename}: {error.strerror}")
         fail(str(error))

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from aiocg.cli import cluster_up
+from aiocg.cli.amounts import count_option, time_option
 from aiocg.cli.cluster_up import is_ray
 from aiocg.cli.output import Json, console, fail, print_json, print_line, run, table
 
@@ -47,7 +49,7 @@ def status(nodes: Nodes = None, json: Json = False) -> None:
     if json:
         print_json({"nodes": [_as_json(report) for report in reports]})
     else:
-        console.print(_table(reports))
+        console.print(_table(reports), *_problems(reports))
     sys.exit(any(report.problem for report in reports))
 
 
@@ -88,8 +90,10 @@ async def _invite(path: Path, bind: str, nodes: int, token: Path, client: str) -
 
 def top(
     nodes: Nodes = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)] = 1.0,
-    count: Annotated[int | None, typer.Option(help="Looks after which to end.", min=1, show_default=False)] = None,
+    interval: Annotated[float, time_option(help="Time between two looks.", least=0.1, counted="--count")] = 1.0,
+    count: Annotated[
+        int | None, count_option(help="Looks after which to end.", timed="--interval", show_default=False)
+    ] = None,
 ) -> None:
     """Watch what the nodes of a cluster do, until Ctrl-C.
 
@@ -142,7 +146,7 @@ async def _watch(cluster: str, interval: float, count: int | None) -> None:
         with Live(console=console, auto_refresh=False) as live:
             for number in itertools.count(1):
                 reports = await watch.look()
-                live.update(Group(_table(reports, rates=True), *_waits(reports)), refresh=True)
+                live.update(Group(_table(reports, rates=True), *_waits(reports), *_problems(reports)), refresh=True)
                 if number == count:
                     return
                 await asyncio.sleep(interval)
@@ -189,10 +193,15 @@ def _waits(reports: "Sequence[Report]") -> "Iterator[Table]":
         yield table("", columns, rows, right=range(2, len(columns)), whole=(0,))
 
 
+def _problems(reports: "Sequence[Report]") -> list[Text]:
+    """Return a paragraph for each node that is down."""
+    return [Text(f"{report.address} is down: {report.problem}") for report in reports if report.said is None]
+
+
 def _row(report: "Report", *, rates: bool) -> list[str]:
     said = report.said
     if said is None:
-        return [report.address, f"down: {report.problem}", *([""] * (8 if rates else 7))]
+        return [report.address, "down", *([""] * (8 if rates else 7))]
     return [
         report.address,
         f"up, {1000 * report.delay:.0f} ms",

@@ -16,6 +16,7 @@ from aiocg.cli.output import (
     counted,
     errors,
     fail,
+    interrupted,
     print_facts,
     print_json,
     print_line,
@@ -257,10 +258,9 @@ def index(
     try:
         summary = run(measure(part, limit=limit, again=again, run=execute, workers=workers, on_row=note))
     except KeyboardInterrupt:
-        errors.print(
+        interrupted(
             f"interrupted; {counted(count, 'program')} measured, which is kept: the same command goes on from there"
         )
-        sys.exit(130)
     if json:
         names = ("llvm", "measured", "skipped", "statuses", "runs", "unavailable")
         counts = {name: getattr(summary, name) for name in names}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from aiocg.cli.amounts import time_option
 from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
 from aiocg.cli.output import Workers, fail, run
 from aiocg.cli.search_job import is_expression
@@ -49,7 +50,7 @@ def explore(
         ),
     ] = None,
     sessions: Annotated[int, typer.Option(help="Most sessions at once.", min=1)] = 64,
-    timeout: Annotated[float, typer.Option(help="Seconds that an action may take.", min=0.001)] = 30.0,
+    timeout: Annotated[float, time_option(help="Time that an action may take.", least=0.001)] = 30.0,
     trust: Annotated[
         bool, typer.Option("--trust", help="Let programs do what yours may; GCC without a container needs it.")
     ] = False,

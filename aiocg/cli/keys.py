@@ -74,7 +74,10 @@ def authorize(
 
 
 @app.command("revoke")
-def revoke(name: Name, json: Json = False) -> None:
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The client, as `aiocg keys list` has it.")],
+    json: Json = False,
+) -> None:
     """On a node: let a client in no more. On a node that runs, what it has there ends within seconds.
 
     Example: aiocg keys revoke alice

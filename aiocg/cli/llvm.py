@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from aiocg.cli.amounts import count_option, time_option
 from aiocg.cli.output import Json, check_writable, console, fail, print_line, run, table, write_file
 
 if TYPE_CHECKING:
@@ -25,9 +26,12 @@ def options() -> None:
 @app.command("audit")
 def audit(
     seconds: Annotated[
-        float | None, typer.Option(help="Stop after this many seconds; 60 if there is no other limit.", min=0.0)
+        float | None,
+        time_option(help="Stop after this time.", counted="--trajectories", show_default="60 without --trajectories"),
     ] = None,
-    trajectories: Annotated[int | None, typer.Option(help="Stop after this many lists of passes.", min=1)] = None,
+    trajectories: Annotated[
+        int | None, count_option(help="Stop after this many lists of passes.", timed="--seconds")
+    ] = None,
     suspect: Annotated[
         list[str] | None,
         typer.Option(help="A pass to try more than others; each list has one or more of these. Repeatable."),

@@ -87,10 +87,17 @@ def table(
     return result
 
 
-def check_writable(path: Path | None) -> None:
-    """Exit with a message if a result file, if any, could not be written; called before the work."""
+def check_writable(path: Path | None, *suffixes: str) -> None:
+    """Exit with a message if a result file, if any, could not be written; called before the work.
+
+    Args:
+        path: of the file.
+        suffixes: of names for what it will be; any name will do if there are none.
+    """
     if path is None:
         return
+    if suffixes and path.suffix and path.suffix not in suffixes:
+        fail(f"cannot write {path}: its name should end in {' or '.join(suffixes)}, which is what it will be")
     if path.is_dir():
         fail(f"cannot write {path}: it is a directory")
     if not path.absolute().parent.is_dir():
@@ -122,19 +129,26 @@ def print_json_error(message: str) -> None:
             print_json({"error": message})
 
 
+def interrupted(message: str) -> NoReturn:
+    """Say what Ctrl-C has left, with --json also as the JSON object on the last line of standard output, and exit."""
+    errors.print(message, markup=False)
+    print_json_error(message)
+    sys.exit(130)
+
+
 T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine; Ctrl-C cancels it, so that it can clean up."""
-    import asyncio
+    with contextlib.closing(main):  # Ctrl-C may come before it begins
+        import asyncio
 
-    if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.SIG_DFL):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces the start-up handler
-
-    try:
-        import uvloop
-    except ImportError:  # Windows has none
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
+        if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.SIG_DFL):
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces the start-up handler
+        try:
+            import uvloop
+        except ImportError:  # Windows has none
+            return asyncio.run(main)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(main)

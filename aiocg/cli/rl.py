@@ -101,7 +101,7 @@ def train(
     Example: aiocg rl train run.ckpt --programs csmith-v0 --episodes 2000 --plot curve.png
     """
     check_writable(checkpoint)
-    check_writable(plot)
+    check_writable(plot, ".png", ".svg")
     if checkpoint.exists() and not resume:
         fail(f"{checkpoint} exists: go on with --resume, or name another file")
     if resume and not checkpoint.exists():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import aiocg
+from aiocg.cli.amounts import count_option, time_option
 from aiocg.cli.output import (
     Json,
     Workers,
@@ -66,11 +67,13 @@ ActionSpaceName = Annotated[
         "--action-space", help="Actions to choose from; `aiocg describe` lists the spaces.", show_default=False
     ),
 ]
-Seconds = Annotated[float | None, typer.Option("--budget", help="Stop after this many seconds.", min=0.0)]
+Seconds = Annotated[float | None, time_option("--budget", help="Stop after this time.", counted="--evaluations")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 Evaluations = Annotated[
     int | None,
-    typer.Option(help="Stop after this many evaluations; reproducible with --seed where no --budget is.", min=1),
+    count_option(
+        help="Stop after this many evaluations; reproducible with --seed where no --budget is.", timed="--budget"
+    ),
 ]
 Output = Annotated[
     Path | None,
@@ -153,7 +156,7 @@ class Job:
         """Run the search on an event loop; Ctrl-C tells what was found so far."""
         check_writable(self.output)
         check_writable(self.state)
-        check_writable(self.plot)
+        check_writable(self.plot, ".svg")
         check_writable(self.log)
         try:
             run(self._search(function))
@@ -198,12 +201,11 @@ class Job:
                 self._prepare(env)
                 show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
                 result = await self._result(function, env, show)
-                if self.plot is not None:
-                    write_file(self.plot, result.svg(self.course).encode())
                 finding = await Finding.observe(self.algorithm, env, result)
                 display.close()
                 remembered = of_memory(await runtime.statistics())
-                await self._hand_over(env, finding, remembered)
+                picture = "" if self.plot is None else result.svg(self.course)
+                await self._hand_over(env, finding, picture, remembered)
 
     async def _benchmark(self, runtime: "aiocg.Runtime") -> "Benchmark":
         """Return the program, compiled and run as the command says."""
@@ -265,7 +267,7 @@ class Job:
         await go_to(env, result.actions)
         return result
 
-    async def _hand_over(self, env: "Env", finding: Finding, remembered: str) -> None:
+    async def _hand_over(self, env: "Env", finding: Finding, picture: str, remembered: str) -> None:
         """Write and tell what was found, but no program that does not do what it should."""
         right = finding.validation is None or finding.validation.okay()
         try:  # files first: whoever reads our output may leave early, as `head` does
@@ -273,6 +275,8 @@ class Job:
                 write_file(self.state, env.state.to_json().encode() + b"\n")
             if self.output is not None and right:
                 await write_program(env, self.output)
+            if self.plot is not None:
+                write_file(self.plot, picture.encode())
         finally:
             if self.json:
                 print_json(finding.as_json(self.output if right else None))

@@ -6,17 +6,19 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aiocg.cli.amounts import time_option
 from aiocg.cli.keys import OWN, key_folder, told
 from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line, run
 from aiocg.transport.system import processors
 
 if TYPE_CHECKING:
+    from aiocg.node.admitted import Admitted
     from aiocg.node.server import Settings
     from aiocg.transport.joining import Token
     from aiocg.transport.keys import KeyFolder
@@ -64,7 +66,7 @@ def serve(
         Path | None, typer.Option(help="TOML file with limits for single clients.", show_default=False)
     ] = None,
     lease: Annotated[
-        float, typer.Option(help="Seconds that the workers of a client live without being heard of.", min=0.5)
+        float, time_option(help="Time that the workers of a client live without being heard of.", least=0.5)
     ] = 30.0,
     kind: Annotated[
         list[str] | None, typer.Option(help="Kinds of workers that clients may have; all by default.")
@@ -103,14 +105,10 @@ def serve(
 
     Example: aiocg serve --bind tcp://0.0.0.0:5757 --worker-ports 5800-5899
     """
-    from aiocg.node.admitted import Admitted
     from aiocg.node.leases import Policy
     from aiocg.node.limits import Limits, LimitsTable, read_limits
     from aiocg.node.server import Settings
     from aiocg.transport.errors import TransportError
-    from aiocg.transport.joining import Token
-    from aiocg.transport.keys import SHORT_REFRESH_SECONDS, AuthorizedKeys
-    from aiocg.transport.security import KeyPair
 
     _log(log_format, log_level)
     default = Limits(
@@ -122,25 +120,19 @@ def serve(
         requests_per_second=client_requests,
         content_bytes=client_contents * MIB,
     )
-    beat = min(0.5, lease / 6)
-    folder = key_folder()
-    admitted = None if join is None else Admitted()
-    with told():
-        token = None if join is None else Token.read(join)
-        pair = _pair(folder, key) if token is None else KeyPair.generate()
-    chosen, kinds = _settings(setting), _kinds(kind)
-    _prepare(kinds, chosen)
+    chosen, kinds, ports = _settings(setting), _kinds(kind), _ports(worker_ports)
     try:
+        table = LimitsTable(default) if limits is None else read_limits(limits, default)
+        _prepare(kinds, chosen)
+        pair, authorised, token, admitted = _parties(key, join)
         settings = Settings(
             address=bind,
             neighbours=neighbours,
             keys=pair,
-            authorised=functools.partial(AuthorizedKeys(folder).names, SHORT_REFRESH_SECONDS)
-            if admitted is None
-            else admitted.names,
-            policy=Policy(lease, beat, workers, kinds, PROCESSORS),
-            limits=LimitsTable(default) if limits is None else read_limits(limits, default),
-            ports=_ports(worker_ports),
+            authorised=authorised,
+            policy=Policy(lease, min(0.5, lease / 6), workers, kinds, PROCESSORS),
+            limits=table,
+            ports=ports,
             options={**chosen, "untrusted": not trust_clients, "unboxed_programs": unboxed_programs},
             admitted=admitted,
         )
@@ -157,6 +149,24 @@ def _log(format: str | None, level: str | None) -> None:
         configure_from_environment()
     else:
         configure(format or "text", level or "info")
+
+
+def _parties(
+    key: str, join: Path | None
+) -> "tuple[KeyPair, Callable[[], dict[str, str]], Token | None, Admitted | None]":
+    """Return the node's keys, what says who is let in, and, for a node that joins a cluster, by what and for whom."""
+    from aiocg.node.admitted import Admitted
+    from aiocg.transport.joining import Token
+    from aiocg.transport.keys import SHORT_REFRESH_SECONDS, AuthorizedKeys
+    from aiocg.transport.security import KeyPair
+
+    with told():
+        if join is not None:
+            admitted = Admitted()
+            return KeyPair.generate(), admitted.names, Token.read(join), admitted
+        folder = key_folder()
+        names = functools.partial(AuthorizedKeys(folder).names, SHORT_REFRESH_SECONDS)
+        return _pair(folder, key), names, None, None
 
 
 def _pair(folder: "KeyFolder", name: str) -> "KeyPair":

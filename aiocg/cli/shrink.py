@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from aiocg.cli.amounts import time_option
 from aiocg.cli.output import (
     Json,
     Workers,
@@ -15,6 +16,7 @@ from aiocg.cli.output import (
     counted,
     errors,
     fail,
+    interrupted,
     print_json,
     print_line,
     run,
@@ -39,7 +41,7 @@ def _toolchain(system: str) -> None:
 
 def shrink(
     words: Annotated[list[str], typer.Argument(metavar="-- BUILD", help="The build, such as make -j2.")],
-    seconds: Annotated[float, typer.Option(help="Search for so long for each image.", min=0.1)] = 60.0,
+    seconds: Annotated[float, time_option(help="Search for so long for each image.", least=0.1)] = 60.0,
     check: Annotated[
         str,
         typer.Option(metavar="COMMAND", help="Succeeds if the images work, such as 'make test'.", show_default=False),
@@ -97,8 +99,8 @@ def shrink(
     from aiocg.shrink.checking import Check
     from aiocg.shrink.speed import Pace
 
-    check_writable(html)
-    check_writable(badge)
+    check_writable(html, ".html", ".htm")
+    check_writable(badge, ".svg")
     most = _share(max_slowdown)
     if locked and update:
         fail("--locked searches for nothing, and --update searches for all: say one of them", 2)
@@ -154,8 +156,7 @@ def _built(words: list[str], shrunk: "Callable[[Build, Path], Report]") -> "Repo
             (images := Path(scratch, "images")).mkdir()
             return shrunk(build, images)
     except KeyboardInterrupt:
-        errors.print(f"interrupted: {STANDS}" if built else "interrupted", markup=False)
-        sys.exit(130)
+        interrupted(f"interrupted: {STANDS}" if built else "interrupted")
     except (OSError, DatasetError) as error:
         fail(f"{error}; {STANDS}" if built else str(error))
 

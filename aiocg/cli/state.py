@@ -36,7 +36,7 @@ def plot(
     """
     from aiocg.web.saved import find_opening
 
-    check_writable(output)
+    check_writable(output, ".svg")
     try:
         opening = find_opening(place, program)
     except OSError as error:

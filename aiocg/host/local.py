@@ -232,14 +232,14 @@ class LocalProcess:
         return Look(sequence, execution, stopped, memory, self._status.counts(), unreachable)
 
     def renice(self, nice: int) -> None:
-        """Set the nice value of the process, 0 to 19; a decrease has no effect without the privilege for it.
+        """Set by how much the process is nicer than this one; a decrease has no effect without the privilege for it.
 
         With autogroups, the system weighs sessions instead of processes, so this also sets the session's value.
         """
         if nice == self._nice:
             return
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PGRP, self.pid, nice)
+            os.setpriority(os.PRIO_PGRP, self.pid, os.getpriority(os.PRIO_PROCESS, 0) + nice)
         try:
             Path(f"/proc/{self.pid}/autogroup").write_text(str(nice))
         except BlockingIOError:  # too often: try again at the next call

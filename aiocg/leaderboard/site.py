@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from aiocg.leaderboard.board import ALL, HIDDEN, Standing, read_entries, standings
 from aiocg.leaderboard.folder import read_text
 from aiocg.leaderboard.problems import Kind, Refused
-from aiocg.leaderboard.track import Track, read_track
+from aiocg.leaderboard.track import Track, read_track, track_names
 from aiocg.search.pareto import ParetoPoint, front_of
 
 FOLDER = "leaderboard"  # of the files that a page needs
@@ -36,7 +36,7 @@ def pages(board: Path) -> tuple[str, dict[str, str]]:
     """
     boards: list[dict[str, Any]] = []
     files = {f"{FOLDER}/sort.js": (Path(__file__).parent / "templates" / "sort.js").read_text(encoding="utf-8")}
-    names = sorted(path.stem for path in (board / "tracks").glob("*.toml"))
+    names = track_names(board)
     for path in (board / "entries").glob("*"):
         if path.name not in names:
             raise Refused(Kind.TRACK, f"there is no track for {path}")
@@ -68,7 +68,7 @@ def write_site(board: Path, folder: Path) -> int:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
-    return len(list((board / "tracks").glob("*.toml")))
+    return len(track_names(board))
 
 
 def _badge(track: Track, one: Standing) -> str:

@@ -170,6 +170,18 @@ class Track(_Part, frozen=True, kw_only=True):
                 raise Refused(Kind.UNAVAILABLE, detail)
 
 
+def track_names(board: Path) -> list[str]:
+    """Return the names of the tracks of a board.
+
+    Raises:
+        Refused: when there are none.
+    """
+    names = sorted(path.stem for path in (board / "tracks").glob("*.toml"))
+    if not names:
+        raise Refused(Kind.TRACK, f"there are no tracks in {board}: --board names a leaderboard, and aiocg has one")
+    return names
+
+
 def read_track(board: Path, name: str) -> Track:
     """Return a track of a board, or of a file.
 
@@ -180,8 +192,7 @@ def read_track(board: Path, name: str) -> Track:
     if not name.endswith(".toml") and not re.fullmatch(NAME, name):
         raise Refused(Kind.TRACK, f"{name!r} is no name of a track")
     if not path.is_file():
-        known = ", ".join(sorted(one.stem for one in (board / "tracks").glob("*.toml"))) or "none"
-        raise Refused(Kind.TRACK, f"there is no track {name} in {board}; there are: {known}")
+        raise Refused(Kind.TRACK, f"there is no track {name} in {board}; there are: {', '.join(track_names(board))}")
     text = read_text(path, MOST_BYTES)
     try:
         track = msgspec.convert(tomllib.loads(text), Track)

@@ -266,6 +266,9 @@ class Learner:
             PolicyError: when it is damaged or something else.
         """
         try:
+            with open(path, "rb") as opened:
+                if not zipfile.is_zipfile(opened):  # NumPy would offer to unpickle it
+                    raise ValueError("it is damaged or something else")
             with np.load(path, allow_pickle=False) as arrays:
                 header = msgspec.json.decode(arrays["header"].tobytes())
                 if header["format"] != FORMAT:

@@ -136,6 +136,9 @@ class GainModel(NamedTuple):
             OSError: if it cannot be read.
         """
         try:
+            with open(path, "rb") as opened:
+                if not zipfile.is_zipfile(opened):  # NumPy would offer to unpickle it
+                    raise ValueError("it is damaged or something else")
             with np.load(path, allow_pickle=False) as file:
                 return cls._of({name: file[name] for name in file.files})
         except (KeyError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:

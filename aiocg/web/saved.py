@@ -102,6 +102,8 @@ def find_opening(place: str, program: str = "") -> Opening:
     if not path.is_file():
         return at_state(find_state(place))
     found = openings(path)
+    if not found:
+        raise InvalidState("there is nothing in this file to begin with", str(path))
     fitting = [one for one in found if program.removeprefix("benchmark://") in ("", one.program)]
     if not fitting or (len(fitting) > 1 and not program):
         known = ", ".join(sorted({one.program for one in found})[:12])

@@ -180,7 +180,7 @@ class LiveSearch:
         options: dict[str, Any] = {} if before is None else {"resume": before}
         if run.origin:
             options["start"] = session.tree.path(run.origin)
-        growing = asyncio.create_task(self._grow())
+        growing = None if chosen.measured else asyncio.create_task(self._grow())  # which would disturb measurements
         try:
             async with await session.env.sibling() as env:
                 env.observation_space, env.reward_space = None, chosen.reward
@@ -197,10 +197,13 @@ class LiveSearch:
                 run.best = found.timing.medians[found.timing.chosen]
             elif sure:
                 run.best = session.tree.present.costs[run.cost]
+            if growing is None:
+                await self._add_ways()
         except Exception as problem:
             run.error = f"{type(problem).__name__}: {problem}"
         finally:
-            growing.cancel()
+            if growing is not None:
+                growing.cancel()
             run.running = False
             self._tell(run)
 
@@ -235,11 +238,14 @@ class LiveSearch:
         """Make nodes of the way to each new best, where the search has not tried what lies on it."""
         while True:
             await asyncio.sleep(FRAME)
-            ways, self._ways = self._ways, []
-            if ways and len(self._session.tree) < self._session.limits.nodes:
-                with contextlib.suppress(AiocgError, TreeError, Refusal):
-                    paths = [way[:count] for way in ways for count in range(1, len(way) + 1)]
-                    self._nodes |= await self._session.grow(list(dict.fromkeys(paths)))
+            await self._add_ways()
+
+    async def _add_ways(self) -> None:
+        ways, self._ways = self._ways, []
+        if ways and len(self._session.tree) < self._session.limits.nodes:
+            with contextlib.suppress(AiocgError, TreeError, Refusal):
+                paths = [way[:count] for way in ways for count in range(1, len(way) + 1)]
+                self._nodes |= await self._session.grow(list(dict.fromkeys(paths)))
 
     def _tell(self, run: Run) -> None:
         self._told = time.monotonic()

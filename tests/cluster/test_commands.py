@@ -76,9 +76,9 @@ async def test_metrics_have_workers_by_node(serve: Serve) -> None:
         assert len(envs) == 8
 
 
-def command(place: Any, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def command(place: Any, *arguments: str, columns: int = 160) -> "subprocess.CompletedProcess[str]":
     """Run `aiocg`."""
-    environment = {**place.environment, "COLUMNS": "160"}
+    environment = {**place.environment, "COLUMNS": str(columns)}
     return subprocess.run(
         [sys.executable, "-P", "-m", "aiocg.cli", *arguments],
         env=environment, cwd=place.folder, capture_output=True, text=True, timeout=120,
@@ -103,6 +103,9 @@ def test_the_commands_show_all_nodes_and_say_which_are_down(nodes: Callable[...,
     first, second = json.loads(done.stdout.splitlines()[-1])["nodes"]
     assert first["said"]["workers"] == 0 and not first["problem"]
     assert second["said"] is None and "it has not answered" in second["problem"]
+    for words in (("cluster", "status"), ("top", "--count", "1")):
+        done = command(place, *words, "file:hosts.toml", columns=80)
+        assert "is down: the node at" in done.stdout and len(done.stdout.splitlines()) < 20, done.stdout
     done = command(place, "--cluster", "file:hosts.toml", "search", "random", "programs-v0/gcd", "--evaluations", "20")
     assert done.returncode == 0, done.stderr
 

@@ -207,6 +207,21 @@ def test_a_compilation_can_be_cancelled(slow_clang: Path) -> None:
     assert len(outcome) == 1
 
 
+def test_a_disk_that_is_full_is_not_said_to_be_the_programs_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "full"
+    message = "fatal error: error in backend: IO failure on output stream: No space left on device"
+    real = find_toolchain().clang
+    script.write_text(
+        f'#!/bin/sh\ncase "$*" in *--version*) exec "{real}" "$@";; esac\necho "{message}" >&2\nexit 70\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("AIOCG_CLANG", str(script))
+    with pytest.raises(BenchmarkInitError, match="the disk is full: free some space, or set TMPDIR"):
+        compile_source(LOOP)
+
+
 def test_a_clang_that_crashes_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "crash"
     real = find_toolchain().clang

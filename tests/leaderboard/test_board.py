@@ -24,7 +24,7 @@ from aiocg.leaderboard import (
 )
 from aiocg.leaderboard.results import Checked, read_checked, write_checked
 from aiocg.leaderboard.running import begin
-from aiocg.leaderboard.track import Program, Suite, Track
+from aiocg.leaderboard.track import Program, Suite, Track, read_track
 from aiocg.policies import shipped_policies
 
 from .forge import Forge
@@ -126,6 +126,16 @@ def test_pages_of_a_folder_without_a_track_are_refused(forge: Forge) -> None:
     (forge.board / "entries" / "other").mkdir(parents=True)
     with pytest.raises(Refused, match="no track"):
         pages(forge.board)
+
+
+def test_a_folder_without_tracks_is_no_board(tmp_path: Path) -> None:
+    from aiocg.leaderboard.site import write_site
+
+    with pytest.raises(Refused, match="there are no tracks"):
+        write_site(tmp_path, tmp_path / "site")
+    with pytest.raises(Refused, match="there are no tracks"):
+        read_track(tmp_path, "size-1s-1core")
+    assert not (tmp_path / "site").exists()
 
 
 def test_name_that_is_none_is_refused_before_anything_is_written(forge: Forge, tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ async def compute(env: aiocg.Env) -> None:
 
 
 def nice(pids: Iterable[int]) -> set[int]:
-    return {os.getpriority(os.PRIO_PROCESS, pid) for pid in pids}
+    """Return by how much processes are nicer than this one."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    return {os.getpriority(os.PRIO_PROCESS, pid) - own for pid in pids}
 
 
 def processor_time(pids: Iterable[int]) -> float:

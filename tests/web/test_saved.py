@@ -55,6 +55,9 @@ def test_of_several_states_a_program_or_a_line_says_which(tmp_path: Path) -> Non
     file.write_text("\n".join([STATE.csv_header(), *(one.to_csv() for one in (STATE, better, other))]) + "\n")
     assert find_opening(str(file), "programs-v0/gcd").reward == 0.75
     assert find_opening(f"{file}:2").reward == 0.5
+    (empty := tmp_path / "empty.csv").touch()
+    with pytest.raises(InvalidState, match="there is nothing in this file"):
+        find_opening(str(empty))
     with pytest.raises(InvalidState, match="it has programs-v0/gcd, programs-v0/qsort"):
         find_opening(str(file))
     with pytest.raises(InvalidState, match="it has programs-v0/gcd"):

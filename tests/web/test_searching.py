@@ -117,8 +117,10 @@ async def test_a_race_is_watched_whose_times_are_no_costs_of_nodes(session: Expl
     await ended(search)
     search.start("racing", 100)
     with session.events() as events:
-        while (await events.get()).get("evaluations", 0) < 6:
+        before = len(session.tree)
+        while (told := await events.get()).get("evaluations", 0) < 6:
             pass
+    assert told["nodes"] == before  # workers that add some meanwhile would disturb what is measured
     await search.pause()
     run = search.runs[-1]
     assert run.error == "" and run.cost == "runtime" and run.best is not None and 0 < run.best < 1

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from aiocg.workers.loops.expression import Affine
 from aiocg.workers.loops.nest import BLOCKS, Nest, Split
 from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.rules import Rules, shared_by_reduction
-from aiocg.workers.loops.tensor_cores import block_threads
+from aiocg.workers.loops.rules import Rules, block_threads, shared_by_reduction
 from aiocg.workers.loops.tile import staged_bytes
 
 MOST_SHARED_TOGETHER = 48 * 1024  # bytes of a block's shared memory for all joined stages

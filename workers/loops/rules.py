@@ -8,7 +8,7 @@ from typing import NamedTuple
 from aiocg.workers.loops.expression import ELEMENT_BYTES
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Loop, Nest
 from aiocg.workers.loops.primitives import STAGING, Refusal
-from aiocg.workers.loops.tensor_cores import RESULTS, block_threads, tensor_loops
+from aiocg.workers.loops.tensor_cores import LANES, RESULTS, tensor_loops
 from aiocg.workers.loops.tile import staged_bytes
 
 LONGEST_UNROLLED = 64
@@ -128,6 +128,12 @@ def _check_joined(nest: Nest) -> None:
             raise Refusal(f"{loop.variable} would be {loop.kind} inside {nest.loops[0].variable}, which is joined")
     if (outermost := nest.loops[0].variable) in nest.reductions:
         raise Refusal(f"{outermost} is reduced over and cannot be joined")
+
+
+def block_threads(nest: Nest) -> dict[str, int]:
+    """Return the threads of a block along the indices that a nest uses; in x, these may be the lanes of a warp."""
+    lanes = {"thread.x": LANES} if any(loop.kind == "tensor" for loop in nest.loops) else {}
+    return lanes | {loop.kind: loop.extent for loop in nest.loops if loop.kind in THREADS}
 
 
 def _check_bound(nest: Nest) -> None:

@@ -64,12 +64,6 @@ def tensor_loops(nest: Nest) -> TensorLoops | None:
     raise Refusal("tensor cores compute sums of products of two elements, and nothing else")
 
 
-def block_threads(nest: Nest) -> dict[str, int]:
-    """Return the threads of a block along the indices that a nest uses; in x, these may be the lanes of a warp."""
-    lanes = {"thread.x": LANES} if any(loop.kind == "tensor" for loop in nest.loops) else {}
-    return lanes | {loop.kind: loop.extent for loop in nest.loops if loop.kind in THREADS}
-
-
 def _varies(nest: Nest, read: Read, loop: Loop) -> bool:
     """Return whether an element depends on a loop."""
     return any(loop.variable in nest.dependencies[axis] for index in read.indices for axis, _ in index.terms)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from aiocg.cli.amounts import time_option
 from aiocg.cli.output import run
 
 
@@ -29,7 +30,7 @@ def shell(
     workers: Annotated[
         int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds that an action may take.", min=0.001)] = None,
+    timeout: Annotated[float | None, time_option(help="Time that an action may take.", least=0.001)] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of random actions and programs.", min=0)] = None,
 ) -> None:
     """Try actions on a program by hand: apply, undo, compare, search a little.

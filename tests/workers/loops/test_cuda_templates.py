@@ -10,9 +10,8 @@ from aiocg.workers.loops.cuda.templates import MOST, templates
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.layout import arrange, read_layouts, write_layout
 from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.rules import RULES, Rules
+from aiocg.workers.loops.rules import RULES, Rules, block_threads
 from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.tensor_cores import block_threads
 
 EXPRESSIONS = {
     **{name: template.write(template.values({})) for name, template in TEMPLATES.items()},

@@ -10,8 +10,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
 from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.rules import Rules, check
-from aiocg.workers.loops.tensor_cores import block_threads
+from aiocg.workers.loops.rules import Rules, block_threads, check
 
 COORDINATES: dict[Kind, str] = {
     **{kind: kind.replace("block", "blockIdx") for kind in BLOCKS},
