@@ -82,6 +82,7 @@ def test_the_stored_sweep_is_what_is_drawn(tmp_path: Path) -> None:
     assert drawn == stored
 
 
+@pytest.mark.slow  # tests/loops/test_environment.py has the message
 def test_without_a_gpu_it_is_said_what_is_missing() -> None:
     pytest.importorskip("torch")
     line = [sys.executable, "-m", "bench.loops", "--search", "1", "--cuda", "--only", "add, 2^26"]
