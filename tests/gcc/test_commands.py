@@ -1,7 +1,6 @@
 """The commands and the shell with GCC's environments."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from aiocg.states.state import CompilerEnvState
 
 from ..command_line import Run, runner
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc (apt install gcc)")
+pytestmark = pytest.mark.needs("gcc")
 
 SMALLEST = "programs-v0/gcd"
 

@@ -939,7 +939,7 @@ PLACES = [number for number, token in enumerate(TOKENS) if token and token in CH
 def test_fingerprints_differ_as_texts_do(release: Release) -> None:
     seen: dict[str, int] = {}
 
-    @settings(max_examples=200, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=500, deadline=None, derandomize=True, database=None)
     @given(edits=st.lists(st.tuples(st.sampled_from(PLACES), st.integers(0, 50)), min_size=1, max_size=2))
     def edit(edits: list[tuple[int, int]]) -> None:
         tokens = TOKENS.copy()
