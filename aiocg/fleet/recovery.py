@@ -122,8 +122,8 @@ class PendingClose(Pending):
 
     __slots__ = ("numbers",)
 
-    def __init__(self, numbers: tuple[int, ...], future: "asyncio.Future[Any] | None" = None) -> None:
-        super().__init__(None, future)
+    def __init__(self, numbers: tuple[int, ...]) -> None:
+        super().__init__(None)
         self.numbers = numbers
 
     def message(self, number: int) -> Request:
