@@ -26,12 +26,15 @@ from typing import Any
 import psutil
 import pytest
 
+import aiocg.testing  # noqa: F401, which registers scripted-v0
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.toolchain import loader_environment
 from aiocg.gym import shared_nursery
 from aiocg.host.local import LocalLauncher
 from aiocg.host.nursery import VARIABLE, Nursery
 from aiocg.transport.system import HAS_PIDFD
+
+from .command_line import Run, runner
 
 
 def _offer_bench() -> None:
@@ -277,6 +280,14 @@ class Workspace:
         while (left := [*map(str, self.processes()), *self.leftovers()]) and time.monotonic() < until:
             time.sleep(0.02)
         return left
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs `aiocg` in this process, in a fresh folder and with room for wide tables."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return runner(monkeypatch, capfd)
 
 
 @pytest.fixture
