@@ -348,6 +348,7 @@ def shared_nurseries() -> Iterator[Callable[[LocalLauncher], Nursery]]:
     with shared_nursery("llvm-v0", "scripted-v0") if HAS_PIDFD else contextlib.nullcontext():
         folder = os.environ.pop(VARIABLE, None)
 
+        @functools.wraps(use_own)
         def use_shared(launcher: LocalLauncher) -> Nursery:
             nursery = use_own(launcher)
             if folder is not None and nursery._shared is None:
