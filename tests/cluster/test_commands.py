@@ -104,12 +104,12 @@ def test_the_commands_show_all_nodes_and_say_which_are_down(
     Path(place.folder, "hosts.toml").write_text(
         "".join(f"[[node]]\naddress = {host.address!r}\nkey = {host.key!r}\n" for host in two.hosts)
     )
-    done = inside("cluster", "status", "file:hosts.toml")
-    assert done.status == 0, done.err
-    assert all(address in done.out for address in addresses) and "2 of 2 up" in done.out
-    done = inside("top", "file:hosts.toml", "--count", "2", "--interval", "0.1")
-    assert done.status == 0, done.err
-    assert "per s" in done.out
+    shown = command(place, "cluster", "status", "file:hosts.toml")
+    assert shown.returncode == 0, shown.stderr
+    assert all(address in shown.stdout for address in addresses) and "2 of 2 up" in shown.stdout
+    shown = command(place, "top", "file:hosts.toml", "--count", "2", "--interval", "0.1")
+    assert shown.returncode == 0, shown.stderr
+    assert "per s" in shown.stdout
     two.kill(1)
     done = inside("cluster", "status", "file:hosts.toml", "--json")
     assert done.status == 1
