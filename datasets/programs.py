@@ -44,14 +44,11 @@ def program_flags(language: str) -> tuple[str, ...]:
     return (*freestanding_flags(language), standard, "--target=x86_64-unknown-linux-gnu")
 
 
-def program_tree(
-    language: str, files: Mapping[str, bytes], *, flags: Sequence[str] = (), include: Sequence[str] = ()
-) -> SourceTree:
+def program_tree(language: str, files: Mapping[str, bytes], *, flags: Sequence[str] = ()) -> SourceTree:
     """Return the sources of a program for our own headers, with the headers that it may include.
 
     Args:
         files: the program's own files by relative path; the first one is its translation unit.
-        include: folders among those of `files`, to look for headers in.
     """
 
     def read(path: str) -> bytes | None:
@@ -61,7 +58,7 @@ def program_tree(
     return gather(
         [next(iter(files))],
         read,
-        include=(*include, *_TREE_INCLUDE[language]),
+        include=_TREE_INCLUDE[language],
         flags=(*_TREE_FLAGS[language], *flags),
         language=language,
         freestanding=True,

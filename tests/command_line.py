@@ -44,7 +44,7 @@ def runner(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *
         monkeypatch.setattr(sys, "argv", ["aiocg", *words, *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        status: object = 0
+        status: Any = 0
         try:
             cli.main()
         except SystemExit as ending:
@@ -52,6 +52,6 @@ def runner(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *
         finally:  # the process of a command would end here, and with it what it does when there is a signal
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        return Outcome(int(str(status)), *capfd.readouterr())
+        return Outcome(int(status), *capfd.readouterr())
 
     return run

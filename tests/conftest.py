@@ -26,8 +26,15 @@ from typing import Any
 import psutil
 import pytest
 
+import aiocg.testing  # noqa: F401, which registers scripted-v0
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.toolchain import loader_environment
+from aiocg.gym import shared_nursery
+from aiocg.host.local import LocalLauncher
+from aiocg.host.nursery import VARIABLE, Nursery
+from aiocg.transport.system import HAS_PIDFD
+
+from .command_line import Run, runner
 
 
 def _offer_bench() -> None:
@@ -276,6 +283,14 @@ class Workspace:
 
 
 @pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs `aiocg` in this process, in a fresh folder and with room for wide tables."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return runner(monkeypatch, capfd)
+
+
+@pytest.fixture
 def start_and_cancel() -> Callable[[Coroutine[Any, Any, Any]], Awaitable[None]]:
     """Starts a search, and cancels it soon: none of its tasks is left."""
 
@@ -321,6 +336,34 @@ def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that all processes of a run share, for what takes long to compile and nobody counts."""
     folder = tmp_path_factory.getbasetemp()
     return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "cache"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_nurseries() -> Iterator[Callable[[LocalLauncher], Nursery]]:
+    """Fork workers for all tests from one nursery of each common compiler: loading LLVM is most of what a worker costs.
+
+    Workers with options of their own still have nurseries of their own, and so have processes that tests start.
+    """
+    use_own = LocalLauncher.use_nursery
+    with shared_nursery("llvm-v0", "scripted-v0") if HAS_PIDFD else contextlib.nullcontext():
+        folder = os.environ.pop(VARIABLE, None)
+
+        @functools.wraps(use_own)
+        def use_shared(launcher: LocalLauncher) -> Nursery:
+            nursery = use_own(launcher)
+            if folder is not None and nursery._shared is None:
+                nursery._shared = launcher._socket(Path(folder))
+            return nursery
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LocalLauncher, "use_nursery", use_shared)
+            yield use_own
+
+
+@pytest.fixture
+def own_nurseries(monkeypatch: pytest.MonkeyPatch, shared_nurseries: Callable[[LocalLauncher], Nursery]) -> None:
+    """Give each runtime nurseries of its own, as users have them."""
+    monkeypatch.setattr(LocalLauncher, "use_nursery", shared_nurseries)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """What `python -m bench.loops` measures computes what it should, and its plot is made of what is stored."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +45,7 @@ def test_both_sides_take_time() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize("name", searches.SUBJECTS)
 def test_numpy_and_c_compute_what_a_schedule_is_searched_for(name: str, tmp_path: Path) -> None:
     subject = searches.SUBJECTS[name]
@@ -61,7 +60,7 @@ def test_numpy_and_c_compute_what_a_schedule_is_searched_for(name: str, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.needs("gcc")
 def test_what_a_search_finds_is_measured_beside_the_others() -> None:
     results = searches.measure_searches(Effort(quick=True), 1.0, ["16 matmuls of 128"])
     assert [row.what.rpartition(": ")[2] for row in results.rows] == [
@@ -82,6 +81,7 @@ def test_the_stored_sweep_is_what_is_drawn(tmp_path: Path) -> None:
     assert drawn == stored
 
 
+@pytest.mark.slow  # tests/loops/test_environment.py has the message
 def test_without_a_gpu_it_is_said_what_is_missing() -> None:
     pytest.importorskip("torch")
     line = [sys.executable, "-m", "bench.loops", "--search", "1", "--cuda", "--only", "add, 2^26"]

@@ -65,13 +65,13 @@ def aiocg(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     return runner(monkeypatch, capfd)
 
 
-def _commands() -> list[list[str]]:
-    """Return the words of every command, however deep."""
+def _commands() -> list[tuple[list[str], Any]]:
+    """Return every command, however deep, after its words."""
 
-    def walk(command: Any, words: list[str]) -> Iterator[list[str]]:
+    def walk(command: Any, words: list[str]) -> Iterator[tuple[list[str], Any]]:
         children = getattr(command, "commands", None)
         if children is None:
-            yield words
+            yield words, command
         for name, child in (children or {}).items():
             yield from walk(child, [*words, name])
 
@@ -81,7 +81,13 @@ def _commands() -> list[list[str]]:
 # ------------------------------------------------------------------------------------------------------ help
 
 
-@pytest.mark.parametrize("words", _commands(), ids=" ".join)
+def test_every_command_has_an_example() -> None:
+    for words, command in _commands():
+        assert f"Example: aiocg {' '.join(words)}" in " ".join((command.help or "").split())
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("words", [words for words, _ in _commands()], ids=" ".join)
 def test_help_has_an_example_of_the_command(aiocg: Run, words: list[str]) -> None:
     done = aiocg(*words, "--help")
     assert done.status == 0

@@ -9,23 +9,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from aiocg.cli.output import run
 
-from .command_line import Run, runner
+from .command_line import Run
 
 COMMAND = [sys.executable, "-P", "-m", "aiocg.cli"]
 SEARCH = [*COMMAND, "search", "random", "programs-v0/gcd", "--budget", "600", "--workers", "1"]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(monkeypatch, capfd)
 
 
 @contextlib.contextmanager

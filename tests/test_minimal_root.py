@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1200),
     pytest.mark.skipif(os.geteuid() != 0, reason="a root of one's own needs root"),
-    pytest.mark.skipif(shutil.which("debootstrap") is None, reason="debootstrap is not installed"),
+    pytest.mark.needs("debootstrap"),
 ]
 
 LINK_AND_RUN = textwrap.dedent("""

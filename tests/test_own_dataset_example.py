@@ -1,6 +1,5 @@
 """The example of a project as a dataset, by the commands that its README shows."""
 
-import os
 import re
 import shlex
 import shutil
@@ -10,25 +9,14 @@ from typing import Any
 
 import pytest
 
-from aiocg.datasets.toolchain import find_clang, link_flags, loader_environment
-
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples/own_dataset"
+
+pytestmark = pytest.mark.needs("libc", "make")
 
 
 @pytest.fixture
 def example(place: Any) -> Path:
     """A copy of the example, with folders for datasets and caches of its own."""
-    if shutil.which("make") is None:
-        pytest.skip("needs make")
-    clang = find_clang()
-    done = subprocess.run(
-        [clang, *link_flags(clang, "c"), "-x", "c", "-", "-o", os.devnull],
-        input=b"#include <stdio.h>\nint main(void) { return 0; }\n",
-        capture_output=True,
-        env={**os.environ, **loader_environment()},
-    )
-    if done.returncode:
-        pytest.skip(f"needs the C library's headers (apt install libc6-dev): {done.stderr.decode()[:200]}")
     folder: Path = place.folder / "own_dataset"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("build", "compile_commands.json"))
     place.environment.update(AIOCG_SITE_DATA=str(place.folder / "site"), AIOCG_CACHE=str(place.folder / "cache"))

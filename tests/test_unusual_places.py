@@ -84,7 +84,7 @@ def test_a_search_needs_no_home_and_takes_names_with_blanks(folder: Path, who: s
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+@pytest.mark.needs("gcc")
 def test_gcc_as_well(folder: Path) -> None:
     words = ["search", "hill-climb", "my program.c", "--run", "./program", "--evaluations", "3", "--workers", "1"]
     answer = found(run(folder, somebody(), *words, "--json"))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -164,7 +163,7 @@ def test_searches_find_and_check_programs(elsewhere: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+@pytest.mark.needs("gcc")
 def test_gcc_is_searched(elsewhere: Any) -> None:
     words = ["search", "hill-climb", "programs-v0/gcd", "--env", "gcc-v0", "--evaluations", "3", "--json"]
     assert found(elsewhere.run(*CLI, *words))["validated"]

@@ -1,9 +1,8 @@
 """Requests of the runtime's own: they load programs, rebuild sessions and free what is no longer needed."""
 
-import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
@@ -122,8 +121,8 @@ class PendingClose(Pending):
 
     __slots__ = ("numbers",)
 
-    def __init__(self, numbers: tuple[int, ...], future: "asyncio.Future[Any] | None" = None) -> None:
-        super().__init__(None, future)
+    def __init__(self, numbers: tuple[int, ...]) -> None:
+        super().__init__(None)
         self.numbers = numbers
 
     def message(self, number: int) -> Request:

@@ -77,13 +77,13 @@ class Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     datasets: dict[str, Note]
 
 
-def read_notes(path: Path = NOTES) -> Notes:
+def read_notes() -> Notes:
     """Read what a person has written.
 
     Raises:
         OSError, tomllib.TOMLDecodeError, msgspec.ValidationError: when it cannot be read.
     """
-    return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Notes)
+    return msgspec.convert(tomllib.loads(NOTES.read_text(encoding="utf-8")), Notes)
 
 
 def shipped_datasets() -> list[Dataset]:

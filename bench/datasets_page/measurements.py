@@ -106,14 +106,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     sizes: dict[str, Spread] = {}
 
 
-def sample_of(dataset: Dataset, limit: int = 0) -> Dataset:
-    """Return the programs that are measured: the first seeds of a generator, some drawn by lot of another dataset.
-
-    Args:
-        dataset: the dataset.
-        limit: how many programs at most, by default what `LIMITS` or `LIMIT` says.
-    """
-    limit = limit or LIMITS.get(dataset.name, LIMIT)
+def sample_of(dataset: Dataset) -> Dataset:
+    """Return the programs that are measured: the first seeds of a generator, some drawn by lot of another dataset."""
+    limit = LIMITS.get(dataset.name, LIMIT)
     whole = dataset if dataset.size <= limit else dataset.shuffled(SEED)
     return whole[:limit]
 

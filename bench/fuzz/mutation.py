@@ -8,17 +8,16 @@ __all__ = ["damaged"]
 _NUMBERS = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1)
 
 
-def damaged(rng: random.Random, data: bytes, others: Sequence[bytes] = (b"",), most: int = 4) -> bytes:
-    """Return an input with up to `most` damages.
+def damaged(rng: random.Random, data: bytes, others: Sequence[bytes] = (b"",)) -> bytes:
+    """Return an input with up to four damages.
 
     Args:
         rng: decides.
         data: what it was.
         others: where pieces of are put in.
-        most: damages.
     """
     result = bytearray(data)
-    for _ in range(rng.randint(1, most)):
+    for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(result) + 1)
         size = min(rng.choice((1, 1, 2, 4, 8, 16, 64, 256)), len(result) - at)
         match rng.randrange(8):

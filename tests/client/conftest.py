@@ -166,3 +166,12 @@ def _no_nursery(launcher: LocalLauncher) -> object:
 
     launcher._nursery = None_()  # type: ignore[assignment]
     return launcher._nursery
+
+
+@pytest.fixture
+def own_folders(
+    new_cache: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder for datasets and a cache that have none and no program."""
+    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path_factory.mktemp("site")))
+    monkeypatch.setenv("AIOCG_CACHE", str(new_cache()))

@@ -20,6 +20,8 @@ from aiocg.host.nursery import Forked, Nursery, NurseryGone
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.status import StatusPage
 
+pytestmark = pytest.mark.usefixtures("own_nurseries")
+
 
 async def made(runtime: aiocg.Runtime) -> aiocg.Env:
     env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(1))

@@ -19,14 +19,7 @@ from aiocg.programs.project import Creation, Project, ProjectError, create, pars
 from aiocg.programs.project.objects import Symbols, archive_members, elf_symbols
 from aiocg.programs.project.targets import Part, closure, targets_by_symbols
 
-
-@pytest.fixture(autouse=True)
-def own_folders(
-    new_cache: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder for datasets and a cache that have none and no program."""
-    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path_factory.mktemp("site")))
-    monkeypatch.setenv("AIOCG_CACHE", str(new_cache()))
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture

@@ -16,37 +16,12 @@ import aiocg
 from aiocg.datasets import default_datasets
 from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.own.packing import add, pack
-from aiocg.datasets.toolchain import find_clang, find_toolchain, link_flags, loader_environment
+from aiocg.datasets.toolchain import find_clang, find_toolchain
 from aiocg.programs.project import Creation, Project, ProjectError, create, parse_run, read_runs, write_program
 
 CREATE = [sys.executable, "-P", "-c", "import typer; from aiocg.cli.dataset_create import create; typer.run(create)"]
 
-
-def _can_link() -> bool:
-    """Say whether programs can be compiled and linked with the C library of this machine."""
-    clang = find_clang()
-    done = subprocess.run(
-        [clang, *link_flags(clang, "c"), "-x", "c", "-", "-o", os.devnull],
-        input=b"#include <stdio.h>\nint main(void) { return 0; }\n",
-        capture_output=True,
-        env={**os.environ, **loader_environment()},
-    )
-    return done.returncode == 0
-
-
-pytestmark = [
-    pytest.mark.skipif(shutil.which("make") is None, reason="needs make"),
-    pytest.mark.skipif(not _can_link(), reason="needs the headers of the C library: apt install libc6-dev"),
-]
-
-
-@pytest.fixture(autouse=True)
-def own_folders(
-    new_cache: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder for datasets and a cache that have none and no program."""
-    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path_factory.mktemp("site")))
-    monkeypatch.setenv("AIOCG_CACHE", str(new_cache()))
+pytestmark = [pytest.mark.needs("libc", "make"), pytest.mark.usefixtures("own_folders")]
 
 
 @pytest.fixture
@@ -244,10 +219,9 @@ def test_aiocg_cc_records_and_does_not_search(write: Callable[..., Path], place:
         Project.from_record(folder / "build.jsonl")
 
 
+@pytest.mark.needs("cmake")
 @pytest.mark.slow
 def test_cmake_project_in_c_and_cplusplus(write: Callable[..., Path]) -> None:
-    if shutil.which("cmake") is None:
-        pytest.skip("needs cmake")
     folder = write(
         {
             "CMakeLists.txt": """
@@ -296,7 +270,7 @@ target_link_libraries(other part)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
+@pytest.mark.needs("ninja")
 def test_ninja_tells_what_it_would_link(write: Callable[..., Path]) -> None:
     folder = write(
         {

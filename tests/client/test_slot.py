@@ -59,6 +59,22 @@ class Channel:
         self.closed = True
 
 
+WELCOME = Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ())
+
+
+def connected(broken: Callable[[Exception], None]) -> tuple[WorkerSlot, Channel]:
+    """Return a handle whose worker has said that it is there, and the worker's end."""
+    worker, channels = WorkerSlot("test"), list[Channel]()
+
+    def connect(*callbacks: Any) -> Any:
+        channels.append(Channel(*callbacks))
+        return channels[-1]
+
+    worker.connect(connect, lambda answer: None, broken)
+    channels[0].receive(WELCOME)
+    return worker, channels[0]
+
+
 def observed(request: Any, state: int) -> Observed:
     return Observed(request.request, (), state)
 
@@ -73,16 +89,8 @@ ANSWERS_TO_A_STEP = {
 
 @pytest.mark.parametrize("lie", ANSWERS_TO_A_STEP)
 async def test_an_answer_that_is_none_ends_the_worker_and_not_the_request(lie: str) -> None:
-    worker, channels = WorkerSlot("test"), []
     broken: list[Exception] = []
-
-    def connect(*callbacks: Any) -> Any:
-        channels.append(Channel(*callbacks))
-        return channels[-1]
-
-    worker.connect(connect, lambda answer: None, broken.append)
-    (channel,) = channels
-    channel.receive(Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ()))
+    worker, channel = connected(broken.append)
     session = Session(worker)
     session.open(scripted_benchmark(5), (), 1.0, lambda reply: None)
     future = session.step((1,), ("value",), 1.0, lambda reply: reply.state)
@@ -95,17 +103,8 @@ async def test_an_answer_that_is_none_ends_the_worker_and_not_the_request(lie: s
 
 @pytest.mark.parametrize("damage", ["a reply", "a request", "a request that is not named"])
 async def test_nothing_counts_that_comes_behind_what_was_damaged(damage: str) -> None:
-    worker, channels = WorkerSlot("test"), []
     broken: list[Exception] = []
-
-    def connect(*callbacks: Any) -> Any:
-        channels.append(Channel(*callbacks))
-        return channels[-1]
-
-    worker.connect(connect, lambda answer: None, broken.append)
-    (channel,) = channels
-    welcome = Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ())
-    channel.receive(welcome)
+    worker, channel = connected(broken.append)
     session = Session(worker)
     futures = [session.open(scripted_benchmark(5), (), 1.0, lambda reply: None)]
     futures += [session.step((action,), (), 1.0, lambda reply: reply.state) for action in (1, 2, 3)]
@@ -120,7 +119,7 @@ async def test_nothing_counts_that_comes_behind_what_was_damaged(damage: str) ->
             failed = Failure(first.request, FailureCode.PROTOCOL, "cannot be read")
             channel.receive(failed, observed(second, 10), observed(third, 100))
         case _:
-            channel.receive(welcome, observed(second, 10), observed(third, 100))
+            channel.receive(WELCOME, observed(second, 10), observed(third, 100))
     assert len(broken) == 1
     assert session.trajectory is not None and (session.trajectory.length, session.trajectory.state) == (0, 5)
     assert [future.done() for future in futures[2:]] == [False, False]
@@ -136,7 +135,7 @@ async def test_a_death_over_several_candidates_has_them_evaluated_alone_and_then
 
     def start() -> Expand:
         worker.connect(connect, lambda answer: None, lambda error: None)
-        channels[-1].receive(Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ()))
+        channels[-1].receive(WELCOME)
         opening = next((one for one in channels[-1].sent if isinstance(one, Open)), None)
         if opening is not None:
             channels[-1].receive(observed(opening, 5))
@@ -166,15 +165,7 @@ async def test_a_death_over_several_candidates_has_them_evaluated_alone_and_then
 
 
 async def test_a_request_goes_at_once_where_nothing_else_can_be_expected_to_join_it() -> None:
-    worker, channels = WorkerSlot("test"), []
-
-    def connect(*callbacks: Any) -> Any:
-        channels.append(Channel(*callbacks))
-        return channels[-1]
-
-    worker.connect(connect, lambda answer: None, lambda error: None)
-    (channel,) = channels
-    channel.receive(Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ()))
+    worker, channel = connected(lambda error: None)
     session, other = Session(worker), Session(worker)
     session.open(scripted_benchmark(5), (), 1.0, lambda reply: None)
     loading, opening = channel.sent[-2:]

@@ -109,7 +109,7 @@ async def test_environments_of_a_lost_node_go_on_elsewhere_and_return_with_it(se
             envs = [await scripted(runtime, value) for value in range(8)]
             assert loads(runtime) == [2, 2]
             old = set(one.pids())
-            for turn in range(3):
+            for turn in range(2):
                 line.hold()
                 values = await asyncio.gather(*(env.step("increment") for env in envs))
                 assert [int(value[0]) for value in values] == list(range(2 * turn + 1, 2 * turn + 9))

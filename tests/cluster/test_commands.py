@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import json
 import os
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from aiocg.transport.control import Retire
 from aiocg.transport.keys import KeyFolder
 from aiocg.transport.security import ClientSecurity, KeyPair
 
+from ..command_line import Run, runner
 from ..node.conftest import Serve, eventually
 from .conftest import Nodes, host_of, keys_for, runtime_on, scripted
 
@@ -76,6 +76,17 @@ async def test_metrics_have_workers_by_node(serve: Serve) -> None:
         assert len(envs) == 8
 
 
+@pytest.fixture
+def inside(place: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run `aiocg` in this process."""
+    monkeypatch.chdir(place.folder)
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("AIOCG_KEYS", str(place.folder / "keys"))
+    monkeypatch.setenv("AIOCG_CLUSTER", "")  # which commands set
+    monkeypatch.delenv("AIOCG_CLUSTER")
+    return runner(monkeypatch, capfd)
+
+
 def command(place: Any, *arguments: str, columns: int = 160) -> "subprocess.CompletedProcess[str]":
     """Run `aiocg`."""
     environment = {**place.environment, "COLUMNS": str(columns)}
@@ -85,44 +96,46 @@ def command(place: Any, *arguments: str, columns: int = 160) -> "subprocess.Comp
     )  # fmt: skip
 
 
-def test_the_commands_show_all_nodes_and_say_which_are_down(nodes: Callable[..., Nodes], place: Any) -> None:
+def test_the_commands_show_all_nodes_and_say_which_are_down(
+    nodes: Callable[..., Nodes], place: Any, inside: Run
+) -> None:
     two = nodes(2)
     addresses = [host.address for host in two.hosts]
     Path(place.folder, "hosts.toml").write_text(
         "".join(f"[[node]]\naddress = {host.address!r}\nkey = {host.key!r}\n" for host in two.hosts)
     )
-    done = command(place, "cluster", "status", "file:hosts.toml")
-    assert done.returncode == 0, done.stderr
-    assert all(address in done.stdout for address in addresses) and "2 of 2 up" in done.stdout
-    done = command(place, "top", "file:hosts.toml", "--count", "2", "--interval", "0.1")
-    assert done.returncode == 0, done.stderr
-    assert "per s" in done.stdout
+    shown = command(place, "cluster", "status", "file:hosts.toml")
+    assert shown.returncode == 0, shown.stderr
+    assert all(address in shown.stdout for address in addresses) and "2 of 2 up" in shown.stdout
+    shown = command(place, "top", "file:hosts.toml", "--count", "2", "--interval", "0.1")
+    assert shown.returncode == 0, shown.stderr
+    assert "per s" in shown.stdout
     two.kill(1)
-    done = command(place, "cluster", "status", "file:hosts.toml", "--json")
-    assert done.returncode == 1
-    first, second = json.loads(done.stdout.splitlines()[-1])["nodes"]
+    done = inside("cluster", "status", "file:hosts.toml", "--json")
+    assert done.status == 1
+    first, second = done.json["nodes"]
     assert first["said"]["workers"] == 0 and not first["problem"]
     assert second["said"] is None and "it has not answered" in second["problem"]
     for words in (("cluster", "status"), ("top", "--count", "1")):
-        done = command(place, *words, "file:hosts.toml", columns=80)
-        assert "is down: the node at" in done.stdout and len(done.stdout.splitlines()) < 20, done.stdout
-    done = command(place, "--cluster", "file:hosts.toml", "search", "random", "programs-v0/gcd", "--evaluations", "20")
-    assert done.returncode == 0, done.stderr
+        shown = command(place, *words, "file:hosts.toml", columns=80)
+        assert "is down: the node at" in shown.stdout and len(shown.stdout.splitlines()) < 20, shown.stdout
+    done = inside("--cluster", "file:hosts.toml", "search", "random", "programs-v0/gcd", "--evaluations", "20")
+    assert done.status == 0, done.err
 
 
-def test_the_commands_say_what_they_need(place: Any) -> None:
+def test_the_commands_say_what_they_need(inside: Run) -> None:
     for name in ("AIOCG_CLUSTER", "AIOCG_NODE"):
         assert name not in os.environ
-    done = command(place, "cluster", "status")
-    assert done.returncode == 1 and "which nodes?" in done.stderr
-    done = command(place, "top", "somewhere")
-    assert done.returncode == 1 and "it must be tcp://HOST:PORT" in done.stderr
+    done = inside("cluster", "status")
+    assert done.status == 1 and "which nodes?" in done.err
+    done = inside("top", "somewhere")
+    assert done.status == 1 and "it must be tcp://HOST:PORT" in done.err
 
 
 @pytest.mark.parametrize("wrong", ["file:nowhere.toml", NOBODY + "," + NOBODY])
-def test_a_wrong_cluster_is_a_message(place: Any, wrong: str) -> None:
-    done = command(place, "--cluster", wrong, "search", "random", "programs-v0/gcd")
-    assert done.returncode == 1 and "Traceback" not in done.stderr and "error:" in done.stderr
+def test_a_wrong_cluster_is_a_message(inside: Run, wrong: str) -> None:
+    done = inside("--cluster", wrong, "search", "random", "programs-v0/gcd")
+    assert done.status == 1 and "Traceback" not in done.err and "error:" in done.err
 
 
 @pytest.mark.slow
@@ -165,14 +178,16 @@ async def use(hosts: Path, pair: KeyPair) -> None:
         assert int((await env.step("increment"))[0]) == 6
 
 
-def test_a_node_takes_orders_from_nobody_unless_it_was_invited(nodes: Callable[..., Nodes], place: Any) -> None:
+def test_a_node_takes_orders_from_nobody_unless_it_was_invited(
+    nodes: Callable[..., Nodes], place: Any, inside: Run
+) -> None:
     one = nodes(1)
     write_hosts(place.folder / "hosts.toml", one.hosts)
-    done = command(place, "cluster", "down", "hosts.toml")
-    assert done.returncode == 1 and "not ended" in done.stdout and "only from whoever invited" in done.stdout
+    done = inside("cluster", "down", "hosts.toml")
+    assert done.status == 1 and "not ended" in done.out and "only from whoever invited" in done.out
     assert read_hosts(place.folder / "hosts.toml") == one.hosts
-    done = command(place, "cluster", "status", "file:hosts.toml")
-    assert done.returncode == 0, done.stderr
+    done = inside("cluster", "status", "file:hosts.toml")
+    assert done.status == 0, done.err
 
 
 @pytest.mark.slow
@@ -205,8 +220,8 @@ async def test_a_machine_whose_node_does_not_join_is_named(
     assert "localhost: its node has not joined within 0.2 s" in said and "other nodes" not in said
 
 
-def test_a_machine_that_cannot_start_a_node_is_a_message(place: Any) -> None:
-    place.environment.update(AIOCG_KEYS=str(place.folder / "keys"), XDG_STATE_HOME="/dev/null")
-    done = command(place, "cluster", "up", "hosts.toml", "localhost")
-    assert done.returncode == 1 and "localhost: no node can be started there" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_machine_that_cannot_start_a_node_is_a_message(inside: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    done = inside("cluster", "up", "hosts.toml", "localhost")
+    assert done.status == 1 and "localhost: no node can be started there" in done.err
+    assert "Traceback" not in done.err

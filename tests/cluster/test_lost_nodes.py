@@ -18,7 +18,7 @@ SETTINGS = ("--lease", "3", "--client-workers", "4", "--client-spawns", "1000")
 
 
 async def greedy(runtime: aiocg.Runtime) -> tuple[Any, ...]:
-    env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/lz77")
+    env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/qsort")
     found = await aiocg.search.greedy(env)
     return found.reward, found.actions
 

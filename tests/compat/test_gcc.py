@@ -2,7 +2,6 @@
 
 import pickle
 import random
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from aiocg.compat.compiler_gym.envs.gcc.datasets import get_gcc_datasets
 from aiocg.compat.compiler_gym.errors import EnvironmentNotSupported, ServiceError, SessionNotFound
 from aiocg.compat.compiler_gym.service.connection import CompilerGymServiceConnection, ConnectionOpts
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc (apt install gcc)")
+pytestmark = pytest.mark.needs("gcc")
 
 GCD, QSORT = "benchmark://programs-v0/gcd", "benchmark://programs-v0/qsort"
 

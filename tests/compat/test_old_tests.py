@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,7 @@ def test_a_stand_in_is_found_by_the_name_that_was_asked_for(monkeypatch: pytest.
             CBenchDataset().benchmark(f"{asked_for}?dataset={wrong}")
 
 
-@pytest.mark.skipif(shutil.which("c++") is None, reason="asks the compiler c++, which this machine lacks")
+@pytest.mark.needs("c++")
 def test_a_benchmark_is_taken_apart_into_variables_and_functions(env: Any) -> None:
     text = "int v = 3; int A() {return v;} int B() {return A();}"
     variables, *functions = llvm.split_benchmark_by_function(llvm.make_benchmark_from_source(text, lang="c"))

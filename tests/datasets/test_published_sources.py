@@ -1,6 +1,5 @@
 """Published sources that are compiled on demand: the same layout as the originals', with small sources of ours."""
 
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -252,7 +251,7 @@ def test_other_compilers_get_the_sources_as_they_were_published(publish: Callabl
 
 
 @pytest.mark.few(1)
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize(
     ("name", "path"),
     [

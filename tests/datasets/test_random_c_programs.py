@@ -1,7 +1,6 @@
 """Programs of `aiocg-v0`, compiled and run: of the size asked for, the same at every level, never undefined."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -104,7 +103,7 @@ def with_gcc(benchmark: Benchmark, level: str, executable: Path) -> bytes:
     return subprocess.run([executable, "1"], capture_output=True, timeout=20).stdout
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.slow)])
 def test_gcc_makes_the_same_of_a_program(count: int, tmp_path: Path) -> None:
     for seed in range(2000, 2000 + count):

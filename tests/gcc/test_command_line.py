@@ -1,7 +1,6 @@
 """The command line of a state, run outside: it names the program's files, and makes the same bytes."""
 
 import asyncio
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from .written import LOOP, program
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine"),
+    pytest.mark.needs("gcc"),
 ]
 
 OPTIONS = "gcc -O2 -fno-gcse"

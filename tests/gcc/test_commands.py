@@ -1,7 +1,6 @@
 """The commands and the shell with GCC's environments."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,11 @@ import pytest
 import aiocg
 from aiocg.states.state import CompilerEnvState
 
-from ..command_line import Run, runner
+from ..command_line import Run
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc (apt install gcc)")
+pytestmark = pytest.mark.needs("gcc")
 
 SMALLEST = "programs-v0/gcd"
-
-
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    return runner(monkeypatch, capfd)
 
 
 @pytest.mark.slow

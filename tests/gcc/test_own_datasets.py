@@ -11,7 +11,7 @@ from aiocg.datasets import BenchmarkInitError
 from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.programs.project import Project, create, parse_run
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+pytestmark = pytest.mark.needs("gcc")
 
 FILES = {
     "src/main.cc": '#include "add.h"\n#include <stdio.h>\nint main() { printf("%d\\n", *new int(add(1, N))); }\n',

@@ -1,7 +1,6 @@
 """Benchmarks of C and C++ sources for GCC: of several files, of texts, and those of the datasets."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from aiocg.gcc.benchmarks import make_benchmark
 
 from .written import ADD, GREET
 
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+needs_gcc = pytest.mark.needs("gcc")
 
 MAIN = BenchmarkSource("src/main.c", b'#include "square.h"\nint main(int n, char **w) { return square(n + 1); }\n')
 SQUARE = BenchmarkSource("src/square.c", b'#include "square.h"\nint square(int x) { return x * x + EXTRA; }\n')

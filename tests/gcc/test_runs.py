@@ -1,6 +1,5 @@
 """Programs that GCC compiles are run: how long they take, and whether they still do what they should."""
 
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from .written import ADD, GREET
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine"),
+    pytest.mark.needs("gcc"),
 ]
 
 NOT_A_NUMBER = """

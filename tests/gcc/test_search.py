@@ -1,7 +1,6 @@
 """Searches over GCC's options: reproducible however the work is shared, and right in what they say they found."""
 
 import itertools
-import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
@@ -30,7 +29,7 @@ from aiocg.search.variation import Choices, Variation
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine"),
+    pytest.mark.needs("gcc"),
 ]
 
 Search = Callable[..., Awaitable[SearchResult]]

@@ -1,6 +1,5 @@
 """A search must not find programs that do something else: each new best is run before it is believed."""
 
-import shutil
 from collections.abc import AsyncIterator
 
 import pytest
@@ -14,7 +13,7 @@ from aiocg.search import Budget, SearchState, evolve, hill_climb, random
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine"),
+    pytest.mark.needs("gcc"),
 ]
 
 UNDEFINED = b"""

@@ -9,7 +9,7 @@ import pytest
 
 from ..command_line import Run, runner
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+pytestmark = pytest.mark.needs("gcc")
 
 CHEAPEST = "programs-v0/qsort"  # to be run on all its inputs, which a search does with what it found
 

@@ -43,6 +43,7 @@ async def test_it_has_the_bitcode_of_the_state(make) -> None:  # type: ignore[no
     assert not env.observation_spaces["BitcodeFile"].deterministic
 
 
+@pytest.mark.usefixtures("own_nurseries")  # in whose folder the file is
 @pytest.mark.asyncio(loop_scope="session")
 async def test_it_outlives_the_worker_and_goes_with_the_runtime() -> None:
     async with aiocg.Runtime(workers=1) as runtime:
@@ -68,6 +69,7 @@ def test_it_goes_when_the_client_is_killed() -> None:
     assert not path.exists() and not path.parent.parent.exists()
 
 
+@pytest.mark.usefixtures("own_nurseries")  # in whose folder the file is
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_folder_that_cannot_be_written_is_an_error_of_this_observation_alone(make) -> None:  # type: ignore[no-untyped-def]
     """A full disk looks the same; a file stands where the folder should be, because root may write anywhere."""

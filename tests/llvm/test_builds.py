@@ -1,7 +1,6 @@
 """Benchmarks from compilers' command lines: built again from what became of them, run, and timed."""
 
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -86,9 +85,8 @@ async def test_objects_archives_and_response_files_of_the_line_take_part(folder:
     assert printed(benchmark.build(benchmark.content), folder / "text.txt") == (0, "15\n")
 
 
+@pytest.mark.needs("gcc")
 async def test_driver_of_the_line_links_if_it_is_not_to_be_replaced(folder: Path) -> None:
-    if shutil.which("gcc") is None:
-        pytest.skip("needs gcc")
     line = "gcc -DSTEP=1 main.c length.c -o app"
     benchmark = llvm.benchmark_from_command_line(line, directory=folder, replace_driver=False)
     assert printed(benchmark.build(benchmark.content), folder / "text.txt") == (0, "5\n")

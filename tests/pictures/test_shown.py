@@ -1,7 +1,6 @@
 """Pictures where users meet them: in notebooks and on the command line."""
 
 import xml.etree.ElementTree as ET
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,14 +8,7 @@ import pytest
 import aiocg
 from aiocg.search import Budget, greedy
 
-from ..command_line import Run, runner
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run `aiocg` in this process, in a fresh folder."""
-    monkeypatch.chdir(tmp_path)
-    return runner(monkeypatch, capfd)
+from ..command_line import Run
 
 
 async def test_a_result_and_a_state_show_themselves_in_a_notebook() -> None:

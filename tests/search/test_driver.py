@@ -318,7 +318,7 @@ async def test_the_baselines_are_tried_whatever_the_budget(runtime, search) -> N
     await env.close()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("start", ["Oz", "O3"])
 async def test_a_search_begins_where_it_is_told(runtime, search, start) -> None:  # type: ignore[no-untyped-def]
     env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/crc32")
@@ -391,7 +391,7 @@ async def test_an_outside_tuner_gives_the_same_on_any_number_of_lanes_and_when_r
         await outside(env)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 async def test_an_outside_tuner_searches_a_real_program_and_leaves_no_files(
     runtime, outside, tmp_path, monkeypatch
 ) -> None:  # type: ignore[no-untyped-def]

@@ -1,6 +1,5 @@
 """Shrinking command lines of GCC."""
 
-import shutil
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,7 +10,7 @@ from aiocg.validation.minimize import MinimizationError, minimize_line
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine"),
+    pytest.mark.needs("gcc"),
 ]
 
 LINE = "gcc -Os -fno-asynchronous-unwind-tables -fno-gcse -fno-ipa-cp -fno-tree-pre --param=max-inline-insns-auto=7"

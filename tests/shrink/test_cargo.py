@@ -73,11 +73,10 @@ def test_an_image_of_rustc_has_its_place_in_the_target_folder(output: str, artif
     assert artifact_of(Path("/elsewhere") / output, MADE) is None
 
 
+@pytest.mark.needs("cargo")
 @pytest.mark.slow
 @pytest.mark.needs("libc")
 def test_a_program_in_rust_gets_smaller_and_does_the_same(place: Any, new_cache: Callable[[], Path]) -> None:
-    if not shutil.which("cargo"):
-        pytest.skip("needs cargo")
     folder = place.folder
     place.environment["AIOCG_CACHE"] = str(new_cache())
     (folder / "src").mkdir()
@@ -173,11 +172,10 @@ def test_the_crates_of_a_workspace_get_smaller_one_by_one(wrapped: Any) -> None:
     assert wrapped.run("target/release/count", "a", "B", "b").stdout == "a 1\nb 2\n"
 
 
+@pytest.mark.needs("cargo")
 @pytest.mark.slow
 @pytest.mark.needs("libc")
 def test_the_crates_of_a_program_are_joined(place: Any, new_cache: Callable[[], Path]) -> None:
-    if not shutil.which("cargo"):
-        pytest.skip("needs cargo")
     place.environment["AIOCG_CACHE"] = str(new_cache())
     _workspace(place.folder)
     words = ["shrink", "--seconds", "2", "--json", "--", "cargo", "build", "--release", "--offline"]

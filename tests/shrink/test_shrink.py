@@ -1,7 +1,6 @@
 """`aiocg shrink` on real builds with real compilers."""
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 
 from aiocg.shrink.image import read_image
 
-pytestmark = pytest.mark.needs("libc")
+pytestmark = pytest.mark.needs("libc", "make", "cc")
 
 MAIN = """
 #include <stdio.h>
@@ -104,8 +103,6 @@ def cache(new_cache: Callable[[], Path]) -> Path:
 
 @pytest.fixture
 def project(place: Any, cache: Path) -> Project:
-    if not shutil.which("make") or not shutil.which("cc"):
-        pytest.skip("needs make and cc")
     return Project(place, cache)
 
 

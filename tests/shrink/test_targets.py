@@ -140,9 +140,8 @@ def _said(wasmtime: Any, app: Path, out: Path) -> str:
     return out.read_text()
 
 
+@pytest.mark.needs("qemu-arm")
 def test_a_program_for_arm_runs_in_an_emulator(place: Any, zig: str) -> None:
-    if not shutil.which("qemu-arm"):
-        pytest.skip("needs qemu-arm (apt install qemu-user)")
     (place.folder / "main.c").write_text(PROGRAM)
     (place.folder / "part.c").write_text("int twice(int x) { return x * 2; }\nint never(int x) { return x / 3; }\n")
     image = _shrink(place, "zig cc -target arm-linux-musleabihf")

@@ -1,7 +1,6 @@
 """Compilers other than LLVM in the same sessions: schedules of loops, whose cost is a time, and options of GCC."""
 
 import asyncio
-import shutil
 from typing import Any
 
 import httpx
@@ -55,7 +54,7 @@ async def test_a_schedule_is_changed_and_drawn() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.needs("gcc")
 async def test_options_of_gcc_are_tried() -> None:
     async with aiocg.Runtime(workers=1) as runtime:
         app = create_app(runtime=runtime)

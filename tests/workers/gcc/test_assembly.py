@@ -1,7 +1,6 @@
 """Instructions of GCC's assembly, counted."""
 
 import re
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -31,7 +30,7 @@ def test_nothing_has_no_instructions() -> None:
     assert instruction_counts(b"") == {}
 
 
-@pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("objdump"), reason="needs gcc and objdump")
+@pytest.mark.needs("gcc", "objdump")
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_there_are_as_many_as_in_the_object_file(level: str, tmp_path: Path) -> None:
     aligned = [f"-fno-align-{what}" for what in ("functions", "loops", "jumps", "labels")]  # by instructions, that is

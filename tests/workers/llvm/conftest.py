@@ -14,6 +14,7 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import Walker
 
 DATA = Path(__file__).with_name("data")
+EXCEPTIONS = (DATA / "exceptions.cc").read_text()
 PROGRAMS = ("sorting.c", "matrix.c", "calculator.c", "shapes.cc")
 UNOPTIMISED = ("-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-w", "-fno-exceptions")
 

@@ -135,7 +135,7 @@ def test_program_with_debug_information_becomes_what_opt_writes(reference: Refer
     assert reference.assert_parity(reference.compile(name, "-g"), pipelines) >= 4
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TEXTS)
 def test_text_becomes_what_opt_writes(reference: Reference, name: str) -> None:
     pipelines = ("default<Oz>", "default<O3>", "sroa", "licm", "loop-unroll", "globalopt", "reg2mem")

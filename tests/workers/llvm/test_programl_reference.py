@@ -22,6 +22,8 @@ from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.programl import ProgramGraphs
 
+from .conftest import EXCEPTIONS
+
 READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
 built_graph, canonical, read_graph = (READER[name] for name in ("built_graph", "canonical", "read_graph"))
 
@@ -95,24 +97,6 @@ stop: return top[-1];
 unsigned long cycles(void) { unsigned a, d; __asm__ volatile("rdtsc" : "=a"(a), "=d"(d)); return a + d; }
 """
 
-CXX_SOURCE = r"""
-struct Base { virtual ~Base() {} virtual int run(int) = 0; };
-struct Noisy { int *n; Noisy(int *p) : n(p) { ++*n; } ~Noisy() { --*n; } };
-int risky(int);
-struct Child : Base {
-    int state = 0;
-    int run(int x) override {
-        Noisy guard(&state);
-        try { return risky(x) + state; }
-        catch (int e) { return e; }
-        catch (...) { if (x > 1) throw; return -1; }
-    }
-};
-template <int N> int unrolled(Base &b) { return b.run(N) + unrolled<N - 1>(b); }
-template <> int unrolled<0>(Base &) { return 0; }
-int all() { Child c; return unrolled<12>(c); }
-"""
-
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("flags", ["-O0", "-O1 -Xclang -disable-llvm-passes", "-O2", "-Oz -g"])
@@ -120,7 +104,7 @@ int all() { Child c; return unrolled<12>(c); }
 def test_graphs_of_compiled_programs(
     any_library: Library, graphs: ProgramGraphs, any_clang: str, language: str, flags: str
 ) -> None:
-    source = SOURCE if language == "c" else CXX_SOURCE
+    source = SOURCE if language == "c" else EXCEPTIONS
     command = [any_clang, "-x", language, "-w", "-fexceptions", *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
     done = subprocess.run(command, input=source.encode(), stdout=subprocess.PIPE, check=True)
     with Module.parse(any_library, done.stdout) as module:

@@ -22,6 +22,8 @@ from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
+from .conftest import EXCEPTIONS
+
 Cases = list[tuple[int, int]]  # width and value of each case of a switch
 
 INSTRUCTION = re.compile(r'  (?:%(?:"[^"]*"|[-\w$.]+) = )?(?:(?:tail|musttail|notail) )?([a-z]\w*)')
@@ -98,24 +100,6 @@ stop: return top[-1] + rank((Item *)malloc(sizeof(Item) * 8), 8);
 typedef float Vector __attribute__((vector_size(16)));
 Vector blend(Vector a, Vector b, int i) { a[i & 3] = b[0]; return a * b + a - (Vector){0, 1, 2, 3}; }
 int count(_Atomic int *n) { return __c11_atomic_fetch_add(n, 1, 5); }
-"""
-
-CC_PROGRAM = r"""
-struct Base { virtual ~Base() {} virtual int run(int) = 0; };
-struct Noisy { int *n; Noisy(int *p) : n(p) { ++*n; } ~Noisy() { --*n; } };
-int risky(int);
-struct Child : Base {
-    int state = 0;
-    int run(int x) override {
-        Noisy guard(&state);
-        try { return risky(x) + state; }
-        catch (int e) { return e; }
-        catch (...) { if (x > 1) throw; return -1; }
-    }
-};
-template <int N> int unrolled(Base &b) { return b.run(N) + unrolled<N - 1>(b); }
-template <> int unrolled<0>(Base &) { return 0; }
-int all() { Child c; return unrolled<12>(c); }
 """
 
 
@@ -280,7 +264,7 @@ def check(library: Library, walker: Walker, program: bytes) -> int:
 def test_counts_on_compiled_programs(
     any_library: Library, any_clang: str, walker: Walker, language: str, flags: str
 ) -> None:
-    source = C_PROGRAM if language == "c" else CC_PROGRAM
+    source = C_PROGRAM if language == "c" else EXCEPTIONS
     command = [any_clang, "-x", language, *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
     done = subprocess.run(command, input=source.encode(), stdout=subprocess.PIPE, check=True)
     assert check(any_library, walker, done.stdout) > 50

@@ -226,9 +226,8 @@ def test_in_a_box_nothing_is_shared_with_the_next_program(box: Runner) -> None:
     assert [say(box, script, environment={"PATH": "/bin"}) for _ in range(2)] == ["made", "made"]
 
 
+@pytest.mark.needs("ipcmk")
 def test_a_box_in_which_shared_memory_was_left_is_replaced(box: Runner) -> None:
-    if not shutil.which("ipcmk"):
-        pytest.skip("there is no ipcmk to make shared memory with")
     count = "grep -c . /proc/sysvipc/shm"
     environment = {"PATH": "/usr/bin:/bin"}
     assert say(box, f"ipcmk -M 1000 >&-; {count}", environment=environment) == "2"

@@ -12,8 +12,6 @@ from aiocg.workers.loops.tool.structure import ACTIONS, MAX_LOOPS, Level, Struct
 
 from ..interpreter import run
 
-SIMPLE = [name for name in ACTIONS if name != "split"]
-
 
 def after(structure: Structure, *actions: str) -> Structure:
     for action in actions:
