@@ -21,8 +21,8 @@ from aiocg.transitions.schema import TransitionsError, signed
 
 __all__ = ["Compiler", "Observation", "Start", "Step", "Writer", "opened_alone"]
 
-BATCH = 1 << 15  # rows of one transaction, at most: hashes touch pages all over the file, each of which is written once
-WAITING = 1 << 15  # rows that may wait for the thread, while it writes as many
+BATCH = 1 << 14  # entries of one transaction, at most: hashes touch pages all over the file, each written once
+WAITING = 1 << 16  # entries that may wait for the thread: several batches, as it takes one at a time
 PERIOD = 0.5  # seconds between transactions, at most: what a crash may lose
 REMEMBERED = 1 << 17  # texts of a table, and states, that are known to be in the file
 
@@ -105,14 +105,15 @@ class Writer:
         return time.pthread_getcpuclockid(self._thread.ident)
 
     def put(self, row: Row | Later) -> None:
-        """Add a row; it is in the file after less than a second, or after `flush`."""
+        """Add a row; it is in the file after less than a second if the disk keeps up, or after `flush`."""
         if self.error is not None or self._closing:
             self.dropped += 1
             return
-        self._rows.append(row)
-        if len(self._rows) % BATCH == 0 and not self._make_room():
-            self._rows.pop()
+        waiting = len(self._rows)
+        if waiting and waiting % BATCH == 0 and not self._make_room():
             self.dropped += 1
+            return
+        self._rows.append(row)
 
     def _make_room(self) -> bool:
         with self._changed:
@@ -175,6 +176,8 @@ class Writer:
 
     def _write_some(self) -> None:
         rows = [self._rows.popleft() for _ in range(min(BATCH, len(self._rows)))]
+        with self._changed:
+            self._changed.notify_all()  # there is room again
         try:
             self._database.execute("BEGIN IMMEDIATE")
             try:
@@ -188,8 +191,8 @@ class Writer:
             self.dropped += len(rows)
             self.error = TransitionsError(f"nothing more is logged to {self._path}: {error}")
             _logger.error("%s", self.error)
-        with self._changed:
-            self._changed.notify_all()
+            with self._changed:
+                self._changed.notify_all()
 
     def _write(self, rows: Sequence[Row | Later]) -> None:
         parts: dict[type, list[Any]] = {kind: [] for kind in (Compiler, Start, Step, Observation)}

@@ -20,7 +20,7 @@ from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import UnknownName
 from aiocg.testing import scripted_benchmark
 from aiocg.transitions import Conflict, TransitionLog, Transitions, TransitionsError
-from aiocg.transitions.writer import Observation, Start, Step, Writer
+from aiocg.transitions.writer import WAITING, Observation, Start, Step, Writer
 
 WALK = ("increment", "double", "nothing", "square")
 
@@ -345,6 +345,14 @@ def test_a_full_queue_waits_or_drops(tmp_path: Path, monkeypatch: pytest.MonkeyP
     writer.close()
     with Transitions(tmp_path / "t.db") as file:
         assert len(file) == 1000 - writer.dropped and (writer.dropped > 0) is not block
+
+
+def test_a_burst_into_a_writer_that_has_nothing_to_do_loses_nothing(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "t.db", block=False)
+    for number in range(WAITING):
+        writer.put(Step("b", number, ("a",), number, {}))
+    writer.close()
+    assert writer.dropped == 0
 
 
 def test_a_state_belongs_to_the_program_that_came_to_it_first(tmp_path: Path) -> None:
