@@ -29,6 +29,7 @@ class Holding:
         self._all = all_holdings
         self._kept: set[bytes] = set()
         self._coming: dict[bytes, list[Callable[[], None]]] = {}  # what is under way, and who waits for it
+        self._sent: set[bytes] = set()  # of what is under way, what we have sent for the node to keep
         self._useless: set[str] = set()  # addresses of nodes that did not give us what they keep
         self._unanswered: set[bytes] = set()  # contents that the node was asked in vain to get
         self._reader = ""
@@ -65,6 +66,9 @@ class Holding:
             asks = len(self._useless) < USELESS and digest not in self._unanswered
             others = self._all.others(self, digest, self._useless) if asks else []
             if arrived is None or not others:
+                if digest in self._sent:  # one worker for all that have waited in vain
+                    return load
+                self._sent.add(digest)
                 return Store(load.request, load.benchmark, load.content, load.timeout, load.program)
             self._all.run(self._fetch(random.choice(others).connection, digest, len(load.content)))
         self._coming[digest].append(arrived)
@@ -84,6 +88,7 @@ class Holding:
         """Handle that a content has come to the node, or will not come."""
         if kept:
             self._kept.add(digest)
+        self._sent.discard(digest)
         for arrived in self._coming.pop(digest, []):
             arrived()
 

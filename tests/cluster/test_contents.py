@@ -19,6 +19,7 @@ from aiocg.node.endpoint import NetworkEndpoint
 from aiocg.node.leases import MESSAGES_AT_ONCE
 from aiocg.transport.contents import ContentFolder
 from aiocg.transport.control import Fetch, FromNode, FromPeer, Piece, Read, Refused, Spawn, from_node_codec
+from aiocg.transport.messages import Load, Store
 from aiocg.transport.security import ClientSecurity, KeyPair, WorkerKeys
 from aiocg.transport.server import key_of
 from aiocg.transport.sockets import Channel
@@ -189,6 +190,18 @@ async def test_what_is_long_under_way_is_sent_and_not_waited_for_again(
         assert [int((await env.step("increment"))[0]) for env in envs] == [8, 9, 8, 9]
         assert 2 * LARGE < sent(runtime) < 2 * LARGE + 20_000
         assert kept(site) == sorted(map(name_of, (program(7), program(8))))
+
+
+async def test_of_several_that_waited_in_vain_one_sends_the_content_to_be_kept(serve: Serve) -> None:
+    async with serve() as site, site.runtime() as runtime:
+        await opened(runtime, aiocg.testing.scripted_benchmark(1))
+        (supervisor,) = runtime.supervisors()
+        holding, content = supervisor.workers[0].channel._holding, program(7).content
+        load, digest = Load(1, "b", content, 60.0), hashlib.sha256(content).digest()
+        holding._coming[digest] = []
+        assert [type(holding.form(load, digest, None)) for _ in range(3)] == [Store, Load, Load]
+        holding.arrived(digest, kept=False)
+        assert type(holding.form(load, digest, lambda: None)) is Store
 
 
 async def test_nothing_is_waited_for_longer_because_something_else_failed(serve: Serve) -> None:
