@@ -348,6 +348,9 @@ def test_a_picture_that_cannot_be_written_is_told_after_what_was_found(aiocg: Ru
     done = aiocg(*words)
     assert done.status == 1 and "cannot write /dev/full: No space left on device" in done.err
     assert "3 evaluations" in done.out and Path("best.json").exists()
+    done = aiocg(*words, "--json")
+    assert done.status == 1 and done.json["evaluations"] == 3
+    assert done.json["error"] == "cannot write /dev/full: No space left on device"
 
 
 def test_replay_of_a_state_with_another_reward_fails(aiocg: Run) -> None:

@@ -55,7 +55,10 @@ def test_a_budget_that_is_no_time_is_told_how_one_is_written(command: Run, text:
 def test_a_number_of_evaluations_that_is_none_is_told_which_option_takes_a_time(command: Run, text: str) -> None:
     done = command("search", "random", "programs-v0/qsort", "--json", f"--evaluations={text}")
     assert done.status == 2
-    assert f"'--evaluations': {text!r} is no whole number from 1, such as 500; --budget takes" in done.json["error"]
+    assert (
+        f"'--evaluations': {text!r} is not a whole number of at least 1, such as 500; --budget takes"
+        in done.json["error"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def count_option(*, help: str, timed: str, least: int = 1, **more: Any) -> Any:
         if number >= least:
             return number
         raise typer.BadParameter(
-            f"{str(value)!r} is no whole number from {least}, such as 500{_instead(timed, 'a time')}"
+            f"{str(value)!r} is not a whole number of at least {least}, such as 500{_instead(timed, 'a time')}"
         )
 
     return typer.Option(parser=read, metavar="NUMBER", help=help, **more)

@@ -46,10 +46,12 @@ def status(nodes: Nodes = None, json: Json = False) -> None:
     Example: aiocg cluster status file:hosts.toml
     """
     reports = run(_look(_chosen(nodes)))
+    from rich.console import Group
+
     if json:
         print_json({"nodes": [_as_json(report) for report in reports]})
     else:
-        console.print(_table(reports), *_problems(reports))
+        console.print(Group(_table(reports), *_problems(reports)))
     sys.exit(any(report.problem for report in reports))
 
 

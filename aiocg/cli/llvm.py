@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from aiocg.cli.amounts import count_option, time_option
-from aiocg.cli.output import Json, check_writable, console, fail, print_line, run, table, write_file
+from aiocg.cli.output import Json, check_writable, console, fail, print_json, print_line, run, table, write_file
 
 if TYPE_CHECKING:
     from aiocg.llvm.audit_report import Report
@@ -76,7 +76,7 @@ def audit(
     if output is not None and report.trajectories:
         write_file(output, report.to_markdown().encode())
     if json:
-        print(report.to_json(), flush=True)
+        print_json(report.to_json() | ({"error": "interrupted"} if interrupted else {}))
     else:
         _print(report)
     if interrupted:

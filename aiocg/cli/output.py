@@ -96,7 +96,7 @@ def check_writable(path: Path | None, *suffixes: str) -> None:
     """
     if path is None:
         return
-    if suffixes and path.suffix and path.suffix not in suffixes:
+    if suffixes and path.suffix and path.suffix.lower() not in suffixes:
         fail(f"cannot write {path}: its name should end in {' or '.join(suffixes)}, which is what it will be")
     if path.is_dir():
         fail(f"cannot write {path}: it is a directory")

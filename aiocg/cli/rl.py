@@ -134,15 +134,17 @@ def train(
                 run(ordering, learner, ready, checkpoint=checkpoint, more=dataclasses.asdict(choice), progress=progress)
             except KeyboardInterrupt:
                 interrupted = True
-    if plot is not None and learner.curve:
-        draw_curve(learner.curve, plot)
     last = learner.curve[-1] if learner.curve else {}
     if interrupted:
         text = f"interrupted; {checkpoint} has {counted(learner.update, 'update')}: go on with --resume"
         answer(json, {"error": text, "checkpoint": str(checkpoint), **last}, text)
+    else:
+        text = f"{checkpoint} is trained: aiocg rl export {checkpoint} my.npz"
+        answer(json, {"checkpoint": str(checkpoint), **last}, text)
+    if plot is not None and learner.curve:
+        draw_curve(learner.curve, plot)
+    if interrupted:
         sys.exit(130)
-    text = f"{checkpoint} is trained: aiocg rl export {checkpoint} my.npz"
-    answer(json, {"checkpoint": str(checkpoint), **last}, text)
 
 
 @app.command()

@@ -15,6 +15,7 @@ import typer
 import aiocg
 from aiocg.cli.amounts import count_option, time_option
 from aiocg.cli.output import (
+    CommandError,
     Json,
     Workers,
     check_writable,
@@ -270,6 +271,7 @@ class Job:
     async def _hand_over(self, env: "Env", finding: Finding, picture: str, remembered: str) -> None:
         """Write and tell what was found, but no program that does not do what it should."""
         right = finding.validation is None or finding.validation.okay()
+        problem: dict[str, str] = {}
         try:  # files first: whoever reads our output may leave early, as `head` does
             if self.state is not None:
                 write_file(self.state, env.state.to_json().encode() + b"\n")
@@ -277,14 +279,18 @@ class Job:
                 await write_program(env, self.output)
             if self.plot is not None:
                 write_file(self.plot, picture.encode())
+        except CommandError as error:
+            if not self.json:
+                raise
+            problem = {"error": str(error)}
         finally:
             if self.json:
-                print_json(finding.as_json(self.output if right else None))
+                print_json(finding.as_json(self.output if right else None) | problem)
             else:
                 finding.print()
                 if remembered:
                     print_line(remembered)
-        if not right:
+        if problem or not right:
             sys.exit(1)
 
     def _searches_lines(self, env: "Env") -> bool:

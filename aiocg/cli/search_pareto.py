@@ -1,6 +1,7 @@
 """`aiocg search pareto`: find programs that trade one cost for another."""
 
 import contextlib
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,8 +85,12 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
         await go_to(env, point.actions)
         runs = env.benchmark.program is not None and bool(env.benchmark.program.runs)
         validated.append((await env.validate(sanitizers=())).okay() if runs else None)
+    problem = {}
     if plot is not None:
-        _draw(str(env.benchmark.uri), found, plot)
+        try:
+            _draw(str(env.benchmark.uri), found, plot)
+        except OSError as error:
+            problem = {"error": f"cannot write {plot}: {error.strerror}"}
     if json:
         print_json(
             {
@@ -102,7 +107,10 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
                 "walltime": found.search.elapsed,
                 "complete": found.search.complete,
             }
+            | problem
         )
+        if problem:
+            sys.exit(1)
         return
     words = {True: "yes", False: "WRONG", None: "no inputs"}
     rows = [
@@ -118,6 +126,8 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
             print_line(f"{number}: {join_texts(one.actions)}")
     ending = "" if found.search.complete else ", ended by its budget"
     print_line(f"wall time   {found.search.elapsed:.1f} s, {found.search.evaluations} evaluations{ending}")
+    if problem:
+        fail(problem["error"])
 
 
 def _number(cost: float) -> str:

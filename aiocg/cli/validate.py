@@ -254,15 +254,16 @@ def validate(
     )
     summary = Summary(aggregation)
     job = _Job(states, environment, in_order, msgspec.structs.asdict(options), workers)
-    status = 1 if bad_rows else 0
+    status, ending = 1 if bad_rows else 0, {}
     try:
         with contextlib.nullcontext() if log is None else log.open("w", encoding="utf-8") as file:
             run(job.validate(summary, file, quiet=json or summary_only))
     except KeyboardInterrupt:
-        errors.print(f"interrupted; {len(summary.results)} of {len(states)} states were validated")
+        ending = {"error": f"interrupted; {len(summary.results)} of {len(states)} states were validated"}
+        errors.print(ending["error"])
         status = 130
     if json:
-        print_json({**summary.to_json(), "bad_rows": bad_rows})
+        print_json({**summary.to_json(), "bad_rows": bad_rows, **ending})
     elif summary.results:
         for text in summary.lines():
             print_line(text)

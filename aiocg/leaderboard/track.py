@@ -178,7 +178,7 @@ def track_names(board: Path) -> list[str]:
     """
     names = sorted(path.stem for path in (board / "tracks").glob("*.toml"))
     if not names:
-        raise Refused(Kind.TRACK, f"there are no tracks in {board}: --board names a leaderboard, and aiocg has one")
+        raise Refused(Kind.TRACK, f"there are no tracks in {board}: name the folder of a leaderboard by --board")
     return names
 
 
@@ -191,6 +191,8 @@ def read_track(board: Path, name: str) -> Track:
     path = Path(name) if name.endswith(".toml") else board / "tracks" / f"{name}.toml"
     if not name.endswith(".toml") and not re.fullmatch(NAME, name):
         raise Refused(Kind.TRACK, f"{name!r} is no name of a track")
+    if not path.is_file() and name.endswith(".toml"):
+        raise Refused(Kind.TRACK, f"there is no file {name}")
     if not path.is_file():
         raise Refused(Kind.TRACK, f"there is no track {name} in {board}; there are: {', '.join(track_names(board))}")
     text = read_text(path, MOST_BYTES)

@@ -3,6 +3,7 @@
 import enum
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -99,9 +100,9 @@ class Report(msgspec.Struct, kw_only=True):
         places = {action: index for finding in findings for index, action in enumerate(finding.actions)}
         return max(counts, key=lambda action: (counts[action], action in self.suspects, places[action], action))
 
-    def to_json(self) -> str:
-        """Return the report, with the blames, as one JSON object."""
-        return msgspec.json.encode({**msgspec.to_builtins(self), "blames": self.blames()}).decode()
+    def to_json(self) -> dict[str, Any]:
+        """Return the report, with the blames, as a JSON object."""
+        return {**msgspec.to_builtins(self), "blames": msgspec.to_builtins(self.blames())}
 
     def to_markdown(self) -> str:
         """Return the report as a table in Markdown."""

@@ -201,6 +201,8 @@ class LiveSearch:
                 await self._add_ways()
         except Exception as problem:
             run.error = f"{type(problem).__name__}: {problem}"
+            if growing is None:
+                await self._add_ways()
         finally:
             if growing is not None:
                 growing.cancel()

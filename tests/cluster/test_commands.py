@@ -119,6 +119,10 @@ def test_the_commands_show_all_nodes_and_say_which_are_down(
     for words in (("cluster", "status"), ("top", "--count", "1")):
         shown = command(place, *words, "file:hosts.toml", columns=80)
         assert "is down: the node at" in shown.stdout and len(shown.stdout.splitlines()) < 20, shown.stdout
+    two.kill(0)
+    shown = command(place, "cluster", "status", "file:hosts.toml")
+    assert sum(line.startswith(tuple(addresses)) for line in shown.stdout.splitlines()) == 2, shown.stdout
+    two.restart(0)
     done = inside("--cluster", "file:hosts.toml", "search", "random", "programs-v0/gcd", "--evaluations", "20")
     assert done.status == 0, done.err
 

@@ -61,7 +61,7 @@ def test_a_report_is_a_table_and_json() -> None:
     table = report.to_markdown()
     assert "7 random lists with 7 passes in all, on 3 programs" in table
     assert "| `dse` | miscompile | 2 | 1 | 2 | `gvn,dse` | a | seen \\| so |" in table
-    value = json.loads(report.to_json())
+    value = json.loads(json.dumps(report.to_json()))
     assert value["blames"][0]["action"] == "dse"
     assert value["findings"][0]["actions"] == ["gvn", "dse"]
 
