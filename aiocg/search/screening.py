@@ -57,6 +57,7 @@ class Screener:
         self._variation = variation
         self._rng = np.random.default_rng(seed)
         self._starts = deque(variation.starts)
+        self._known = deque(variation.known)
         self._merged: deque[Choices] = deque()
         self._parents: deque[tuple[Choices, float]] = deque()  # of what was asked for and not told yet
         self._best = variation.starts[0]
@@ -71,6 +72,9 @@ class Screener:
             return self._starts.popleft()
         if self._merged:
             return self._merged.popleft()
+        if self._known:
+            index, choice = self._known.popleft()
+            return (*self._best[:index], UNSET if self._best[index] == choice else choice, *self._best[index + 1 :])
         return self._variation.change(self._best, self._rng) if self._rng.random() < FEW else self._change()
 
     def tell(self, choices: Choices, reward: float) -> None:

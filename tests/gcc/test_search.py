@@ -217,7 +217,7 @@ class Recorder:
     """Proposes levels in turn, and notes how many results it knew each time."""
 
     def __init__(self, variation: Variation) -> None:
-        self.starts = variation.starts
+        self.starts = variation.starts[: 1 + len(variation.levels)]
         self.told: list[float] = []
         self.known: list[int] = []
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from aiocg.search.variation import Variation
-from aiocg.transport.options import UNSET, Option
+from aiocg.search.variation import HEADS, KNOWN, Variation
+from aiocg.transport.options import UNSET, Option, words
 
 LEVEL = Option("-O", "level", texts=("-O0", "-O2", "-Os"))
 FLAGS = tuple(Option(f"-f{n}", "flag", texts=(f"-f{n}", f"-fno-{n}"), initial="[disabled]") for n in range(60))
@@ -17,7 +17,17 @@ OPTIONS = (LEVEL, *FLAGS, ON, WIDE, MIXED)
 def test_it_starts_with_nothing_and_with_each_level_alone() -> None:
     variation = Variation(OPTIONS)
     nothing = (UNSET,) * len(OPTIONS)
-    assert variation.starts == (nothing, *((level, *nothing[1:]) for level in range(3)))
+    assert variation.levels == tuple((level, *nothing[1:]) for level in range(3))
+    assert variation.starts == (nothing, *variation.levels)
+
+
+def test_it_starts_with_more_and_more_of_what_is_known_to_help_where_the_compiler_has_it() -> None:
+    known = [word for word in KNOWN if not word[-1].isdigit()][1:5]
+    options = (LEVEL, *(Option(word, "flag", texts=(word,)) for word in reversed(known)))
+    variation = Variation(options)
+    lines = [words(options, choices) for choices in variation.starts[1 + len(variation.levels) :]]
+    assert [set(line) for line in lines] == [{"-Os", *known[:count]} for count in HEADS]
+    assert [options[index].word(choice) for index, choice in variation.known] == known
 
 
 def test_all_that_is_drawn_is_a_choice() -> None:
