@@ -18,6 +18,7 @@ DECAY = 1.5  # a change of k options has a probability of about k ** -DECAY
 NUMBERS = 1 / 3  # how often an option with a number is drawn for a change, for each time that one with words is
 LOUD = 0.75  # how often a flag that is on by default is switched off, rather than given for nothing
 SPAN = 4.0  # powers of two that a number is drawn around what it is, or is by default
+FAMILIAR = 1.0  # how likely a change is of options that are known to help, for each time that it is of others
 HEADS = (1, 2, 4, 8, 16)  # how many of what is known searches begin with
 KNOWN = (
     "-fno-asynchronous-unwind-tables",
@@ -72,8 +73,8 @@ KNOWN = (
 )
 """Words of GCC's options that make many programs smaller.
 
-The first ones, but for unwind tables, were chosen one after the other by what each adds to those before it, over eight of
-our programs, and are good together. The others do good to some programs, and are tried each for itself.
+The first ones, but for unwind tables, were chosen one after the other by what each adds to those before it, over eight
+of our programs, and are good together. The others do good to some programs, and are tried each for itself.
 """
 
 
@@ -97,8 +98,12 @@ class Variation:
         self._options = tuple(options)
         self._levels = [index for index, option in enumerate(options) if option.kind == "level"]
         weights = np.array([NUMBERS if option.template else 1.0 for option in options])
-        self.shares = weights / weights.sum()
         self.known = tuple(self._read(KNOWN))
+        self._known = dict(self.known)
+        familiar = np.isin(np.arange(len(weights)), list(self._known))
+        if 0 < len(self._known) < len(weights):
+            weights[familiar] *= FAMILIAR * weights[~familiar].sum() / weights[familiar].sum()
+        self.shares = weights / weights.sum()
         self.levels = tuple(
             self._line([(index, choice)]) for index in self._levels for choice in range(len(self._options[index]))
         )
@@ -130,9 +135,11 @@ class Variation:
             rng: the source of randomness.
             least: how often a number is the least that the option takes.
         """
-        option = self._options[index]
+        option, known = self._options[index], self._known.get(index, present)
         if present != UNSET and rng.random() < 0.5:
             return UNSET
+        if known != present and rng.random() < 0.5:
+            return known
         if least and option.template and rng.random() < least:
             return len(option.texts)
         return self._choice(option, rng, present)

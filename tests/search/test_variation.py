@@ -30,6 +30,15 @@ def test_it_starts_with_more_and_more_of_what_is_known_to_help_where_the_compile
     assert [options[index].word(choice) for index, choice in variation.known] == known
 
 
+def test_what_is_known_to_help_is_changed_as_often_as_all_else_and_mostly_to_what_helps() -> None:
+    options = (*OPTIONS, *(Option(word, "flag", texts=("-other", word)) for word in KNOWN[1:3]))
+    variation, rng = Variation(options), np.random.default_rng(0)
+    assert variation.shares[-2:].sum() == pytest.approx(0.5)
+    redrawn = [variation.redraw(len(options) - 1, UNSET, rng) for _ in range(400)]
+    assert redrawn.count(1) == pytest.approx(300, abs=50)
+    assert {variation.redraw(len(options) - 1, 1, rng) for _ in range(50)} >= {UNSET, 0}
+
+
 def test_all_that_is_drawn_is_a_choice() -> None:
     variation, rng = Variation(OPTIONS), np.random.default_rng(0)
     choices = variation.draw(rng)
