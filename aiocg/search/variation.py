@@ -90,7 +90,8 @@ class Variation:
     Attributes:
         levels: each optimisation level alone.
         known: an option and its choice for each word of `KNOWN` that the compiler has.
-        starts: what needs no luck: no option given, each level, and -Os with the first few of `known`.
+        starts: what needs no luck: no option given, and each level.
+        heads: -Os with the first 1, 2, 4, 8 and 16 of `known`.
         shares: how likely each option is the one that a change of one option touches, as float64, shape (options,).
     """
 
@@ -107,8 +108,9 @@ class Variation:
         self.levels = tuple(
             self._line([(index, choice)]) for index in self._levels for choice in range(len(self._options[index]))
         )
-        small, heads = tuple(self._read(("-Os",))), [self.known[:count] for count in HEADS if self.known]
-        self.starts = (self._line(()), *self.levels, *(self._line((*small, *head)) for head in heads))
+        self.starts = (self._line(()), *self.levels)
+        small = tuple(self._read(("-Os",)))
+        self.heads = tuple(self._line((*small, *self.known[:count])) for count in HEADS if self.known)
 
     def draw(self, rng: np.random.Generator) -> Choices:
         """Draw a level, and from one option to all of them."""

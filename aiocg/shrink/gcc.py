@@ -250,8 +250,11 @@ def find(size: Callable[[tuple[str, ...]], int | None], options: "Sequence[Optio
     if not made:
         return LEVELS[:1]
     base = min(made, key=lambda line: made[line])
-    best, least_size = (), made[base]
-    screener = Screener(Variation(options), seed=0)
+    best: tuple[str, ...] = ()
+    least_size = made[base]
+    variation = Variation(options)
+    variation.starts = (*variation.starts[:1], *variation.heads)
+    screener = Screener(variation, seed=0)
     while meter.allows(1):
         choices = screener.ask()
         line = words(options, choices)

@@ -1,6 +1,5 @@
 """How the search that learns which options do harm learns it, and what it finds by that."""
 
-import itertools
 from collections import deque
 
 import numpy as np
@@ -78,7 +77,7 @@ def test_two_changes_that_were_made_at_the_same_time_are_joined() -> None:
     assert screener.ask() == (*made[0][:111], GOOD[111], *made[0][112:])
 
 
-def test_it_begins_with_what_is_known_to_help_and_then_tries_each_of_it_for_itself() -> None:
+def test_it_tries_each_option_that_is_known_to_help_for_itself() -> None:
     known = [word for word in KNOWN if not word[-1].isdigit()][:20]
     options = (LEVEL, *(Option(word, "flag", texts=(word,)) for word in known))
     worths = [20.0 * (index == 0) + (-3.0 if index == 5 else 1.0) for index in range(1 + len(known))]

@@ -18,14 +18,14 @@ def test_it_starts_with_nothing_and_with_each_level_alone() -> None:
     variation = Variation(OPTIONS)
     nothing = (UNSET,) * len(OPTIONS)
     assert variation.levels == tuple((level, *nothing[1:]) for level in range(3))
-    assert variation.starts == (nothing, *variation.levels)
+    assert variation.starts == (nothing, *variation.levels) and not variation.heads
 
 
-def test_it_starts_with_more_and_more_of_what_is_known_to_help_where_the_compiler_has_it() -> None:
+def test_the_heads_have_more_and_more_of_what_is_known_to_help_where_the_compiler_has_it() -> None:
     known = [word for word in KNOWN if not word[-1].isdigit()][1:5]
     options = (LEVEL, *(Option(word, "flag", texts=(word,)) for word in reversed(known)))
     variation = Variation(options)
-    lines = [words(options, choices) for choices in variation.starts[1 + len(variation.levels) :]]
+    lines = [words(options, choices) for choices in variation.heads]
     assert [set(line) for line in lines] == [{"-Os", *known[:count]} for count in HEADS]
     assert [options[index].word(choice) for index, choice in variation.known] == known
 
