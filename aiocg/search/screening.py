@@ -31,10 +31,11 @@ async def screening(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> S
     done harm before. Options that are probably harmless are drawn first. One change in three is as in `hill_climb`: an
     option that did harm once may do good in another place.
 
-    It begins with no option at all, and with each optimisation level alone. Of lines that are worth the same the latest
-    is kept, so that it moves along plateaus, but a long one only if it has no more options than the one before: options
-    that do nothing for the size can make compiles slow. `aiocg.validation.minimize.minimize_line` drops them. A command
-    line that does not compile is worth nothing, and counts as one that was evaluated.
+    A few lines of options that are known to help are evaluated first. It begins with no option at all, and with each
+    optimisation level alone, and then tries each option that is known to help for itself. Of lines that are worth the
+    same the latest is kept, so that it moves along plateaus, but a long one only if it has no more options than the one
+    before: options that do nothing for the size can make compiles slow. `aiocg.validation.minimize.minimize_line` drops
+    them. A command line that does not compile is worth nothing, and counts as one that was evaluated.
 
     Args:
         env: of a compiler with options, such as `gcc-v0`, with a reward space. If its action space is none of whole
