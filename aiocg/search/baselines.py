@@ -16,7 +16,7 @@ def baselines(env: Env) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {AS_IT_IS: ()}
     line = env.action_spaces.language.line
     if line is not None:
-        for choices in Variation(line.options).starts[1:]:
+        for choices in Variation(line.options).levels:
             text = line.write(choices)
             found.setdefault(text.split()[-1].removeprefix("-"), (text,))
         return found

@@ -1,5 +1,6 @@
 """What searches over whole command lines have in common: they choose for all options at once."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol, Unpack
 
@@ -45,7 +46,12 @@ def option_space(env: Env) -> OptionActions:
 
 
 async def search_command_lines(
-    name: str, env: Env, proposer: Callable[[Variation], Proposer], **options: Unpack[Options]
+    name: str,
+    env: Env,
+    proposer: Callable[[Variation], Proposer],
+    *,
+    informed: bool = True,
+    **options: Unpack[Options],
 ) -> SearchResult:
     """Try the command lines that a proposer proposes, one at a time, since some take a hundred times as long as others.
 
@@ -53,6 +59,8 @@ async def search_command_lines(
         name: of the search.
         env: with a reward space, of a compiler with options.
         proposer: makes the proposer from what there is to choose.
+        informed: whether `Variation.heads` come first. The proposer is not told of them: searches that go on from there
+            find more at first, and less in the end.
         **options: see `aiocg.search.Options`; the budget is 1,000 evaluations if there is none.
 
     Raises:
@@ -62,7 +70,7 @@ async def search_command_lines(
     space = option_space(env)
     return await tune(
         env,
-        lambda _: _Lines(proposer(Variation(space.options)), space.line),
+        lambda _: _Lines(proposer, Variation(space.options), space.line, informed=informed),
         name=name,
         pace=Pace(batch=1, ahead=WINDOW),
         space=space,
@@ -72,17 +80,26 @@ async def search_command_lines(
 
 
 class _Lines:
-    """A tuner that writes the choices of a proposer as command lines."""
+    """A tuner that writes choices as command lines: the heads, and then what a proposer proposes."""
 
-    def __init__(self, proposer: Proposer, line: ChoiceLine) -> None:
-        self._proposer = proposer
+    def __init__(
+        self, proposer: Callable[[Variation], Proposer], variation: Variation, line: ChoiceLine, *, informed: bool
+    ) -> None:
+        self._proposer = proposer(variation)
+        self._heads = deque(variation.heads if informed else ())
         self._line = line
 
     def ask(self, count: int) -> list[Proposal]:
         """Return the next command lines to try."""
-        asked = [self._proposer.ask() for _ in range(count)]
-        return [Proposal((self._line.write(choices),), choices) for choices in asked]
+        return [self._next() for _ in range(count)]
 
     def tell(self, proposal: Proposal, outcome: Outcome) -> None:
-        """Tell the proposer what the choices were worth."""
-        self._proposer.tell(proposal.tag, outcome.reward)
+        """Tell the proposer what the choices were worth, if they are its own."""
+        if proposal.tag is not None:
+            self._proposer.tell(proposal.tag, outcome.reward)
+
+    def _next(self) -> Proposal:
+        if self._heads:
+            return Proposal((self._line.write(self._heads.popleft()),))
+        choices = self._proposer.ask()
+        return Proposal((self._line.write(choices),), choices)

@@ -19,9 +19,10 @@ SPARING = 1e-9  # of a reward, what an option must bring to be worth giving
 async def genetic(env: Env, *, seed: int = 0, population: int = POPULATION, **options: Unpack[Options]) -> SearchResult:
     """Breed command lines: cross two good ones, option by option, change a few options, and let the worst go.
 
-    It begins with no option at all, with each optimisation level alone, and with random command lines. There are no
-    generations: each command line takes part as soon as it is its turn, so no worker waits for the others. One that
-    does not compile is worth nothing, and counts as one that was evaluated.
+    A few lines of options that are known to help are evaluated first. The population begins with no option at all, with
+    each optimisation level alone, and with random command lines. There are no generations: each command line takes part
+    as soon as it is its turn, so no worker waits for the others. One that does not compile is worth nothing, and counts
+    as one that was evaluated.
 
     Args:
         env: of a compiler with options, such as `gcc-v0`, with a reward space. If its action space is none of whole

@@ -17,8 +17,9 @@ __all__ = ["hill_climb"]
 async def hill_climb(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> SearchResult:
     """Change the best command line so far in a few options, again and again, and go on from what is not worse.
 
-    It begins with no option at all, and with each optimisation level alone. A command line that does not compile is
-    worth nothing, and counts as one that was evaluated.
+    A few lines of options that are known to help are evaluated first. The climb begins with no option at all, and with
+    each optimisation level alone. A command line that does not compile is worth nothing, and counts as one that was
+    evaluated.
 
     Args:
         env: of a compiler with options, such as `gcc-v0`, with a reward space. If its action space is none of whole

@@ -41,7 +41,9 @@ async def random(env: Env, *, seed: int = 0, patience: int | None = None, **opti
         ValueError, ServiceError: see `aiocg.search.tune`.
     """
     if isinstance(env.action_space, OptionActions):
-        return await search_command_lines("random", env, lambda variation: _Drawer(variation, seed), **options)
+        return await search_command_lines(
+            "random", env, lambda variation: _Drawer(variation, seed), informed=False, **options
+        )
     return await tune(
         env,
         lambda alphabet: RandomWalks(alphabet, seed, patience),

@@ -31,10 +31,11 @@ async def screening(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> S
     done harm before. Options that are probably harmless are drawn first. One change in three is as in `hill_climb`: an
     option that did harm once may do good in another place.
 
-    It begins with no option at all, and with each optimisation level alone. Of lines that are worth the same the latest
-    is kept, so that it moves along plateaus, but a long one only if it has no more options than the one before: options
-    that do nothing for the size can make compiles slow. `aiocg.validation.minimize.minimize_line` drops them. A command
-    line that does not compile is worth nothing, and counts as one that was evaluated.
+    A few lines of options that are known to help are evaluated first. It begins with no option at all, and with each
+    optimisation level alone, and then tries each option that is known to help for itself. Of lines that are worth the
+    same the latest is kept, so that it moves along plateaus, but a long one only if it has no more options than the one
+    before: options that do nothing for the size can make compiles slow. `aiocg.validation.minimize.minimize_line` drops
+    them. A command line that does not compile is worth nothing, and counts as one that was evaluated.
 
     Args:
         env: of a compiler with options, such as `gcc-v0`, with a reward space. If its action space is none of whole
@@ -57,6 +58,7 @@ class Screener:
         self._variation = variation
         self._rng = np.random.default_rng(seed)
         self._starts = deque(variation.starts)
+        self._known = deque(variation.known)
         self._merged: deque[Choices] = deque()
         self._parents: deque[tuple[Choices, float]] = deque()  # of what was asked for and not told yet
         self._best = variation.starts[0]
@@ -71,6 +73,9 @@ class Screener:
             return self._starts.popleft()
         if self._merged:
             return self._merged.popleft()
+        if self._known:
+            index, choice = self._known.popleft()
+            return (*self._best[:index], UNSET if self._best[index] == choice else choice, *self._best[index + 1 :])
         return self._variation.change(self._best, self._rng) if self._rng.random() < FEW else self._change()
 
     def tell(self, choices: Choices, reward: float) -> None:

@@ -21,7 +21,6 @@ from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.record import Link, changed
 from aiocg.shrink.shrinking import Shrinking, hashes
 from aiocg.shrink.tools import Clang
-from aiocg.shrink.tuning import tune
 from aiocg.shrink.units import SECTIONS, Units, run
 
 if TYPE_CHECKING:
@@ -36,33 +35,6 @@ LEVELS = ("-Os", "-Os -flto")
 GCC = "GCC"  # begins the name of a compiler in the lock file
 COLLECT = "-Wl,--gc-sections"
 PEELING = 0.25  # of the time: dropping options that save nothing
-
-KNOWN = (
-    "-fno-tree-ch",
-    "-fno-ivopts",
-    "-fno-move-loop-invariants",
-    "-fno-tree-loop-im",
-    "-fno-gcse",
-    "-fno-tree-pre",
-    "-fno-schedule-insns2",
-    "-fno-tree-vrp",
-    "-fno-ipa-sra",
-    "-fno-reorder-blocks",
-    "-fno-caller-saves",
-    "-fira-region=all",
-    "-fira-algorithm=priority",
-    "-fno-if-conversion",
-    "-fno-tree-ter",
-    "-fno-inline-small-functions",
-    "-fno-jump-tables",
-    "-fno-tree-switch-conversion",
-    "-fno-split-wide-types",
-    "-fno-tree-sink",
-    "-fno-guess-branch-probability",
-    "-fno-omit-frame-pointer",
-    "-fipa-pta",
-)
-"""What makes many programs smaller, tried before the search."""
 
 _MEANING = re.compile(
     r"-O|-fast|-f(?:no-)?(?:unsafe-math|finite-math|signed-zeros|trapping-math|math-errno|associative-math|reciprocal-math|"
@@ -271,22 +243,17 @@ def find(size: Callable[[tuple[str, ...]], int | None], options: "Sequence[Optio
     from aiocg.search.screening import Screener
     from aiocg.search.tuner import FAILED
     from aiocg.search.variation import Variation
-    from aiocg.transport.options import OptionReader, words
+    from aiocg.transport.options import words
 
-    known = {text for one in options for text in one.texts}
     sizes = {line: size(line) for line in [*(tuple(shlex.split(level)) for level in LEVELS), ()]}
     made = {line: one for line, one in sizes.items() if one is not None}
     if not made:
         return LEVELS[:1]
     base = min(made, key=lambda line: made[line])
-    saved = tune(
-        made[base],
-        lambda more: None if meter.out_of_time else size((*base, *more)),
-        [word for word in KNOWN if word in known],
-    )
-    best, least_size = tuple(saved), made[base] - sum(saved.values())
+    best: tuple[str, ...] = ()
+    least_size = made[base]
     variation = Variation(options)
-    variation.starts = (tuple(OptionReader(options).read(best)),)
+    variation.starts = (*variation.starts[:1], *variation.heads)
     screener = Screener(variation, seed=0)
     while meter.allows(1):
         choices = screener.ask()

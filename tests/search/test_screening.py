@@ -8,8 +8,8 @@ import pytest
 from aiocg.search.command_lines import WINDOW
 from aiocg.search.screening import DRIFT, Screener
 from aiocg.search.tuner import FAILED
-from aiocg.search.variation import Choices, Variation
-from aiocg.transport.options import UNSET, Option
+from aiocg.search.variation import KNOWN, Choices, Variation
+from aiocg.transport.options import UNSET, Option, words
 
 LEVEL = Option("-O", "level", texts=("-O0", "-O2", "-Os"))
 FLAGS = tuple(Option(f"-f{n}", "flag", texts=(f"-f{n}", f"-fno-{n}"), initial="[enabled]") for n in range(300))
@@ -75,6 +75,20 @@ def test_two_changes_that_were_made_at_the_same_time_are_joined() -> None:
     for choices in made:
         screener.tell(choices, worth(choices))
     assert screener.ask() == (*made[0][:111], GOOD[111], *made[0][112:])
+
+
+def test_it_tries_each_option_that_is_known_to_help_for_itself() -> None:
+    known = [word for word in KNOWN if not word[-1].isdigit()][:20]
+    options = (LEVEL, *(Option(word, "flag", texts=(word,)) for word in known))
+    worths = [20.0 * (index == 0) + (-3.0 if index == 5 else 1.0) for index in range(1 + len(known))]
+    variation = Variation(options)
+    screener = Screener(variation, 0)
+    for _ in range(len(variation.starts) + len(known)):
+        choices = screener.ask()
+        screener.tell(
+            choices, sum(worths[index] for index, choice in enumerate(choices) if choice == len(options[index]) - 1)
+        )
+    assert words(options, screener._best) == ("-Os", *known[:4], *known[5:])
 
 
 def test_of_equal_lines_the_latest_is_kept_and_of_long_ones_the_shorter() -> None:

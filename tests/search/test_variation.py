@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from aiocg.search.variation import Variation
-from aiocg.transport.options import UNSET, Option
+from aiocg.search.variation import HEADS, KNOWN, Variation
+from aiocg.transport.options import UNSET, Option, words
 
 LEVEL = Option("-O", "level", texts=("-O0", "-O2", "-Os"))
 FLAGS = tuple(Option(f"-f{n}", "flag", texts=(f"-f{n}", f"-fno-{n}"), initial="[disabled]") for n in range(60))
@@ -17,7 +17,26 @@ OPTIONS = (LEVEL, *FLAGS, ON, WIDE, MIXED)
 def test_it_starts_with_nothing_and_with_each_level_alone() -> None:
     variation = Variation(OPTIONS)
     nothing = (UNSET,) * len(OPTIONS)
-    assert variation.starts == (nothing, *((level, *nothing[1:]) for level in range(3)))
+    assert variation.levels == tuple((level, *nothing[1:]) for level in range(3))
+    assert variation.starts == (nothing, *variation.levels) and not variation.heads
+
+
+def test_the_heads_have_more_and_more_of_what_is_known_to_help_where_the_compiler_has_it() -> None:
+    known = [word for word in KNOWN if not word[-1].isdigit()][1:5]
+    options = (LEVEL, *(Option(word, "flag", texts=(word,)) for word in reversed(known)))
+    variation = Variation(options)
+    lines = [words(options, choices) for choices in variation.heads]
+    assert [set(line) for line in lines] == [{"-Os", *known[:count]} for count in HEADS]
+    assert [options[index].word(choice) for index, choice in variation.known] == known
+
+
+def test_what_is_known_to_help_is_changed_as_often_as_all_else_and_mostly_to_what_helps() -> None:
+    options = (*OPTIONS, *(Option(word, "flag", texts=("-other", word)) for word in KNOWN[1:3]))
+    variation, rng = Variation(options), np.random.default_rng(0)
+    assert variation.shares[-2:].sum() == pytest.approx(0.5)
+    redrawn = [variation.redraw(len(options) - 1, UNSET, rng) for _ in range(400)]
+    assert redrawn.count(1) == pytest.approx(300, abs=50)
+    assert {variation.redraw(len(options) - 1, 1, rng) for _ in range(50)} >= {UNSET, 0}
 
 
 def test_all_that_is_drawn_is_a_choice() -> None:
