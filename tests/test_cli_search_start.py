@@ -1,6 +1,7 @@
 """What `aiocg search` says before there is a result: that it starts, what Ctrl-C has ended, and errors as JSON."""
 
 import contextlib
+import importlib.util
 import inspect
 import json
 import os
@@ -107,7 +108,10 @@ def test_what_is_interrupted_before_it_begins_is_closed(monkeypatch: pytest.Monk
         ("search programs-v0/gcd --json --plot course.png", "course.png: its name should end in .svg"),
         ("search programs-v0/gcd --json --budget soon", "Invalid value for '--budget'"),
         ("search programs-v0/gcd --json --nothing", "--nothing"),
-        ("rl train my.ckpt --actions nothing.txt --json", "nothing.txt: No such file or directory"),
+        pytest.param(
+            *("rl train my.ckpt --actions nothing.txt --json", "nothing.txt: No such file or directory"),
+            marks=pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch"),
+        ),
         ("describe nothing-v0 --json", "unknown environment 'nothing-v0'"),
         ("dataset show nothing-v0 --json", "no dataset is named 'nothing-v0'"),
         ("validate nothing.json --json", "cannot read nothing.json"),
