@@ -125,7 +125,7 @@ def test_options_that_cannot_reach_a_worker_are_refused() -> None:
 
 async def test_a_cancelled_making_leaves_the_runtime_usable(fresh: aiocg.Runtime) -> None:
     making = asyncio.create_task(fresh.make("scripted-v0"))
-    while not fresh.worker_pids():
+    while not fresh.worker_pids():  # noqa: ASYNC110, a process sets no event
         await asyncio.sleep(0)
     making.cancel()
     with pytest.raises(asyncio.CancelledError):
