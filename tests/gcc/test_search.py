@@ -86,7 +86,7 @@ async def test_the_result_does_not_depend_on_the_number_of_lanes(make: Make, sea
 
 @pytest.mark.few(1)
 async def test_another_seed_is_another_search(make: Make, search: Search) -> None:
-    budget = Budget(evaluations=30 if search is not genetic else 60)
+    budget = Budget(evaluations={genetic: 60, screening: 90}.get(search, 30))  # the first ones have no chance in them
     results = {(await search(await make(), budget=budget, seed=seed)).state.outcomes for seed in (SEED, SEED + 1)}
     assert len(results) == 2
 
