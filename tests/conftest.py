@@ -21,7 +21,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -34,7 +34,8 @@ from aiocg.host.local import LocalLauncher
 from aiocg.host.nursery import VARIABLE, Nursery
 from aiocg.transport.system import HAS_PIDFD
 
-from .command_line import Run, runner
+if TYPE_CHECKING:
+    from .command_line import Run
 
 
 def _offer_bench() -> None:
@@ -283,8 +284,10 @@ class Workspace:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> "Run":
     """Runs `aiocg` in this process, in a fresh folder and with room for wide tables."""
+    from .command_line import runner  # this file is also a plugin, and then part of no package
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     return runner(monkeypatch, capfd)

@@ -32,6 +32,7 @@ def other_library() -> str:
     return next(line.split()[-1] for line in maps.splitlines() if "/libc.so" in line or "/libc-" in line)
 
 
+@pytest.mark.usefixtures("own_nurseries")
 @pytest.mark.parametrize("kind", ["missing", "folder", "text", "other"])
 async def test_a_library_that_cannot_be_used_is_a_typed_error_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
