@@ -10,7 +10,7 @@ import anyio
 from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
 
-__all__ = ["CHUNK", "each", "evaluate", "expand", "go_to", "open_lanes", "possible_actions", "spread"]
+__all__ = ["CHUNK", "each", "evaluate", "expand", "go_to", "open_lanes", "possible_actions", "repeats", "spread"]
 
 CHUNK = 24  # candidates per lane and message: few enough to check the clock often, enough to amortise the message
 
@@ -95,6 +95,13 @@ async def go_to(lane: Env, actions: Sequence[str]) -> None:
         _, _, terminated, _, info = await lane.step_texts(rest, observation_spaces=[])
         if terminated:
             raise info["error"]
+
+
+async def repeats(lane: Env, actions: Sequence[str]) -> bool:
+    """Return whether actions lead somewhere from the start again, as they may not if a pass is not deterministic."""
+    await lane.reset()
+    (candidate,) = await lane.expand_texts([tuple(actions)], observation_spaces=[])
+    return candidate.error is None
 
 
 async def evaluate(lanes: Sequence[Env], texts: Sequence[str]) -> list[Candidate]:

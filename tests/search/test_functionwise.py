@@ -243,3 +243,19 @@ async def test_lanes_that_come_to_another_program_are_left_behind() -> None:
         with pytest.raises(aiocg.errors.EnvClosed):
             await lanes[1].observe("IrInstructionCount")
         assert await go_on(left, ("@nobody(gvn)",)) == []
+
+
+async def test_what_cannot_be_made_again_is_passed_over(
+    runtime: aiocg.Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    async def repeats(lane: aiocg.Env, actions: tuple[str, ...]) -> bool:
+        asked.append(actions)
+        return len(asked) == 3
+
+    monkeypatch.setattr(import_module("aiocg.search.functionwise.search"), "repeats", repeats)
+    env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCountOz")
+    result = await functionwise(env, budget=Budget(evaluations=80))
+    assert result.actions == asked[2] and len(set(asked)) == 3
+    assert result.reward == pytest.approx(env.episode_reward) and result.reward >= max(result.baselines.values())

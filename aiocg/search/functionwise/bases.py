@@ -1,6 +1,7 @@
 """Starting points of the search, and module passes to try after the functions are combined."""
 
 Actions = tuple[str, ...]
+MARK = "mark<minsize>"
 
 _RAW: Actions = (
     "always-inline", "inferattrs", "ipsccp", "globalopt", "sroa", "early-cse", "simplifycfg", "function-attrs",
@@ -17,8 +18,13 @@ def _inlined(threshold: int) -> Actions:
     return (*_ARGUMENTS, f"{{inliner-threshold={threshold}}}scc-oz-module-inliner", "globaldce", "deadargelim")
 
 
+def marked(actions: Actions, cost: str) -> Actions:
+    """Return actions that mark functions, where an observation of a cost assumes that they are marked."""
+    return actions if cost == "IrInstructionCount" or MARK in actions else (*actions, MARK)
+
+
 BASES: tuple[Actions, ...] = (
-    _ARGUMENTS, _oz(0), _oz(25), _RAW, ("mark<minsize>", "default<Oz>"), _oz(5), _inlined(0), _inlined(25),
+    _ARGUMENTS, _oz(0), _oz(25), _RAW, (MARK, "default<Oz>"), _oz(5), _inlined(0), _inlined(25),
     _inlined(100),
 )  # fmt: skip
 """The most promising first."""

@@ -15,13 +15,13 @@ from aiocg.search.alphabet import SpaceAlphabet
 from aiocg.search.baselines import baselines
 from aiocg.search.budget import Budget
 from aiocg.search.checking import Checker
-from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions
+from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions, marked
 from aiocg.search.functionwise.calls import NAME
 from aiocg.search.functionwise.core import core
 from aiocg.search.functionwise.evaluation import Chunk, costs_of, go_on
 from aiocg.search.functionwise.population import Population, text_of
 from aiocg.search.functionwise.sites import Site
-from aiocg.search.lanes import go_to, open_lanes, spread
+from aiocg.search.lanes import go_to, open_lanes, repeats, spread
 from aiocg.search.result import (
     Progress,
     ProgressCallback,
@@ -51,8 +51,6 @@ CLEANING = 0.9  # used part of the budget until which cleanups are tried
 TOGETHER = 4  # cleanups that are tried before the search looks at the clock
 EARLY = ("O0", "Oz", "OzMinsize")  # baselines of which one is nearly always the best
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
-
-MARK = "mark<minsize>"
 
 DEFAULT_BUDGET = Budget(seconds=10)
 
@@ -116,12 +114,10 @@ async def functionwise(
             await search.run(crew)
             late, _ = await spread([lambda: search.finish(crew), lambda: checker.begin(known)])
             earned |= late or {}
-            await search.confirm(checker, known)
+            await search.confirm(crew[0], checker, known)
         finally:
             await checker.close()
-    if cost != "IrInstructionCount" and MARK not in record.actions:
-        # The reward assumes marked functions, so the actions must mark them.
-        record.actions = (*record.actions, MARK)
+    record.actions = marked(record.actions, cost)
     await go_to(env, record.actions)
     return record.result(complete=search.exhausted, baselines=known, earned=earned, checks=checker.checks())
 
@@ -188,16 +184,20 @@ class _Search:
             if self.exhausted or self._used >= 1:
                 return
 
-    async def confirm(self, checker: Checker, known: Mapping[str, Actions]) -> None:
+    async def confirm(self, lane: Env, checker: Checker, known: Mapping[str, Actions]) -> None:
         """Run what was found, the best first, and keep the first that does what the unoptimised program does.
 
-        This comes after the search because it takes long beside a search of a second, and programs are rarely broken.
+        This comes last, as it takes long and programs are rarely broken. What cannot be made again is passed over.
         """
-        self._record.actions, self._record.reward = (), 0.0
-        await checker.offer(self._record, self._evaluated)
-        if not self._record.actions:
-            levels = [one for one in self._evaluated if one.actions in known.values()]
-            await checker.offer(self._record, levels)
+        record, left = self._record, self._evaluated
+        while True:
+            record.actions, record.reward = (), 0.0
+            await checker.offer(record, left)
+            if not record.actions:
+                await checker.offer(record, [one for one in left if one.actions in known.values()])
+            if not record.actions or await repeats(lane, marked(record.actions, self._cost)):
+                return
+            left = [one for one in left if one.actions != record.actions]
 
     async def _attempt(self, crew: list[Env], attempt: int) -> None:
         """Let bases compete, including the best known program, and continue from the winner while that helps."""
