@@ -77,6 +77,7 @@ def test_place_that_is_stuck_costs_one_wait_and_is_not_asked_again_until_it_answ
     place.goes_on.clear()
     for _ in range(100):
         assert memory.find(STEPS) == {}
+    until(lambda: place.asked)  # its thread may not have begun yet
     assert (memory.late, place.asked) == (1, 1)
     place.goes_on.set()
     memory._patience = LONG
