@@ -1,7 +1,9 @@
 """Decides which nodes of a cluster are up: a pure state machine, with the clock as an argument.
 
 A node is lost when it was silent for a while in which another one was heard. When all are silent, the fault is more
-likely on our side, and nothing is decided until one is heard again, or until the timeout.
+likely on our side, and nothing is decided until one is heard again, or until the timeout. The others then have as long
+again to be heard: after a cut of t seconds, TCP waits up to another t seconds before it tries a connection again
+(its retransmission timeout doubles, RFC 6298).
 """
 
 import math
@@ -63,6 +65,8 @@ class Membership:
         passed = passed if passed < GAP else 0.0
         self._looked = now
         heard = {node for node, silence in silences.items() if silence <= min(SILENT, self._patience)}
+        if heard and self._alone > SILENT:
+            self._missed = {node: missed - self._alone for node, missed in self._missed.items()}
         self._alone = 0.0 if heard else self._alone + passed
         events: list[Event] = [Up(node) for node in sorted(heard - self.up)]
         self.up = (self.up | heard) & silences.keys()

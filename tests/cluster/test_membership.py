@@ -59,6 +59,16 @@ def test_when_all_are_silent_none_is_lost_and_those_heard_first_afterwards_do_no
     assert watch.membership.up == {"a", "b", "c"}
 
 
+def test_after_all_were_silent_each_has_as_long_again_to_come_back() -> None:
+    watch = Watch("a", "b")
+    watch.pass_by(1.0, "a", "b")
+    watch.pass_by(10.0)
+    assert watch.pass_by(12.0, "a") == []
+    assert watch.pass_by(3.0, "a") == [Down("b")]
+    assert watch.pass_by(1.0, "a", "b") == [Up("b")]
+    assert watch.pass_by(7.0, "a") == [Down("b")]
+
+
 def test_when_all_are_silent_for_too_long_the_cluster_fails() -> None:
     watch = Watch("a", "b")
     watch.pass_by(1.0, "a", "b")
