@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -72,6 +73,8 @@ async def measure(effort: Effort) -> Results:
             for what, costs in (("a connection to an idle node", idles), ("an idle worker on a node", workers)):
                 results.add(f"{what}: processor time of the client", [MILLI * one for one in costs], "ms/s")
     results.note("Processor time is that of the client, the nodes and all workers together.")
+    if shutil.which("bwrap") is None:
+        results.note("Without bwrap on PATH, nodes do not run what a search found; at home it is run: do not compare these.")
     return results
 
 
