@@ -37,7 +37,7 @@ PAGES, CLICKS = 10, 4
 SESSIONS, ACTIONS, THINKING = 20, 15, 1.0
 SHOWN, BRANCH = ("mem2reg", "gvn", "instcombine", "simplifycfg"), "gvn"  # on the picture; one is undone
 LARGE = 9_900  # nodes, of the 10,000 that a session may have, as clicks make new ones
-EVALUATIONS, TURNS = 4_000, 5  # of a search that is watched or not
+EVALUATIONS, TURNS = 4_000, 9  # of a search that is watched or not
 PATIENCE = 100.0  # seconds for that
 METRICS = ("TaskDuration", "ScriptDuration", "LayoutDuration", "RecalcStyleDuration")  # of Chromium
 # From a click to the first frame in which its node is there and is the present one.
@@ -264,7 +264,7 @@ async def measure_watched() -> Any:
     """Measure processor time for an evaluation: of a search alone, one that grows a tree, and one on an open page."""
     costs: dict[str, list[float]] = {"alone": [], "in a tree": [], "served": [], "on a page": []}
     ours = psutil.Process()
-    async with aiocg.Runtime(workers=2) as runtime:
+    async with aiocg.Runtime(workers=1) as runtime:  # of two, a search with a tree may use one, and one alone both
 
         async def alone() -> int:
             async with await runtime.make("llvm-ic-v0", benchmark=PROGRAM, reward_space="IrInstructionCount") as env:
@@ -284,7 +284,7 @@ async def measure_watched() -> Any:
             return live.last.evaluations
 
         runs = {"alone": alone, "in a tree": in_a_tree}
-        await alone()  # so that the workers remember what they are asked
+        await alone()  # so that the worker remembers what it is asked
         for turn in range(TURNS):
             for name in list(runs)[:: 1 if turn % 2 else -1]:
                 before = processor_time(ours)
@@ -304,11 +304,13 @@ async def measure_watched() -> Any:
                     await page.get_by_label("computing gains").wait_for(state="hidden")
                 before = processor_time(server)
                 await client.post(f"{path}/search", json={"name": "random", "seconds": PATIENCE})
-                while (await client.get(f"{path}/search")).json()["search"]["evaluations"] < EVALUATIONS:  # noqa: ASYNC110
+                evaluations = 0
+                while evaluations < EVALUATIONS:
                     await asyncio.sleep(0.2)
-                found = (await client.delete(f"{path}/search")).json()["search"]
-                took = processor_time(server) - before
-                costs[name] += [took / found["evaluations"] * 1e6] if turn >= 0 else []
+                    evaluations = (await client.get(f"{path}/search")).json()["search"]["evaluations"]
+                took = processor_time(server) - before  # without the end, after which a page shows another state
+                costs[name] += [took / evaluations * 1e6] if turn >= 0 else []
+                await client.delete(f"{path}/search")
                 if page is not None:
                     await page.context.close()
                 await client.delete(path)

@@ -1,5 +1,6 @@
 """How observations are stored: numbers as they are, all else compressed by zstd, with the codec's name beside it."""
 
+import functools
 import threading
 from typing import Any
 
@@ -41,8 +42,7 @@ def encode(value: Any) -> tuple[str, Any]:
         TypeError: for any other value, such as a graph object.
     """
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        shape = "x".join(map(str, value.shape))
-        return _packed(f"array:{value.dtype.str}:{shape}", value.tobytes())
+        return _packed(_array_codec(value.dtype, value.shape), value.tobytes())
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):
@@ -56,6 +56,11 @@ def encode(value: Any) -> tuple[str, Any]:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _packed("bytes", bytes(value))
     return _packed("msgpack", msgspec.msgpack.encode(value, enc_hook=_extension))
+
+
+@functools.lru_cache(256)
+def _array_codec(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    return f"array:{dtype.str}:{'x'.join(map(str, shape))}"
 
 
 def _extension(value: Any) -> msgspec.msgpack.Ext:

@@ -17,7 +17,8 @@ __all__ = ["TransitionsError", "close", "create", "open_file", "signed", "unsign
 VERSION = 1
 APPLICATION = 0x61696F63  # "aioc", in the header of the file
 
-CACHE = 64 << 20  # bytes of pages in memory, and of changes that wait beside the file
+CACHE = 64 << 20  # bytes of pages in memory
+CHANGES = 128 << 20  # bytes of changes that wait beside the file: a page that changes again meanwhile is written once
 _TABLES = """
 CREATE TABLE Meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE Benchmarks (id INTEGER PRIMARY KEY, uri TEXT NOT NULL UNIQUE, state INTEGER);
@@ -63,7 +64,7 @@ def create(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = NORMAL")  # a crash of the process loses nothing that was committed
         # Hashes are in no order, so a transaction touches pages all over the file.
         database.execute(f"PRAGMA cache_size = -{CACHE >> 10}")
-        database.execute(f"PRAGMA wal_autocheckpoint = {CACHE >> 12}")
+        database.execute(f"PRAGMA wal_autocheckpoint = {CHANGES >> 12}")
     return database
 
 

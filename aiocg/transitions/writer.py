@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -23,6 +24,7 @@ __all__ = ["Compiler", "Observation", "Start", "Step", "Writer", "opened_alone"]
 
 BATCH = 1 << 14  # entries of one transaction, at most: hashes touch pages all over the file, each written once
 WAITING = 1 << 16  # entries that may wait for the thread: several batches, as it takes one at a time
+AT_ONCE = 128  # rows of one statement: for each, Python gives its lock up, and waits for it with all other threads
 PERIOD = 0.5  # seconds between transactions, at most: what a crash may lose
 REMEMBERED = 1 << 17  # texts of a table, and states, that are known to be in the file
 
@@ -223,7 +225,7 @@ class Writer:
                 if one not in known and one is not None:
                     known.add(one)
                     states.append((one, benchmark))  # the benchmark that came to it first
-        self._database.executemany("INSERT OR IGNORE INTO States VALUES (?, ?)", sorted(states))  # faster in order
+        _insert(self._database, "INSERT OR IGNORE INTO States VALUES {}", sorted(states))  # faster in order
         if len(known) > REMEMBERED:
             known.clear()
         write_transitions(self._database, values)
@@ -235,7 +237,7 @@ class Writer:
             for state, space, value in observations
         ]
         rows.sort(key=itemgetter(0))
-        self._database.executemany("INSERT OR IGNORE INTO Observations VALUES (?, ?, ?, ?)", rows)
+        _insert(self._database, "INSERT OR IGNORE INTO Observations VALUES {}", rows)
 
     def _id(self, table: str, named: BenchmarkUri | str | tuple[str, ...]) -> int:
         """Return the number of a benchmark, of actions or of a space in its table, where it is put if it is new."""
@@ -261,8 +263,9 @@ def id_of(database: sqlite3.Connection, table: str, text: str) -> int:
 def write_transitions(database: sqlite3.Connection, values: Sequence[tuple[int, int, int | None, str]]) -> None:
     """Add transitions (state, action, next state, rewards as JSON); those with another result become conflicts."""
     before = database.total_changes
-    database.executemany(
-        "INSERT INTO StateTransitions (state, action, next, rewards) VALUES (?, ?, ?, ?)"
+    _insert(
+        database,
+        "INSERT INTO StateTransitions (state, action, next, rewards) VALUES {}"
         " ON CONFLICT DO UPDATE SET rewards = json_patch(rewards, excluded.rewards)"
         " WHERE next IS excluded.next AND rewards IS NOT excluded.rewards",
         values,
@@ -274,6 +277,17 @@ def write_transitions(database: sqlite3.Connection, values: Sequence[tuple[int, 
         " WHERE state = ?1 AND action = ?2 AND next IS NOT ?3",
         [value[:3] for value in values],
     )
+
+
+def _insert(database: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Execute a statement with rows, all as long, in place of its `{}`."""
+    if not rows:
+        return
+    one = f"({', '.join('?' * len(rows[0]))})"
+    whole = len(rows) - len(rows) % AT_ONCE
+    several = (tuple(chain.from_iterable(rows[at : at + AT_ONCE])) for at in range(0, whole, AT_ONCE))
+    database.executemany(statement.format(", ".join([one] * AT_ONCE)), several)
+    database.executemany(statement.format(one), rows[whole:])
 
 
 @contextlib.contextmanager

@@ -50,7 +50,7 @@ SHOWN = 20_000  # characters of a program in a link
 OPENING = 120.0  # seconds that compiling a program and making its environment may take
 RECONNECTING = 30.0  # seconds for which a browser may not be heard of, since searches keep all processors busy
 FRAME = 0.25  # seconds between two looks at a search, at least
-REST, LONGEST_REST = 60, 1.0  # times as long as a look takes, and seconds
+REST, LONGEST_REST = 100, 1.0  # times as long as the processor is busy with a look, and seconds
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
 
@@ -247,11 +247,11 @@ class Page:
                         came.append(queue.get_nowait())
                     if client.is_deleted:
                         break
-                    started = time.monotonic()
+                    started = time.thread_time()
                     if self._show(came):
                         return
                     if came[-1]["event"] == "search":  # which is slowed down by what this takes
-                        rest = REST * (time.monotonic() - started) if came[-1]["running"] else 0.0
+                        rest = REST * (time.thread_time() - started) if came[-1]["running"] else 0.0
                         await asyncio.sleep(min(max(FRAME, rest), LONGEST_REST))
         if len(session.tree) == 1 and not session.watched:  # nothing is lost; whoever comes again gets another
             with contextlib.suppress(Refusal):

@@ -2,7 +2,7 @@
 export default {
   template: `
     <ol class="rows" :class="kind" @keydown="walk">
-      <li v-for="row in rows" :key="row.id" v-memo="[row]" :style="{ paddingLeft: 14 * (row.level || 0) + 'px' }">
+      <li v-for="row in parsed" :key="row.id" v-memo="[row]" :style="{ paddingLeft: 14 * (row.level || 0) + 'px' }">
         <button type="button" v-bind="{ ['data-' + kind]: row.id }" :title="row.title" :aria-label="row.said"
           :aria-current="row.here ? 'true' : null" @click="$emit('choose', row.id)">
           <span class="ellipsis">{{ row.text }}</span>
@@ -10,8 +10,13 @@ export default {
         </button>
       </li>
     </ol>`,
-  props: { rows: Array, kind: String },
+  props: { rows: String, kind: String }, // the rows as JSON
   emits: ["choose"],
+  computed: {
+    parsed() {
+      return JSON.parse(this.rows);
+    },
+  },
   mounted() {
     this.show();
   },

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from nicegui import ui
 
 __all__ = ["Rows"]
@@ -19,11 +20,12 @@ class Rows(ui.element, component="rows.js"):
 
     def __init__(self, kind: str, name: str, choose: Callable[[str], Any]) -> None:
         super().__init__()
-        self._props |= {"kind": kind, "rows": [], "aria-label": name}
+        self._props |= {"kind": kind, "rows": "[]", "aria-label": name}
         self.on("choose", lambda event: choose(str(event.args)))
 
     def show(self, rows: list[dict[str, Any]]) -> None:
         """Show what `view.row` has made, unless that is what is shown."""
-        if rows != self._props["rows"]:
-            self._props["rows"] = rows
+        text = msgspec.json.encode(rows).decode()  # as NiceGUI would wrap each part of a list, and look into it
+        if text != self._props["rows"]:
+            self._props["rows"] = text
             self.update()

@@ -42,14 +42,14 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
     """
 
     def shown(part: Part, level: int) -> Iterator[dict[str, Any]]:
-        node, now = part.node, part.node.costs[cost]
+        node, title, now = part.node, part.title, part.node.costs[cost]
         more = 0.0 if node.parent is None else now - tree[node.parent].costs[cost]
         yield row(
             str(node.number),
-            part.title,
-            (number(now), "faint"),
+            title,
+            (said := number(now), "faint"),
             (change(more), color(-more)),
-            title=f"node {node.number}: {part.title}, {cost} {number(now)}",
+            title=f"node {node.number}: {title}, {cost} {said}",
             level=level,
             here=node.number == tree.present.number,
         )

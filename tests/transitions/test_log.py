@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import aiocg
@@ -20,7 +21,7 @@ from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import UnknownName
 from aiocg.testing import scripted_benchmark
 from aiocg.transitions import Conflict, TransitionLog, Transitions, TransitionsError
-from aiocg.transitions.writer import WAITING, Observation, Start, Step, Writer
+from aiocg.transitions.writer import AT_ONCE, WAITING, Observation, Start, Step, Writer
 
 WALK = ("increment", "double", "nothing", "square")
 
@@ -206,6 +207,22 @@ def test_another_result_of_the_same_actions_is_a_conflict(tmp_path: Path) -> Non
     with Transitions(tmp_path / "t.db") as file:
         assert [(one.next, one.rewards) for one in file] == [(2, {"R": 1.0, "S": 2.0})]
         assert file.conflicts() == [Conflict("benchmark://a-v0/1", 1, ("licm",), 2, 1 << 63)]
+
+
+def test_thousands_of_rows_and_those_that_come_twice_are_what_one_at_a_time_would_be(tmp_path: Path) -> None:
+    count = 10 * AT_ONCE + 3
+    with contextlib.closing(TransitionLog(tmp_path / "t.db")) as log:
+        for state in range(1, count + 1):
+            log.step("a-v0/1", state, ("licm",), state + 1, {"size": 1.0}, {"cost": state, "vector": np.arange(3)})
+            log.step("a-v0/1", state, ("licm",), state + 1, {"time": 2.0})
+            if state % 100 == 0:
+                log.step("a-v0/1", state, ("licm",), 0, {"size": 3.0})
+    with Transitions(tmp_path / "t.db") as file:
+        assert len(file) == count
+        assert all(one.next == one.state + 1 and one.rewards == {"size": 1.0, "time": 2.0} for one in file)
+        assert [one.state for one in file.conflicts()] == list(range(100, count, 100))
+        assert [file.observation(state, "cost") for state in (2, count)] == [1, count - 1]
+        assert file.observation(count + 1, "vector").tolist() == [0, 1, 2]
 
 
 def test_only_one_log_writes_to_a_file(tmp_path: Path) -> None:
