@@ -59,5 +59,8 @@ def test_conflicts_and_wrong_files_have_exit_status_1(aiocg: Run) -> None:
     assert aiocg("transitions", "audit", "t.db", "--json").json["conflicts"][0]["other"] == 3
     missing = aiocg("transitions", "info", "no.db")
     assert missing.status == 1 and "there is no file no.db" in missing.err
+    for words in (("info", "."), ("export", ".", "new"), ("import", ".", "new.db")):
+        folder = aiocg("transitions", *words)
+        assert folder.status == 1 and ". is not a file; name " in folder.err
     refused = aiocg("search", "random", "programs-v0/gcd", "--log", "no/t.db")
     assert refused.status == 1 and "no directory" in refused.err
