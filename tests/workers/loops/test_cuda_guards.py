@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from aiocg.workers.loops.reference import compare, expect, random_inputs
+from aiocg.workers.loops.reference import random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
 from . import cuda_schedules as written
+from .emulation import check
 
 BLOCKS = "split<loop=0;factor=4> bind<loop=0;to=block.x> bind<loop=1;to=thread.x>"
 
@@ -20,14 +20,6 @@ def guards(schedule: Schedule) -> list[str]:
     source = written.program(schedule).source.partition("<<<")[2]
     found = re.findall(r"if \((.*)\) \{", source)
     return [condition for condition in found if "element" not in condition]
-
-
-def check(emulator: Any, schedule: Schedule, inputs: list[NDArray[np.float32]] | None = None) -> None:
-    computation = schedule.computation
-    given = random_inputs(computation, seed=1) if inputs is None else inputs
-    results = emulator.run(computation, written.program(schedule), given)
-    mismatch = compare(computation, results, expect(computation, given))
-    assert mismatch is None, mismatch
 
 
 def rows(text: str, reduction: str = "split<loop=2;factor=8> stage<loop=2;tensor=0>") -> Schedule:
@@ -71,7 +63,7 @@ def test_what_is_reduced_is_guarded_unless_zeros_add_nothing(text: str) -> None:
 def test_what_is_guarded_or_not_computes_what_it_should(emulator: Any, text: str) -> None:
     schedule = rows(text)
     inputs = [-1 - np.abs(array) for array in random_inputs(schedule.computation, seed=1)]  # so that 0 is the greatest
-    check(emulator, schedule, inputs)
+    check(emulator, schedule, inputs=inputs)
 
 
 @pytest.mark.slow
