@@ -15,9 +15,9 @@ from pathlib import Path
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.dependency import Dependencies
 from aiocg.datasets.diagnostics import header_remedy, missing_header
-from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
+from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning
 from aiocg.datasets.locking import ForkedLock
-from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
+from aiocg.datasets.process import cancellable, run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 
@@ -327,18 +327,9 @@ _FULL = re.compile(r"^(clang\S*: )?(fatal )?error: .*No space left on device", r
 def _run_clang(
     command: Sequence[str], name: str, directory: str, environment: Mapping[str, str], timeout: float
 ) -> None:
-    try:
+    late = f"clang took longer than {timeout:g} s and was stopped; compile it yourself with more patience"
+    with told_of(name, "clang", late=f"{late} and use the .bc file", cancelled="compilation was cancelled"):
         status, messages = run_bounded(command, cwd=directory, env=environment, timeout=timeout)
-    except TimedOut:
-        raise BenchmarkInitError(
-            name,
-            f"clang took longer than {timeout:g} s and was stopped; compile it yourself with more "
-            f"patience and use the .bc file",
-        ) from None
-    except Cancelled:
-        raise CompilationCancelled(name, "compilation was cancelled") from None
-    except OSError as error:
-        raise BenchmarkInitError(name, f"clang cannot be started: {error}") from error
     if status == 0:
         return
     diagnostics = messages.strip()

@@ -15,7 +15,7 @@ from pathlib import Path
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
 from aiocg.datasets.locking import locked
-from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
+from aiocg.datasets.process import Cancelled, run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, loader_environment
 
@@ -168,14 +168,9 @@ def run_linker(
         CompilationCancelled: when the event of `cancellable` was set.
     """
     tool = Path(command[0]).name
-    try:
+    late = f"{tool} took longer than {timeout:g} s and was stopped"
+    with told_of(name, tool, late=late, cancelled="its linking was cancelled"):
         status, messages = run_bounded(command, cwd=directory, env=environment, timeout=timeout)
-    except TimedOut:
-        raise BenchmarkInitError(name, f"{tool} took longer than {timeout:g} s and was stopped") from None
-    except Cancelled:
-        raise CompilationCancelled(name, "its linking was cancelled") from None
-    except OSError as error:
-        raise BenchmarkInitError(name, f"{tool} cannot be started: {error.strerror}") from None
     if status:
         ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
         raise BenchmarkInitError(name, f"cannot be linked: {tool} {ended}", messages.strip())

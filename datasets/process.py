@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
+from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled
+
 MEMORY_LIMIT = 8 << 30  # bytes of address space: a runaway template must not take the machine with it
 MESSAGE_LIMIT = 64 << 10  # bytes of diagnostics that are kept
 POLL_INTERVAL = 0.05  # seconds between looks at the cancellation event
@@ -59,6 +61,24 @@ def check_cancelled() -> None:
     event = _cancellation.get()
     if event is not None and event.is_set():
         raise Cancelled
+
+
+@contextlib.contextmanager
+def told_of(name: str, tool: str, *, late: str, cancelled: str) -> Iterator[None]:
+    """Turn what keeps a tool from its end into errors of a benchmark, with these reasons.
+
+    Raises:
+        BenchmarkInitError: when it took too long, or cannot be started.
+        CompilationCancelled: when the event of `cancellable` was set.
+    """
+    try:
+        yield
+    except TimedOut:
+        raise BenchmarkInitError(name, late) from None
+    except Cancelled:
+        raise CompilationCancelled(name, cancelled) from None
+    except OSError as error:
+        raise BenchmarkInitError(name, f"{tool} cannot be started: {error.strerror}") from error
 
 
 def run_bounded(command: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float) -> tuple[int, str]:

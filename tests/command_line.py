@@ -7,11 +7,15 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aiocg import cli
+
+CHEAPEST = "programs-v0/qsort"  # to be run on all its inputs, which a search does with what it found
+PLAIN = str(Path(__file__).resolve().parents[1] / "datasets/programs/qsort.c")  # of which nothing is run
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Options that take a time or a number: how both are written, and what is said of anything else."""
 
-from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -8,14 +7,7 @@ import typer
 
 from aiocg.cli.amounts import time_option
 
-from .command_line import Run, runner
-
-
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    return runner(monkeypatch, capfd)
+from .command_line import Run
 
 
 @pytest.mark.parametrize(

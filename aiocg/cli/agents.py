@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiocg.cli.amounts import time_option
-from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
+from aiocg.cli.listening import LOCAL, Host, Port, hosts_of, listen, serve, shown
 from aiocg.cli.output import Workers, fail, run
 
 if TYPE_CHECKING:
@@ -67,10 +67,8 @@ def openenv(
     reward: Reward = None,
     program: Programs = None,
     steps: Annotated[int, typer.Option(help="Steps of an episode.", min=1)] = 45,
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 for all interfaces, which takes a token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port, 0 for a free one.", min=0, max=65535)] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     name: Annotated[
         list[str] | None, typer.Option(help="Another name by which clients may call this machine.", show_default=False)
     ] = None,

@@ -34,13 +34,12 @@ def time_option(*names: str, help: str, least: float = 0.0, counted: str = "", *
     return typer.Option(*names, parser=read, metavar="TIME", help=f"{help} In seconds, or as 30s, 2m, 1h.", **more)
 
 
-def count_option(*, help: str, timed: str, least: int = 1, **more: Any) -> Any:
+def count_option(*, help: str, timed: str, **more: Any) -> Any:
     """Return an option whose value is a whole number.
 
     Args:
         help: its help.
         timed: the option that takes a time, which may be meant.
-        least: the smallest number.
         more: what else `typer.Option` takes.
     """
 
@@ -48,11 +47,11 @@ def count_option(*, help: str, timed: str, least: int = 1, **more: Any) -> Any:
         try:
             number = int(value)
         except ValueError:
-            number = least - 1
-        if number >= least:
+            number = 0
+        if number >= 1:
             return number
         raise typer.BadParameter(
-            f"{str(value)!r} is not a whole number of at least {least}, such as 500{_instead(timed, 'a time')}"
+            f"{str(value)!r} is not a whole number of at least 1, such as 500{_instead(timed, 'a time')}"
         )
 
     return typer.Option(parser=read, metavar="NUMBER", help=help, **more)

@@ -117,7 +117,10 @@ async def _watching(cluster: str) -> "AsyncIterator[Watch]":
     from aiocg.cluster.survey import Watch
 
     if not is_ray(cluster):
-        async with Watch(hosts_of(cluster)) as watch:
+        hosts = hosts_of(cluster)
+        if not hosts:
+            fail(f"{cluster} has no nodes; `aiocg cluster up` starts some and adds them, as does a [[node]] table each")
+        async with Watch(hosts) as watch:
             yield watch
         return
     from aiocg.cluster.ray import RayNodes

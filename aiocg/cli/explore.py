@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiocg.cli.amounts import time_option
-from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
+from aiocg.cli.listening import LOCAL, Host, Port, hosts_of, listen, serve, shown
 from aiocg.cli.output import Workers, fail, run
 from aiocg.cli.search_job import is_expression
 
@@ -34,10 +34,8 @@ def explore(
         ),
     ] = None,
     env: Annotated[str, typer.Option("--env", help="Id of the environment; `aiocg envs` lists them.")] = "llvm-ic-v0",
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 for all interfaces, which takes a token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port, 0 for a free one.", min=0, max=65535)] = 8765,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
     name: Annotated[
         list[str] | None, typer.Option(help="Another name by which browsers may call this machine.", show_default=False)
     ] = None,

@@ -5,7 +5,7 @@ import dataclasses
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,6 +34,9 @@ from aiocg.cli.rl_job import (
     scores_in,
     writer_to,
 )
+
+if TYPE_CHECKING:
+    from aiocg.rl.ppo import Learner
 
 app = typer.Typer(
     help=(
@@ -102,10 +105,7 @@ def train(
     """
     check_writable(checkpoint)
     check_writable(plot, ".png", ".svg")
-    if checkpoint.exists() and not resume:
-        fail(f"{checkpoint} exists: go on with --resume, or name another file")
-    if resume and not checkpoint.exists():
-        fail(f"there is no checkpoint {checkpoint} to go on from")
+    _check_resumption(checkpoint, resume)
     need_pytorch()
     writers = [] if tensorboard is None else [writer_to(tensorboard)]
     from aiocg.rl import PhaseOrdering, SyncRuntime
@@ -134,17 +134,28 @@ def train(
                 run(ordering, learner, ready, checkpoint=checkpoint, more=dataclasses.asdict(choice), progress=progress)
             except KeyboardInterrupt:
                 interrupted = True
-    last = learner.curve[-1] if learner.curve else {}
-    if interrupted:
-        text = f"interrupted; {checkpoint} has {counted(learner.update, 'update')}: go on with --resume"
-        answer(json, {"error": text, "checkpoint": str(checkpoint), **last}, text)
-    else:
-        text = f"{checkpoint} is trained: aiocg rl export {checkpoint} my.npz"
-        answer(json, {"checkpoint": str(checkpoint), **last}, text)
+    text, told = _outcome(checkpoint, learner, interrupted=interrupted)
+    answer(json, told, text)
     if plot is not None and learner.curve:
         draw_curve(learner.curve, plot)
     if interrupted:
         sys.exit(130)
+
+
+def _check_resumption(checkpoint: Path, resume: bool) -> None:
+    if checkpoint.exists() and not resume:
+        fail(f"{checkpoint} exists: go on with --resume, or name another file")
+    if resume and not checkpoint.exists():
+        fail(f"there is no checkpoint {checkpoint} to go on from")
+
+
+def _outcome(checkpoint: Path, learner: "Learner", *, interrupted: bool) -> tuple[str, dict[str, Any]]:
+    """Return what is said at the end of a training, as text and as JSON."""
+    told = {"checkpoint": str(checkpoint), **(learner.curve[-1] if learner.curve else {})}
+    if not interrupted:
+        return f"{checkpoint} is trained: aiocg rl export {checkpoint} my.npz", told
+    text = f"interrupted; {checkpoint} has {counted(learner.update, 'update')}: go on with --resume"
+    return text, {"error": text, **told}
 
 
 @app.command()

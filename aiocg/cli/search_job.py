@@ -30,6 +30,7 @@ from aiocg.cli.output import (
 )
 from aiocg.cli.program import observation_of, write_program
 from aiocg.cli.search_report import Finding, progress_line
+from aiocg.datasets.errors import DatasetNotFound
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -214,7 +215,12 @@ class Job:
             from aiocg.loops import make_benchmark
 
             return make_benchmark(self.target if is_expression(self.target) else Path(self.target))
-        benchmark = await runtime.find_benchmark(self.target)
+        try:
+            benchmark = await runtime.find_benchmark(self.target)
+        except DatasetNotFound:
+            if self.env.partition("?")[0] != LOOPS or not Path(self.target).suffix:
+                raise
+            fail(f"{self.target} is no file here, no benchmark, and no tensor expression such as C[i:8] = A[i] + B[i]")
         uri = benchmark.uri
         takes_flags = benchmark.program is not None and (uri.scheme == "file" or uri.dataset == "programs-v0")
         if self.algorithm == RACING and takes_flags and not uri.params:

@@ -54,10 +54,15 @@ def hosts_of(cluster: str | Iterable[str | Host]) -> list[Host]:
     Raises:
         HostsError: if they cannot be read, or an address occurs twice.
     """
-    if isinstance(cluster, str) and cluster.startswith(FILE):
+    if not isinstance(cluster, str):
+        return _distinct([part if isinstance(part, Host) else Host(part) for part in cluster])
+    if cluster.startswith(FILE):
         return read_hosts(Path(cluster.removeprefix(FILE)).expanduser())
-    parts = [part.strip() for part in cluster.split(",")] if isinstance(cluster, str) else list(cluster)
-    return _distinct([part if isinstance(part, Host) else Host(part) for part in parts])
+    addresses = [part.strip() for part in cluster.split(",")]
+    if wrong := [address for address in addresses if not address.startswith("tcp://")]:
+        known = f"tcp://HOST:PORT (several with commas), {FILE}PATH, ray or ray://HOST:PORT"
+        raise HostsError(f"{wrong[0]!r} is no cluster; it must be {known}")
+    return _distinct([Host(address) for address in addresses])
 
 
 def read_hosts(path: Path) -> list[Host]:

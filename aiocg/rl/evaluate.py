@@ -112,12 +112,11 @@ def evaluate(
     return found
 
 
-def score(results: Sequence[Result], seed: int = 0) -> list[Scores]:
+def score(results: Sequence[Result]) -> list[Scores]:
     """Return figures over programs against both baselines: of each start as it is, and with the fallback.
 
     Args:
         results: of at least one program.
-        seed: of the bootstrap samples.
     """
     costs: dict[str, list[float]] = {}
     for start in results[0].best:
@@ -134,5 +133,5 @@ def score(results: Sequence[Result], seed: int = 0) -> list[Scores]:
                 for one, base, value in zip(results, against, values, strict=True)
             ]
             worse = np.mean([value > base for base, value in zip(against, values, strict=True)])
-            found.append(Scores(what, baseline, mean_of_ratios(logs, seed), float(np.mean(units)), float(worse)))
+            found.append(Scores(what, baseline, mean_of_ratios(logs), float(np.mean(units)), float(worse)))
     return found

@@ -102,8 +102,8 @@ Sample = tuple["_Family", tuple[object, ...], float]
 class _Family:
     """One metric: its name, without the ending that counters have, what it says, and its labels."""
 
-    def __init__(self, name: str, help: str, *labels: str, counter: bool = False, unit: str = "") -> None:
-        self.name, self.help, self.labels, self.unit = name, help, labels, unit
+    def __init__(self, name: str, help: str, *labels: str, counter: bool = False) -> None:
+        self.name, self.help, self.labels = name, help, labels
         self._make: Any = CounterMetricFamily if counter else GaugeMetricFamily
 
     @staticmethod

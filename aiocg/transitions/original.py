@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aiocg.transitions.schema import TransitionsError
+from aiocg.transitions.schema import TransitionsError, check_file
 from aiocg.transitions.writer import Compiler, Observation, Row, Start, Step, Writer
 
 __all__ = ["COMPILER", "import_original"]
@@ -33,8 +33,7 @@ def import_original(source: str | Path, target: str | Path, actions: Sequence[st
         TransitionsError: if either file cannot be used.
     """
     path = Path(source)
-    if not path.is_file():
-        raise TransitionsError(f"there is no file {path}")
+    check_file(path, "a database that CompilerGym's SynchronousSqliteLogger wrote")
     writer = Writer(Path(target))
     try:
         with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:

@@ -83,12 +83,19 @@ def open_file(path: Path) -> sqlite3.Connection:
     Raises:
         TransitionsError: if there is no such file, it is something else, damaged, or of a newer schema.
     """
-    if not path.is_file():
-        raise TransitionsError(f"there is no file {path}: `aiocg search PROGRAM --log {path}` makes one")
+    check_file(path, "one that `aiocg search --log` has written", f": `aiocg search PROGRAM --log {path}` makes one")
     with _explained(path):
         database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
         _check(database, path)
     return database
+
+
+def check_file(path: Path, wanted: str, made: str = "") -> None:
+    """Raise TransitionsError, with what is wanted instead and how it is made, if a path is no file."""
+    if not path.exists():
+        raise TransitionsError(f"there is no file {path}{made}")
+    if not path.is_file():
+        raise TransitionsError(f"{path} is not a file; name {wanted}")
 
 
 def _check(database: sqlite3.Connection, path: Path) -> None:

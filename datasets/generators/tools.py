@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aiocg.datasets.cache import Cache, cache_directory
-from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled, ToolchainNotFound
-from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
+from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, ToolchainNotFound
+from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 
 _FORMAT = "1"  # of the cache's keys
@@ -98,18 +98,10 @@ def _key(identity: str, commands: Sequence[Sequence[str]], result: str) -> str:
 
 def _run(uri: str, identity: str, command: Sequence[str], folder: str, timeout: float) -> None:
     name = os.path.basename(command[0])
-    try:
+    late = f"{name} took longer than {timeout:g} s and was stopped, as it would be again; take another seed, or"
+    late += " parameters that make smaller programs"
+    with told_of(uri, command[0], late=late, cancelled="its generation was cancelled"):
         status, messages = run_bounded(command, cwd=folder, env={**os.environ, "LC_ALL": "C"}, timeout=timeout)
-    except TimedOut:
-        raise BenchmarkInitError(
-            uri,
-            f"{name} took longer than {timeout:g} s and was stopped, as it would be again; take another seed, or "
-            f"parameters that make smaller programs",
-        ) from None
-    except Cancelled:
-        raise CompilationCancelled(uri, "its generation was cancelled") from None
-    except OSError as error:
-        raise BenchmarkInitError(uri, f"{command[0]} cannot be started: {error.strerror}") from error
     if status:
         ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
         words = re.sub(r"\n{2,}", "\n", messages.strip())

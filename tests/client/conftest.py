@@ -175,3 +175,22 @@ def own_folders(
     """A folder for datasets and a cache that have none and no program."""
     monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path_factory.mktemp("site")))
     monkeypatch.setenv("AIOCG_CACHE", str(new_cache()))
+
+
+@pytest.fixture
+def write(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[dict[str, str]], Path]:
+    """Write the files of a project, in whose folder everything happens; the module may name it as FOLDER."""
+    folder = tmp_path / getattr(request.module, "FOLDER", "")
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
+
+    def writing(files: dict[str, str]) -> Path:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return folder
+
+    return writing

@@ -330,25 +330,21 @@ async def test_a_session_closed_with_requests_in_flight_is_not_left_on_the_next_
         assert await sessions_on_workers(runtime) == 1
 
 
-async def test_a_benchmark_that_kills_the_worker_at_a_rebuild_ends_the_session(runtime: aiocg.Runtime) -> None:
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"kill", "the loading of benchmark://scripted-v0/5"), (b"nonsense", "expected a decimal number")],
+)
+async def test_a_benchmark_that_fails_at_a_rebuild_ends_the_session_with_its_error(
+    runtime: aiocg.Runtime, content: bytes, says: str
+) -> None:
     program = scripted_benchmark(5)
     env = await runtime.make("scripted-v0", benchmark=program)
     await env.reset()
-    program._content = b"kill"  # what it takes to load the same program at another time is another matter
+    program._content = content  # what it takes to load the same program at another time is another matter
     os.kill(await env.observe("pid"), signal.SIGKILL)
     _, _, terminated, _, info = await env.step("double")
-    assert terminated and "the loading of benchmark://scripted-v0/5" in info["error_details"]
+    assert terminated and says in info["error_details"]
     assert (await env.reset(benchmark=scripted_benchmark(7)))[0] == 7
-
-
-async def test_a_benchmark_that_is_refused_at_a_rebuild_ends_the_session_with_its_error(runtime: aiocg.Runtime) -> None:
-    program = scripted_benchmark(5)
-    env = await runtime.make("scripted-v0", benchmark=program)
-    await env.reset()
-    program._content = b"nonsense"
-    os.kill(await env.observe("pid"), signal.SIGKILL)
-    _, _, terminated, _, info = await env.step("double")
-    assert terminated and "expected a decimal number" in info["error_details"]
 
 
 async def test_errors_of_many_benchmarks_are_not_kept_for_ever(runtime: aiocg.Runtime, monkeypatch) -> None:  # type: ignore[no-untyped-def]

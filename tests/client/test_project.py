@@ -22,21 +22,6 @@ from aiocg.programs.project.targets import Part, closure, targets_by_symbols
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Write the files of a project, in whose folder everything happens."""
-    monkeypatch.chdir(tmp_path)
-
-    def writing(files: dict[str, str]) -> Path:
-        for name, text in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        return tmp_path
-
-    return writing
-
-
 def database(folder: Path, *lines: str, directory: str = "") -> Path:
     """Write a compile_commands.json with a command line for each entry."""
     entries = [{"directory": str(folder / directory), "command": line, "file": line.split()[-1]} for line in lines]

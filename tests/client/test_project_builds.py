@@ -21,24 +21,9 @@ from aiocg.programs.project import Creation, Project, ProjectError, create, pars
 
 CREATE = [sys.executable, "-P", "-c", "import typer; from aiocg.cli.dataset_create import create; typer.run(create)"]
 
+FOLDER = "the project"
+
 pytestmark = [pytest.mark.needs("libc", "make"), pytest.mark.usefixtures("own_folders")]
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], Path]:
-    """Write the files of a project, in whose folder everything happens."""
-    folder = tmp_path / "the project"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-
-    def writing(files: dict[str, str]) -> Path:
-        for name, text in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        return folder
-
-    return writing
 
 
 def problems(made: Creation) -> dict[str, str]:

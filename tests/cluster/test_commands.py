@@ -136,10 +136,24 @@ def test_the_commands_say_what_they_need(inside: Run) -> None:
     assert done.status == 1 and "it must be tcp://HOST:PORT" in done.err
 
 
-@pytest.mark.parametrize("wrong", ["file:nowhere.toml", NOBODY + "," + NOBODY])
-def test_a_wrong_cluster_is_a_message(inside: Run, wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("file:nowhere.toml", "nowhere.toml: No such file"),
+        (NOBODY + "," + NOBODY, "occurs twice"),
+        ("ray:auto", "'ray:auto' is no cluster; it must be tcp://HOST:PORT (several with commas), file:PATH, ray or"),
+    ],
+)
+def test_a_wrong_cluster_is_a_message(inside: Run, wrong: str, says: str) -> None:
     done = inside("--cluster", wrong, "search", "random", "programs-v0/gcd")
-    assert done.status == 1 and "Traceback" not in done.err and "error:" in done.err
+    assert done.status == 1 and says in done.err and len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("cluster", "status"), ("top", "--count", "1")])
+def test_a_file_without_nodes_is_a_message(inside: Run, words: tuple[str, ...]) -> None:
+    Path("hosts.toml").touch()
+    done = inside(*words, "file:hosts.toml")
+    assert done.status == 1 and "file:hosts.toml has no nodes" in done.err and "`aiocg cluster up`" in done.err
 
 
 @pytest.mark.slow

@@ -3,10 +3,8 @@
 import bz2
 import copy
 import hashlib
-import io
 import itertools
 import pickle
-import tarfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +25,8 @@ from aiocg.datasets.benchmark import Benchmark as Native
 from aiocg.datasets.benchmark import BenchmarkSource
 from aiocg.datasets.package_index import fetch_members
 from aiocg.datasets.published.cbench import CBenchDataset as Published
+
+from ..datasets.published_sets import packed
 
 SHA = "benchmark://cbench-v1/sha"
 METADATA = {"description": "", "license": "MIT"}
@@ -271,16 +271,6 @@ def test_folder_of_files_is_a_dataset(tmp_path: Path) -> None:
     for name in ("nothing", "../../etc/passwd"):
         with pytest.raises(LookupError, match="Benchmark not found"):
             files.benchmark(f"benchmark://files-v0/{name}")
-
-
-def packed(members: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:bz2") as archive:
-        for name, content in members.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 def test_archive_is_fetched_when_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

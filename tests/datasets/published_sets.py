@@ -5,8 +5,9 @@ import gzip
 import hashlib
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from .published_server import PublishedServer
 
@@ -28,16 +29,20 @@ class Published:
     sha256: str
 
 
-def pack(server: PublishedServer, name: str, files: Mapping[str, bytes]) -> Published:
-    """Serve a tar archive, compressed as its name says."""
+def packed(files: Mapping[str, bytes], compress: Callable[[bytes], bytes] = bz2.compress) -> bytes:
+    """Return a tar archive."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path, content in files.items():
             member = tarfile.TarInfo(path)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    data = buffer.getvalue()
-    return serve(server, name, gzip.compress(data, mtime=0) if name.endswith("gz") else bz2.compress(data))
+    return compress(buffer.getvalue())
+
+
+def pack(server: PublishedServer, name: str, files: Mapping[str, bytes]) -> Published:
+    """Serve a tar archive, compressed as its name says."""
+    return serve(server, name, packed(files, partial(gzip.compress, mtime=0) if name.endswith("gz") else bz2.compress))
 
 
 def manifest(server: PublishedServer, name: str, names: tuple[str, ...]) -> Published:

@@ -228,19 +228,6 @@ def test_what_is_whole_already_is_not_asked_for(published_server: PublishedServe
     assert published_server.count() == 0
 
 
-def test_a_server_without_parts_sends_it_all_again(published_server: PublishedServer, folder: Path) -> None:
-    _begin(folder, CONTENT[:1000])
-    url = published_server.publish("set.bin", CONTENT, Misbehaviour(ranges=False))
-    assert download([url], SHA256).read_bytes() == CONTENT
-    assert _starts(published_server) == [1000]
-
-
-def test_a_wrong_beginning_is_given_up_once(published_server: PublishedServer, folder: Path) -> None:
-    _begin(folder, b"?" + CONTENT[1:1000])
-    assert download([published_server.publish("set.bin", CONTENT)], SHA256).read_bytes() == CONTENT
-    assert _starts(published_server) == [1000, None]
-
-
 def test_a_wrong_file_is_fetched_twice_at_most(published_server: PublishedServer, folder: Path) -> None:
     _begin(folder, CONTENT[:1000])
     url = published_server.publish("set.bin", CONTENT[:-1] + b"?")
@@ -249,20 +236,27 @@ def test_a_wrong_file_is_fetched_twice_at_most(published_server: PublishedServer
     assert _starts(published_server) == [1000, None]
 
 
-@pytest.mark.parametrize("beginning", [CONTENT + b"more", CONTENT[:-1] + b"?"])
-def test_a_beginning_that_is_too_long_is_given_up(
-    published_server: PublishedServer, folder: Path, beginning: bytes
+@pytest.mark.parametrize(
+    ("beginning", "misbehaviour", "starts"),
+    [
+        pytest.param(CONTENT[:1000], Misbehaviour(ranges=False), [1000], id="without parts it is sent again"),
+        pytest.param(b"?" + CONTENT[1:1000], None, [1000, None], id="a wrong beginning"),
+        pytest.param(CONTENT + b"more", None, [len(CONTENT) + 4, None], id="too long a beginning"),
+        pytest.param(CONTENT[:-1] + b"?", None, [len(CONTENT), None], id="a wrong end"),
+        pytest.param(CONTENT[:5000], Misbehaviour(wrong_part=True), [5000, None], id="another part than asked for"),
+    ],
+)
+def test_a_beginning_that_cannot_be_used_is_given_up_once(
+    published_server: PublishedServer,
+    folder: Path,
+    beginning: bytes,
+    misbehaviour: Misbehaviour | None,
+    starts: list[int | None],
 ) -> None:
     _begin(folder, beginning)
-    assert download([published_server.publish("set.bin", CONTENT)], SHA256).read_bytes() == CONTENT
-    assert _starts(published_server) == [len(beginning), None]
-
-
-def test_another_part_than_asked_for_is_not_taken(published_server: PublishedServer, folder: Path) -> None:
-    _begin(folder, CONTENT[:5000])
-    url = published_server.publish("set.bin", CONTENT, Misbehaviour(wrong_part=True))
+    url = published_server.publish("set.bin", CONTENT, *([misbehaviour] if misbehaviour else []))
     assert download([url], SHA256).read_bytes() == CONTENT
-    assert _starts(published_server) == [5000, None]
+    assert _starts(published_server) == starts
 
 
 def test_what_one_mirror_began_another_one_finishes(
@@ -309,13 +303,15 @@ def test_a_content_length_that_is_too_great_does_no_harm(published_server: Publi
     assert published_server.count() == 1
 
 
-def test_a_content_length_that_is_too_small_loses_the_address(
-    published_server: PublishedServer, second_server: PublishedServer
+@pytest.mark.parametrize(
+    "misbehaviour",
+    [Misbehaviour(announced=-100), Misbehaviour(status=429, retry_after="100")],
+    ids=["too small a content length", "busy"],
+)
+def test_another_address_is_asked_where_one_cannot_be_used(
+    published_server: PublishedServer, second_server: PublishedServer, misbehaviour: Misbehaviour
 ) -> None:
-    urls = [
-        published_server.publish("set.bin", CONTENT, Misbehaviour(announced=-100)),
-        second_server.publish("set.bin", CONTENT),
-    ]
+    urls = [published_server.publish("set.bin", CONTENT, misbehaviour), second_server.publish("set.bin", CONTENT)]
     assert download(urls, SHA256).read_bytes() == CONTENT
     assert published_server.count() == 1
 
@@ -331,17 +327,6 @@ def test_a_busy_server_is_asked_again_when_it_says(published_server: PublishedSe
     assert download([url], SHA256).read_bytes() == CONTENT
     assert published_server.count() == 4
     assert time.monotonic() - begun >= 1
-
-
-def test_while_one_server_is_busy_another_one_is_asked(
-    published_server: PublishedServer, second_server: PublishedServer
-) -> None:
-    urls = [
-        published_server.publish("set.bin", CONTENT, Misbehaviour(status=429, retry_after="100")),
-        second_server.publish("set.bin", CONTENT),
-    ]
-    assert download(urls, SHA256).read_bytes() == CONTENT
-    assert published_server.count() == 1
 
 
 def test_all_pauses_together_are_bounded(published_server: PublishedServer) -> None:

@@ -3,13 +3,11 @@
 import bz2
 import contextlib
 import hashlib
-import io
 import os
 import resource
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import threading
 import time
@@ -37,6 +35,7 @@ from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
 from aiocg.datasets.uri import BenchmarkUri
 
 from .published_server import Misbehaviour, PublishedServer
+from .published_sets import packed
 
 NAMES = ["a", "deep/b", "zz"]
 SOURCES = {name: f"int f{len(name)}(int x) {{ return x + {number}; }}\n" for number, name in enumerate(NAMES)}
@@ -59,16 +58,6 @@ def site(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "site" / "datasets" / "benchmark"
 
 
-def _archive(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:bz2") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
-
-
 @pytest.fixture(scope="module")
 def bitcode() -> dict[str, bytes]:
     """The content of the programs."""
@@ -79,7 +68,7 @@ def bitcode() -> dict[str, bytes]:
 def archive(bitcode: dict[str, bytes]) -> bytes:
     """The archive, in which there is something else besides the programs."""
     programs = {f"set/{name}.bc": content for name, content in bitcode.items()}
-    return _archive({**programs, "set/README": b"read me", "other/c.bc": b"BC"})
+    return packed({**programs, "set/README": b"read me", "other/c.bc": b"BC"})
 
 
 def _sha256(content: bytes) -> str:
@@ -179,7 +168,7 @@ def test_a_name_that_is_not_there_is_named_with_near_ones(published_server: Publ
 
 
 def test_a_file_that_is_no_bitcode_is_refused(published_server: PublishedServer) -> None:
-    dataset = _dataset(published_server, _archive({"set/text.bc": b"; ModuleID"}))
+    dataset = _dataset(published_server, packed({"set/text.bc": b"; ModuleID"}))
     with pytest.raises(BenchmarkInitError, match="not LLVM bitcode"):
         assert dataset["text"].content
 
@@ -202,7 +191,7 @@ def test_a_subclass_compiles_sources_on_demand(published_server: PublishedServer
                 recompile=lambda more: compile_file(fetch(), more),
             )
 
-    archive = _archive({f"x/{name}.c": text.encode() for name, text in SOURCES.items()})
+    archive = packed({f"x/{name}.c": text.encode() for name, text in SOURCES.items()})
     url = published_server.publish("x.tar.bz2", archive)
     dataset = Sources("x-v0", "x", urls=[url], sha256=_sha256(archive), strip_prefix="x", suffix=".c", size=3)
     assert is_bitcode(dataset["deep/b"].content)
@@ -288,7 +277,7 @@ def test_what_killed_processes_have_left_is_removed(
 
 
 def test_a_hostile_archive_installs_nothing(published_server: PublishedServer, site: Path) -> None:
-    dataset = _dataset(published_server, _archive({"set/a.bc": b"BC", "set/../../../evil": b"x"}))
+    dataset = _dataset(published_server, packed({"set/a.bc": b"BC", "set/../../../evil": b"x"}))
     with pytest.raises(InstallError, match="leads out"):
         dataset.install()
     assert not dataset.installed
@@ -358,7 +347,7 @@ def _holds_connection(pid: int) -> bool:
 def test_a_process_killed_while_it_unpacks_leaves_nothing_that_counts(
     published_server: PublishedServer, archive: bytes, bitcode: dict[str, bytes], site: Path
 ) -> None:
-    many = _archive({f"set/{n}.bc": bitcode["a"] for n in range(100)} | {"set/a.bc": bitcode["a"]})
+    many = packed({f"set/{n}.bc": bitcode["a"] for n in range(100)} | {"set/a.bc": bitcode["a"]})
     url = published_server.publish("set.tar.bz2", many)
     end = "if event == 'open' and str(arguments[0]).endswith('/50.bc'): os.kill(os.getpid(), 9)"
     ending = f"import os, sys\ndef end(event, arguments):\n    {end}\nsys.addaudithook(end)\n"

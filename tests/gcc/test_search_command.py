@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ..command_line import Run, runner
+from ..command_line import CHEAPEST, Run, runner
 
 pytestmark = pytest.mark.needs("gcc")
-
-CHEAPEST = "programs-v0/qsort"  # to be run on all its inputs, which a search does with what it found
 
 
 @pytest.fixture

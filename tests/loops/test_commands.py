@@ -56,6 +56,12 @@ def test_what_another_compiler_is_for_is_said_to_be_so(command: Run, benchmark: 
     assert done.status == 1 and "does not take: try" in done.err.replace("\n", " ") and taker in done.err
 
 
+def test_a_file_that_is_missing_is_said_to_be(command: Run) -> None:
+    done = command("schedule", "missing.txt")
+    says = "missing.txt is no file here, no benchmark, and no tensor expression such as C[i:8] = A[i] + B[i]"
+    assert done.status == 1 and says in done.err.replace("\n", " ")
+
+
 def test_what_is_measured_is_not_minimized(command: Run) -> None:
     done = command("hill-climb", SMALL, "--env", "loops-v0", "--evaluations", 3, "--minimize")
     assert done.status == 1 and "flops is measured" in done.err

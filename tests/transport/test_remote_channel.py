@@ -130,10 +130,7 @@ def test_what_has_arrived_is_handed_over_after_the_end_and_nothing_after_close(r
     run(main(worker))
 
 
-def test_a_worker_closed_in_a_forked_child_serves_on_in_its_parent():
-    script = (
-        PRELUDE
-        + """
+CLOSED_IN_A_CHILD = """
 channel = WorkerChannel(ANY, ServerSecurity.for_clients(WORKER, [CLIENT.public]))
 child = os.fork()
 if child == 0:
@@ -143,14 +140,7 @@ assert os.waitpid(child, 0)[1] == 0
 round_trip(channel)
 channel.close()
 """
-    )
-    subprocess.run([sys.executable, "-P", "-c", script], check=True, timeout=60)
-
-
-def test_a_forked_child_has_a_context_of_its_own_and_whoever_closes_nothing_still_ends():
-    script = (
-        PRELUDE
-        + """
+NEVER_CLOSED = """
 kept = round_trip()
 child = os.fork()
 if child == 0:
@@ -160,8 +150,11 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 again = round_trip()
 """
-    )
-    subprocess.run([sys.executable, "-P", "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("script", [CLOSED_IN_A_CHILD, NEVER_CLOSED], ids=["closed in a child", "never closed"])
+def test_a_forked_child_disturbs_nothing_and_ends(script):
+    subprocess.run([sys.executable, "-P", "-c", PRELUDE + script], check=True, timeout=60)
 
 
 PRELUDE = """

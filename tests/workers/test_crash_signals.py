@@ -91,29 +91,27 @@ def test_what_a_process_starts_dies_of_the_signals_that_it_sends_itself(how: str
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
-def test_what_is_sent_while_a_process_is_started_does_nothing() -> None:
-    script = """
-    def send_for_ever():
-        while not waiting.is_set():
-            send_all()
-    threading.Thread(target=send_for_ever).start()
-    for _ in range(50):
-        subprocess.run(["/bin/true"], check=True)
-    waiting.set()
-    print("alive")
-    """
-    done = run(script)
-    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
-
-
-def test_a_process_that_cannot_be_started_leaves_them_blocked() -> None:
-    script = """
-    try:
-        subprocess.run(["/nowhere"])
-    except FileNotFoundError:
+WHILE_STARTED = """
+def send_for_ever():
+    while not waiting.is_set():
         send_all()
-        print("alive")
-    """
+threading.Thread(target=send_for_ever).start()
+for _ in range(50):
+    subprocess.run(["/bin/true"], check=True)
+waiting.set()
+print("alive")
+"""
+NOT_STARTED = """
+try:
+    subprocess.run(["/nowhere"])
+except FileNotFoundError:
+    send_all()
+    print("alive")
+"""
+
+
+@pytest.mark.parametrize("script", [WHILE_STARTED, NOT_STARTED], ids=["while started", "cannot be started"])
+def test_what_is_sent_when_a_process_is_started_does_nothing(script: str) -> None:
     done = run(script)
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 

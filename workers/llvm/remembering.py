@@ -36,7 +36,7 @@ class RememberedTransitions(Transitions):
 
     def __init__(self, limit: int, states: States, memory: Memory, trust: Trust) -> None:
         super().__init__(limit)
-        self.recalled = self.checked = 0
+        self.checked = 0
         self._states = states
         self._memory = memory
         self._trust = trust
@@ -159,7 +159,6 @@ class RememberedTransitions(Transitions):
         for name, value in record.facts.items():
             after.memo.setdefault(name, value)
         if action != _ITSELF:
-            self.recalled += 1
             super().put(state, action, after)
 
     def _share(self, state: State, action: str, after: State) -> None:

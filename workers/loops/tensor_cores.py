@@ -14,7 +14,6 @@ from aiocg.workers.loops.primitives import Refusal
 SHAPE = (16, 8, 8)  # turns of the loops over rows, columns and terms
 LANES = 32  # of a warp
 RESULTS = SHAPE[0] * SHAPE[1] // LANES  # that each lane accumulates
-OPERAND_BITS = 11  # of precision
 
 
 class TensorLoops(NamedTuple):

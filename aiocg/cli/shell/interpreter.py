@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from aiocg.cli.output import CommandError, counted
-from aiocg.cli.shell.command import CommandTable, Context, Result
+from aiocg.cli.shell.command import Context, Result
 from aiocg.cli.shell.commands import COMMANDS
 from aiocg.cli.shell.line import split_commands, split_words
 from aiocg.cli.shell.rendering import show
@@ -30,10 +30,9 @@ class Shell(Context):
         console: Console | None = None,
         errors: Console | None = None,
         *,
-        table: CommandTable = COMMANDS,
         interactive: bool = False,
     ) -> None:
-        super().__init__(session, console or Console(highlight=False), table, interactive)
+        super().__init__(session, console or Console(highlight=False), COMMANDS, interactive)
         self._errors = errors or Console(stderr=True, highlight=False, soft_wrap=True)
         self._running: asyncio.Task[Any] | None = None
 

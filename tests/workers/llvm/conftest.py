@@ -1,5 +1,6 @@
 """What the LLVM tests share: the library under test, its clang, and small programs compiled by it."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import Walker
 
 DATA = Path(__file__).with_name("data")
-EXCEPTIONS = (DATA / "exceptions.cc").read_text()
+SOURCES = {"c": "everything.c", "c++": "exceptions.cc"}
 PROGRAMS = ("sorting.c", "matrix.c", "calculator.c", "shapes.cc")
 UNOPTIMISED = ("-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-w", "-fno-exceptions")
 
@@ -44,6 +45,43 @@ def _compile(clang: str, name: str, *flags: str) -> bytes:
     """Compile a program of `data` to bitcode."""
     command = [clang, *UNOPTIMISED, *flags, "-c", str(DATA / name), "-o", "-"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=DATA).stdout
+
+
+def everything(clang: str, language: str, flags: str) -> bytes:
+    """Compile what a language has, to bitcode."""
+    command = [
+        clang,
+        "-w",
+        "-fexceptions",
+        *flags.split(),
+        "-c",
+        "-emit-llvm",
+        str(DATA / SOURCES[language]),
+        "-o",
+        "-",
+    ]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
+
+def every_opcode(library: Library) -> bytes:
+    """Return a program with all instructions, as a library reads it."""
+
+    def opaque(match: re.Match[str]) -> str:
+        space = re.search(r"addrspace\(\d+\)", match[0])
+        return f"ptr {space[0]}" if space else "ptr"
+
+    text = (DATA / "opcodes.ll").read_text()
+    if library.version >= (15,):
+        text = re.sub(r"\w+ \(\.\.\.\)\*|\b\w+(?: addrspace\(\d+\))?\*", opaque, text)
+    return text.encode()
+
+
+def random_program(seed: int, size: int) -> bytes:
+    """Return bitcode by llvm-stress."""
+    if not shutil.which("llvm-stress-14") or not shutil.which("llvm-as-14"):
+        pytest.skip("llvm-stress-14 and llvm-as-14 are not installed here")
+    script = f"llvm-stress-14 -seed={seed} -size={size} | llvm-as-14"
+    return subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True).stdout
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
 """The program graphs against a slow second opinion: `programl_reader.py` reads them from the text of the program."""
 
 import random
-import re
 import runpy
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +20,7 @@ from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.programl import ProgramGraphs
 
-from .conftest import EXCEPTIONS
+from .conftest import every_opcode, everything, random_program
 
 READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
 built_graph, canonical, read_graph = (READER[name] for name in ("built_graph", "canonical", "read_graph"))
@@ -46,57 +44,6 @@ def graphs(any_natives: NativeLibraries) -> ProgramGraphs:
 
 # ------------------------------------------------------------------------------------------------ compiled programs
 
-SOURCE = r"""
-struct Node { int key; struct Node *left, *right; double weights[3]; union { float f; long l; } u; };
-extern int puts(const char *), printf(const char *, ...), old_style();
-extern void *malloc(unsigned long);
-static int compare(const struct Node *a, const struct Node *b) { return a->key < b->key ? -1 : a->key > b->key; }
-int (*table[2])(const struct Node *, const struct Node *) = {compare, compare};
-int walk(struct Node *n, int depth) {
-    if (!n || depth > 10) return old_style(depth);
-    printf("%d %f\n", n->key, n->weights[depth % 3]);
-    return walk(n->left, depth + 1) + walk(n->right, depth + 1) + table[depth & 1](n, n->left);
-}
-int classify(int c) {
-    switch (c) {
-    case 0: return 1;
-    case 1: case 2: case 3: return c * 7;
-    case 'a' ... 'z': puts("letter"); return c ^ 32;
-    case 1000: goto out;
-    default: if (c < 0) return -c;
-    }
-    for (;;) if (puts("for ever")) __builtin_trap();
-out:
-    return c << 1 | 1;
-}
-struct Node big(struct Node n, _Complex double z) { n.key += (int)__real__ z; return n; }
-typedef float Vector __attribute__((vector_size(16)));
-Vector blend(Vector a, Vector b, int i) { a[i & 3] = b[0]; return a * b + a - (Vector){0, 1, 2, 3}; }
-int count(_Atomic int *n) { return __c11_atomic_fetch_add(n, 1, 5); }
-unsigned __int128 power(unsigned __int128 base, unsigned n) {
-    unsigned __int128 r = 1;
-    for (; n; n >>= 1, base *= base) if (n & 1) r *= base;
-    return r + ((unsigned __int128)1 << 100);
-}
-int sum(int n, ...) {
-    __builtin_va_list list;
-    int all = 0;
-    __builtin_va_start(list, n);
-    for (int i = 0; i < n; i++) all += __builtin_va_arg(list, int);
-    __builtin_va_end(list);
-    return all;
-}
-long interpret(const unsigned char *code, long *stack) {
-    static void *labels[] = {&&push, &&add, &&stop};
-    long *top = stack;
-    goto *labels[*code++ & 3];
-push: *top++ = *code++; goto *labels[*code++ & 3];
-add: top--; top[-1] += *top; goto *labels[*code++ & 3];
-stop: return top[-1];
-}
-unsigned long cycles(void) { unsigned a, d; __asm__ volatile("rdtsc" : "=a"(a), "=d"(d)); return a + d; }
-"""
-
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("flags", ["-O0", "-O1 -Xclang -disable-llvm-passes", "-O2", "-Oz -g"])
@@ -104,10 +51,7 @@ unsigned long cycles(void) { unsigned a, d; __asm__ volatile("rdtsc" : "=a"(a), 
 def test_graphs_of_compiled_programs(
     any_library: Library, graphs: ProgramGraphs, any_clang: str, language: str, flags: str
 ) -> None:
-    source = SOURCE if language == "c" else EXCEPTIONS
-    command = [any_clang, "-x", language, "-w", "-fexceptions", *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
-    done = subprocess.run(command, input=source.encode(), stdout=subprocess.PIPE, check=True)
-    with Module.parse(any_library, done.stdout) as module:
+    with Module.parse(any_library, everything(any_clang, language, flags)) as module:
         assert check(graphs, module) > 200
 
 
@@ -158,16 +102,8 @@ def test_graphs_along_random_walks(
 
 
 def test_graph_of_every_instruction(any_library: Library, graphs: ProgramGraphs) -> None:
-    text = (Path(__file__).with_name("data") / "opcodes.ll").read_text()
-    if any_library.version >= (15,):
-        text = re.sub(r"\w+ \(\.\.\.\)\*|\b\w+(?: addrspace\(\d+\))?\*", opaque, text)
-    with Module.parse(any_library, text.encode()) as module:
+    with Module.parse(any_library, every_opcode(any_library)) as module:
         assert check(graphs, module) > 100
-
-
-def opaque(match: re.Match[str]) -> str:
-    space = re.search(r"addrspace\(\d+\)", match[0])
-    return f"ptr {space[0]}" if space else "ptr"
 
 
 RARE = r"""
@@ -235,11 +171,7 @@ def test_graph_of_rare_things(any_library: Library, graphs: ProgramGraphs) -> No
 
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_graphs_of_random_programs(any_library: Library, graphs: ProgramGraphs, seed: int) -> None:
-    if not shutil.which("llvm-stress-14") or not shutil.which("llvm-as-14"):
-        pytest.skip("llvm-stress-14 and llvm-as-14 are not installed here")
-    script = f"llvm-stress-14 -seed={seed} -size={300 * seed} | llvm-as-14"
-    done = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True)
-    with Module.parse(any_library, done.stdout) as module:
+    with Module.parse(any_library, random_program(seed, 300 * seed)) as module:
         assert check(graphs, module) > 150
 
 

@@ -8,11 +8,8 @@ import collections
 import ctypes
 import itertools
 import re
-import shutil
 import struct
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +19,7 @@ from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
-from .conftest import EXCEPTIONS
+from .conftest import every_opcode, everything, random_program
 
 Cases = list[tuple[int, int]]  # width and value of each case of a switch
 
@@ -55,52 +52,6 @@ POINTER_FUNCTIONS = """
 """
 NUMBER_FUNCTIONS = "GetNumOperands GetNumSuccessors IsConstant"
 INDEXED_FUNCTIONS = "GetOperand GetSuccessor"
-
-C_PROGRAM = r"""
-typedef struct { int key; long weight; double value; } Item;
-extern int puts(const char *); extern void *malloc(unsigned long); extern long rank(Item *, int);
-static int compare(const Item *a, const Item *b) { return a->key < b->key ? -1 : a->key > b->key; }
-void sort(Item *items, int n) {
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && compare(&items[j - 1], &items[j]) > 0; j--) {
-            Item t = items[j]; items[j] = items[j - 1]; items[j - 1] = t;
-        }
-}
-int classify(int c) {
-    switch (c) {
-    case 0: return 1;
-    case 1: case 2: case 3: return c * 7;
-    case 'a' ... 'z': puts("letter"); return c ^ 32;
-    case 1000: goto out;
-    default: if (c < 0) return -c;
-    }
-    return 0;
-out:
-    return c << 1 | 1;
-}
-unsigned __int128 power(unsigned __int128 base, unsigned n) {
-    unsigned __int128 r = 1;
-    for (; n; n >>= 1, base *= base) if (n & 1) r *= base;
-    return r + ((unsigned __int128)1 << 64);
-}
-double mean(const Item *items, int n, double (*weigh)(double, int)) {
-    double sum = 0, all = 0;
-    for (int i = 0; i < n; i++) { double w = weigh(items[i].value, i); sum += w * items[i].value; all += w; }
-    return all != 0 ? sum / all : -sum;
-}
-long interpret(const unsigned char *code, long *stack) {
-    static void *labels[] = {&&push, &&add, &&drop, &&stop};
-    long *top = stack;
-    goto *labels[*code++ & 3];
-push: *top++ = *code++; goto *labels[*code++ & 3];
-add: top--; top[-1] += *top; goto *labels[*code++ & 3];
-drop: top--; goto *labels[*code++ & 3];
-stop: return top[-1] + rank((Item *)malloc(sizeof(Item) * 8), 8);
-}
-typedef float Vector __attribute__((vector_size(16)));
-Vector blend(Vector a, Vector b, int i) { a[i & 3] = b[0]; return a * b + a - (Vector){0, 1, 2, 3}; }
-int count(_Atomic int *n) { return __c11_atomic_fetch_add(n, 1, 5); }
-"""
 
 
 class Reference:
@@ -264,30 +215,14 @@ def check(library: Library, walker: Walker, program: bytes) -> int:
 def test_counts_on_compiled_programs(
     any_library: Library, any_clang: str, walker: Walker, language: str, flags: str
 ) -> None:
-    source = C_PROGRAM if language == "c" else EXCEPTIONS
-    command = [any_clang, "-x", language, *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
-    done = subprocess.run(command, input=source.encode(), stdout=subprocess.PIPE, check=True)
-    assert check(any_library, walker, done.stdout) > 50
+    assert check(any_library, walker, everything(any_clang, language, flags)) > 50
 
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_counts_on_random_programs(any_library: Library, walker: Walker, seed: int) -> None:
-    if not shutil.which("llvm-stress-14") or not shutil.which("llvm-as-14"):
-        pytest.skip("llvm-stress-14 and llvm-as-14 are not installed here")
-    size = 200 * seed
-    script = f"llvm-stress-14 -seed={seed} -size={size} | llvm-as-14"
-    done = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True)
-    assert check(any_library, walker, done.stdout) >= size / 4
+    assert check(any_library, walker, random_program(seed, 200 * seed)) >= 50 * seed
 
 
 def test_counts_on_every_opcode(any_library: Library, walker: Walker) -> None:
-    text = (Path(__file__).with_name("data") / "opcodes.ll").read_text()
-    if any_library.version >= (15,):
-        text = re.sub(r"\w+ \(\.\.\.\)\*|\b\w+(?: addrspace\(\d+\))?\*", lambda m: opaque(m[0]), text)
-    assert check(any_library, walker, text.encode()) == 71
-
-
-def opaque(pointer: str) -> str:
-    space = re.search(r"addrspace\(\d+\)", pointer)
-    return f"ptr {space[0]}" if space else "ptr"
+    assert check(any_library, walker, every_opcode(any_library)) == 71

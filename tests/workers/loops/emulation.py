@@ -6,14 +6,18 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aiocg.workers.loops.cuda.source import LATER, MULTIPLY, Program
+from aiocg.workers.loops.cuda.source import LATER, MULTIPLY, Program, generate
 from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.reference import compare, expect, random_inputs
+from aiocg.workers.loops.schedule import Schedule
 
+Array = NDArray[np.float32]
 SHIM = Path(__file__).with_name("cuda_shim.h")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 RACES = ("-fsanitize=thread",)
@@ -78,6 +82,24 @@ def emulator(*sanitizers: str) -> Emulator:
     if done.returncode != 0:
         pytest.skip(f"needs a g++ for C++20 with {' '.join(sanitizers) or 'threads'}: {done.stderr[-300:]}")
     return Emulator(*sanitizers)
+
+
+def mismatch(
+    emulator: Emulator,
+    schedule: Schedule,
+    program: Program | None = None,
+    inputs: list[NDArray[np.float32]] | None = None,
+) -> str | None:
+    """Return how what a schedule's program computes, or another one for it, differs from what NumPy does."""
+    computation = schedule.computation
+    inputs = random_inputs(computation, seed=1) if inputs is None else inputs
+    results = emulator.run(computation, program or generate(computation, schedule.nests), inputs)
+    return compare(computation, results, expect(computation, inputs, schedule.on_tensor_cores))
+
+
+def check(emulator: Emulator, schedule: Schedule, program: Program | None = None, **given: Any) -> None:
+    """Check that the results are NumPy's; see `mismatch`."""
+    assert (found := mismatch(emulator, schedule, program, **given)) is None, found
 
 
 def _with_shared_memory(program: Program) -> str:

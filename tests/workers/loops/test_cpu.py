@@ -443,17 +443,17 @@ def test_what_a_processor_cannot_do_is_refused(target: CpuTarget) -> None:
         target.compile(parse("R[i:8] = sum(j:8) A[i, j]"), [_nest(reduced, "j= i")])
 
 
-def test_too_much_code_is_refused(target: CpuTarget) -> None:
-    computation = parse("C[i:64, j:16, k:64] = exp(tanh(A[i, j, k]))")
-    with pytest.raises(CompilationError, match="too much code") as raised:
-        target.compile(computation, [_nest(computation.stages[0], "i! j! k#")])
-    assert raised.value.code == FailureCode.ACTION
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("order", ["a! b! i#", "i! a! b#"])
-def test_too_many_addresses_are_refused(target: CpuTarget, order: str) -> None:
-    computation = parse("C[a:64, i:16, b:16] = A[a, b, i]")
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("C[i:64, j:16, k:64] = exp(tanh(A[i, j, k]))", "i! j! k#"),
+        ("C[a:64, i:16, b:16] = A[a, b, i]", "a! b! i#"),  # too many addresses
+        ("C[a:64, i:16, b:16] = A[a, b, i]", "i! a! b#"),
+    ],
+)
+def test_too_much_code_is_refused(target: CpuTarget, text: str, order: str) -> None:
+    computation = parse(text)
     with pytest.raises(CompilationError, match="too much code") as raised:
         target.compile(computation, [_nest(computation.stages[0], order)])
     assert raised.value.code == FailureCode.ACTION

@@ -11,26 +11,18 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.cuda.banks import turns
 from aiocg.workers.loops.cuda.source import generate
 from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.schedule import Schedule, Step
 from aiocg.workers.loops.session import LoopsSession, initial_schedule
 
 from . import cuda_schedules as written
+from .emulation import check
 
 DEEP = """
     split<loop=0;factor=8> split<loop=2;factor=8> reorder<loop=1> split<loop=4;factor=800>
     bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
     stage<loop=4;tensor=0>
 """
-
-
-def check(emulator: Any, schedule: Schedule) -> None:
-    computation = schedule.computation
-    inputs = random_inputs(computation, seed=1)
-    results = emulator.run(computation, written.program(schedule), inputs)
-    mismatch = compare(computation, results, expect(computation, inputs))
-    assert mismatch is None, mismatch
 
 
 def read_by_a_warp(schedule: Schedule, tile: str, threads: tuple[int, int]) -> list[int]:

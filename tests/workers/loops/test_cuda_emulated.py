@@ -11,24 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from aiocg.workers.loops.cuda.source import Program, generate
+from aiocg.workers.loops.cuda.source import generate
 from aiocg.workers.loops.cuda.timing import SOURCE
-from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
 from . import cuda_schedules as written
 from . import strategies
+from .emulation import check
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
-
-def check(emulator: Any, schedule: Schedule, program: Program | None = None) -> None:
-    """Run a schedule's program, or another one for it, and compare all its results with NumPy's."""
-    computation = schedule.computation
-    inputs = random_inputs(computation, seed=1)
-    program = program or generate(computation, schedule.nests)
-    mismatch = compare(computation, emulator.run(computation, program, inputs), expect(computation, inputs))
-    assert mismatch is None, f"{mismatch}\n{program.source}"
 
 
 @pytest.mark.slow

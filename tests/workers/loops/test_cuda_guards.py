@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from aiocg.workers.loops.reference import compare, expect, random_inputs
+from aiocg.workers.loops.reference import random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
 from . import cuda_schedules as written
+from .emulation import check
 
 BLOCKS = "split<loop=0;factor=4> bind<loop=0;to=block.x> bind<loop=1;to=thread.x>"
 
@@ -20,14 +20,6 @@ def guards(schedule: Schedule) -> list[str]:
     source = written.program(schedule).source.partition("<<<")[2]
     found = re.findall(r"if \((.*)\) \{", source)
     return [condition for condition in found if "element" not in condition]
-
-
-def check(emulator: Any, schedule: Schedule, inputs: list[NDArray[np.float32]] | None = None) -> None:
-    computation = schedule.computation
-    given = random_inputs(computation, seed=1) if inputs is None else inputs
-    results = emulator.run(computation, written.program(schedule), given)
-    mismatch = compare(computation, results, expect(computation, given))
-    assert mismatch is None, mismatch
 
 
 def rows(text: str, reduction: str = "split<loop=2;factor=8> stage<loop=2;tensor=0>") -> Schedule:
@@ -71,7 +63,7 @@ def test_what_is_reduced_is_guarded_unless_zeros_add_nothing(text: str) -> None:
 def test_what_is_guarded_or_not_computes_what_it_should(emulator: Any, text: str) -> None:
     schedule = rows(text)
     inputs = [-1 - np.abs(array) for array in random_inputs(schedule.computation, seed=1)]  # so that 0 is the greatest
-    check(emulator, schedule, inputs)
+    check(emulator, schedule, inputs=inputs)
 
 
 @pytest.mark.slow
@@ -86,11 +78,25 @@ def test_zero_times_infinity_is_not_taken_for_nothing(emulator: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_split_of_a_split_repeats_is_not_added_twice(emulator: Any) -> None:
-    schedule = rows(
-        "S[i:6] = sum(k:32) A[i, k]", "split<loop=2;factor=16> split<loop=3;factor=5> stage<loop=3;tensor=0>"
-    )
-    assert guards(schedule) == ["k_1 < 16", "i < 6"]
+@pytest.mark.parametrize(
+    ("text", "steps", "kept"),
+    [
+        (  # what a split of a split repeats is not added twice
+            "S[i:6] = sum(k:32) A[i, k]",
+            "split<loop=2;factor=16> split<loop=3;factor=5> stage<loop=3;tensor=0>",
+            ["k_1 < 16", "i < 6"],
+        ),
+        (  # X has elements where W has none, and they may be infinite
+            "Y[x:6] = sum(r:5) X[x + r] * W[r]",
+            "split<loop=2;factor=2> stage<loop=2;tensor=0> stage<loop=2;tensor=1>",
+            ["r < 5", "x < 6"],
+        ),
+    ],
+    ids=["a split of a split", "a window"],
+)
+def test_guards_that_are_needed_stay(emulator: Any, text: str, steps: str, kept: list[str]) -> None:
+    schedule = rows(text, steps)
+    assert guards(schedule) == kept
     check(emulator, schedule)
 
 
@@ -99,15 +105,6 @@ def test_a_tile_that_ends_with_its_tensor_is_not_read_beyond_it(emulator: Any) -
     schedule = rows("S[i:6] = sum(o:2, k:13) A[o, i, k]", "split<loop=3;factor=4> stage<loop=2;tensor=0>")
     assert "float A_tile[52];" in written.program(schedule).source  # 4 x 13
     assert guards(schedule) == ["k < 13", "i < 6"]
-    check(emulator, schedule)
-
-
-@pytest.mark.slow
-def test_a_window_keeps_the_guards_of_what_it_goes_over(emulator: Any) -> None:
-    schedule = rows(
-        "Y[x:6] = sum(r:5) X[x + r] * W[r]", "split<loop=2;factor=2> stage<loop=2;tensor=0> stage<loop=2;tensor=1>"
-    )
-    assert guards(schedule) == ["r < 5", "x < 6"]  # X has elements where W has none, and they may be infinite
     check(emulator, schedule)
 
 

@@ -6,21 +6,13 @@ from typing import Any
 import pytest
 
 from aiocg.workers.loops.cuda.source import Program
-from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Refusal, Schedule, Step
 
 from . import cuda_schedules as written
 from . import sass
+from .emulation import mismatch
 
 PRODUCT = "C[i:16, j:16] = sum(k:64) A[i, k] * B[k, j]"
-
-
-def mismatch(emulator: Any, schedule: Schedule, program: Program | None = None) -> Any:
-    """Return how what a schedule's program computes, or another one for it, differs from what NumPy does."""
-    computation = schedule.computation
-    inputs = random_inputs(computation, seed=1)
-    results = emulator.run(computation, program or written.program(schedule), inputs)
-    return compare(computation, results, expect(computation, inputs))
 
 
 def product(n: int, m: int, k: int, more: str = "pipeline<loop=4>") -> Schedule:

@@ -10,13 +10,14 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.cuda.templates import templates
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.reference import compare, expect, random_inputs
+from aiocg.workers.loops.reference import compare, expect
 from aiocg.workers.loops.rules import check
 from aiocg.workers.loops.schedule import Schedule, Step
 from aiocg.workers.loops.targets import open_target
 
 from . import cuda_schedules as written
 from . import sass, strategies
+from .emulation import mismatch
 
 PRODUCT = "C[i:{}, j:{}] = sum(k:{}) A[i, k] * B[k, j]"
 TILES = "i:16=tensorize,j:8=tensorize,k:8=tensorize"
@@ -50,21 +51,15 @@ SCHEDULES = [
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_tensor_cores_compute_the_same(emulator: Any, race_detector: Any, schedule: Schedule) -> None:
-    computation = schedule.computation
-    inputs = random_inputs(computation, seed=1)
     for runs in (emulator, race_detector):
-        results = runs.run(computation, written.program(schedule), inputs)
-        assert compare(computation, results, expect(computation, inputs, schedule.on_tensor_cores)) is None
+        assert mismatch(runs, schedule) is None
 
 
 @pytest.mark.slow
 @settings(strategies.ALWAYS_THE_SAME, max_examples=8)
 @given(schedule=strategies.on_tensor_cores(most=2))
 def test_any_product_is_the_same_on_tensor_cores(emulator: Any, schedule: Schedule) -> None:
-    computation = schedule.computation
-    inputs = random_inputs(computation, seed=2)
-    results = emulator.run(computation, written.program(schedule), inputs)
-    assert compare(computation, results, expect(computation, inputs, schedule.on_tensor_cores)) is None
+    assert mismatch(emulator, schedule) is None
 
 
 def test_their_rounding_is_allowed_where_they_are_used_and_nowhere_else() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
 from . import cuda_schedules as written
+from .emulation import check
 
 THREADS = """
     split<loop=1;factor=16> split<loop=2;factor=8> bind<loop=0;to=block.x> bind<loop=1;to=thread.x> unroll<loop=3>
@@ -74,11 +74,3 @@ def test_tiles_are_copied_by_vectors_where_rows_are_made_of_them(columns: int, d
 @pytest.mark.parametrize(("columns", "depth"), [(16, 16), (18, 13), (17, 12), (14, 10)])
 def test_copies_by_vectors_fill_tiles(emulator: Any, columns: int, depth: int) -> None:
     check(emulator, written.register_matmul(21, columns, depth, tile=8, each=2, depth=4))
-
-
-def check(emulator: Any, schedule: Schedule) -> None:
-    computation = schedule.computation
-    inputs = random_inputs(computation, seed=1)
-    results = emulator.run(computation, written.program(schedule), inputs)
-    mismatch = compare(computation, results, expect(computation, inputs))
-    assert mismatch is None, mismatch

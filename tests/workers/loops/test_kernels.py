@@ -69,20 +69,18 @@ def test_what_fails_when_several_are_compiled_fails_again_alone(monkeypatch: pyt
     assert raised.value.fields == {"reason": "memory"}
 
 
-def test_arrays_of_the_computation_that_was_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "KEPT_BYTES", 4 * 2 * 1000)
+@pytest.mark.parametrize(
+    ("bound", "most", "sizes", "left"),
+    [("KEPT_BYTES", 4 * 2 * 1000, (600, 300, 200, 5000), [5000]), ("KEPT_WORKLOADS", 2, (3, 4, 5, 4), [5, 4])],
+)
+def test_the_arrays_of_the_computations_that_were_used_last_are_kept(
+    monkeypatch: pytest.MonkeyPatch, bound: str, most: int, sizes: tuple[int, ...], left: list[int]
+) -> None:
+    monkeypatch.setattr(kernels, bound, most)
     kept = Kernels(open_target("cpu", {"threads": "1"}))
-    for size in (600, 300, 200, 5000):
+    for size in sizes:
         kept.measure(Schedule.of(parse(f"C[i:{size}] = A[i] + 1"), "cpu"), 1, 0.001)
-    assert [computation.stages[0].result.size for computation in kept._workloads] == [5000]
-
-
-def test_of_many_small_computations_the_last_ones_arrays_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "KEPT_WORKLOADS", 2)
-    kept = Kernels(open_target("cpu", {"threads": "1"}))
-    for size in (3, 4, 5, 4):
-        kept.measure(Schedule.of(parse(f"C[i:{size}] = A[i] + 1"), "cpu"), 1, 0.001)
-    assert [computation.stages[0].result.size for computation in kept._workloads] == [5, 4]
+    assert [computation.stages[0].result.size for computation in kept._workloads] == left
 
 
 class Clocked:

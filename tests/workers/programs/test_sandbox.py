@@ -106,12 +106,13 @@ def test_what_a_program_starts_ends_with_it(runner: Runner) -> None:
 
 
 def test_a_box_that_is_not_ready_yet_ends_with_all_that_has_its_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox = Sandbox("rlimits")
-    made = sandbox.make
-    monkeypatch.setattr(Sandbox, "make", lambda _, root: made(root)._replace(command=["sh", "-c", "sleep 600 & wait"]))
+    sandbox, mark = Sandbox("rlimits"), uuid.uuid4().hex
+    made, command = sandbox.make, ["env", f"MARK={mark}", "sh", "-c", "sleep 600 & wait"]
+    monkeypatch.setattr(Sandbox, "make", lambda _, root: made(root)._replace(command=command))
     monkeypatch.setattr(execution, "PATIENCE", 0.2)
     with pytest.raises(CompilationError, match="gives no answer"):
         do(Runner(sandbox), shell("true", timeout=0.1))
+    assert marked(mark) == []
 
 
 def test_programs_end_with_the_worker_however_it_ends(runner: Runner, tmp_path: Path) -> None:
@@ -131,6 +132,7 @@ def test_programs_end_with_the_worker_however_it_ends(runner: Runner, tmp_path: 
         until(lambda: len(marked(mark)) >= 2)
         worker.kill()
     until(lambda: not marked(mark))
+    assert marked(mark) == []  # nothing of it is started again
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -31,8 +31,6 @@ struct Names { struct Text *begin; uint32 count, capacity; struct Text own[1024]
     X(ref, LLVMGetPreviousGlobalAlias, (ref), "")                                                            \
     X(ref, LLVMGetLastGlobalIFunc, (ref), "")                                                                \
     X(ref, LLVMGetPreviousGlobalIFunc, (ref), "")                                                            \
-    X(ref, LLVMGetFirstBasicBlock, (ref), "")                                                                \
-    X(ref, LLVMGetNextBasicBlock, (ref), "")                                                                 \
     X(ref, LLVMValueAsBasicBlock, (ref), "")                                                                 \
     X(ref, LLVMGetBasicBlockParent, (ref), "")                                                               \
     X(ref, LLVMBasicBlockAsValue, (ref), "")                                                                 \
@@ -45,8 +43,6 @@ struct Names { struct Text *begin; uint32 count, capacity; struct Text own[1024]
     X(uint64, LLVMConstIntGetZExtValue, (ref), "")                                                           \
     X(ref, LLVMConstInt, (ref, uint64, int), "")                                                             \
     X(ref, LLVMGetReturnType, (ref), "")                                                                     \
-    X(ref, LLVMGetFirstInstruction, (ref), "")                                                               \
-    X(ref, LLVMGetNextInstruction, (ref), "")                                                                \
     X(ref, LLVMGetLastInstruction, (ref), "")                                                                \
     X(ref, LLVMGetPreviousInstruction, (ref), "")                                                            \
     X(const char *, LLVMGetSection, (ref), "")                                                               \
@@ -107,7 +103,6 @@ struct Names { struct Text *begin; uint32 count, capacity; struct Text own[1024]
     X(int, LLVMGetMaskValue, (ref, unsigned), "")                                                            \
     X(unsigned, LLVMGetNumIndices, (ref), "")                                                                \
     X(const unsigned *, LLVMGetIndices, (ref), "")                                                           \
-    X(unsigned, LLVMGetNumSuccessors, (ref), "")                                                             \
     X(ref, LLVMGetSwitchCaseValue, (ref, unsigned), "?")                                                     \
     X(unsigned, LLVMGetNumOperandBundles, (ref), "?")                                                        \
     X(ref, LLVMGetOperandBundleAtIndex, (ref, unsigned), "?")                                                \

@@ -7,17 +7,8 @@
    for each instruction, so that no vectors are needed. */
 
 #define LLVM_FUNCTIONS(X)                                          \
-    X(ref, LLVMGetFirstFunction, (ref), "")                        \
-    X(ref, LLVMGetNextFunction, (ref), "")                         \
-    X(ref, LLVMGetFirstBasicBlock, (ref), "")                      \
-    X(ref, LLVMGetNextBasicBlock, (ref), "")                       \
-    X(ref, LLVMGetFirstInstruction, (ref), "")                     \
-    X(ref, LLVMGetNextInstruction, (ref), "")                      \
-    X(ref, LLVMGetBasicBlockTerminator, (ref), "")                 \
     X(int, LLVMGetNumOperands, (ref), "")                          \
     X(ref, LLVMGetOperand, (ref, unsigned), "")                    \
-    X(unsigned, LLVMGetNumSuccessors, (ref), "")                   \
-    X(ref, LLVMGetSuccessor, (ref, unsigned), "")                  \
     X(ref, LLVMIsAFunction, (ref), "")                             \
     X(ref, LLVMIsAInstruction, (ref), "")                          \
     X(ref, LLVMIsADbgInfoIntrinsic, (ref), "")                     \

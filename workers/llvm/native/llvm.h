@@ -1,8 +1,8 @@
 /* Common definitions of the C files here. They are freestanding (no other header, no libc, not linked against libLLVM),
    so that clang alone can build them.
 
-   A C file defines LLVM_FUNCTIONS(X), with X(result, name, parameters, prefix) for every function of LLVM's C API that
-   it calls, and then includes this file. The caller resolves the functions named in `aiocg_llvm_functions`, in that
+   A C file defines LLVM_FUNCTIONS(X), with X(result, name, parameters, prefix) for every other function of LLVM's C
+   API that it calls, and then includes this file. The caller resolves the functions named in `aiocg_llvm_functions`, in that
    order, into a `struct Llvm`. A function with prefix "?" may be missing in the loaded libLLVM, and is then a null
    pointer. There is no global state: one build serves any number of libLLVMs, modules and threads. */
 
@@ -10,15 +10,24 @@ typedef __INT64_TYPE__ int64;
 typedef __UINT64_TYPE__ uint64;
 typedef void *ref; /* any LLVM...Ref */
 
-/* The functions that `opcode_of` calls. */
-#define OPCODE_FUNCTIONS(X)                    \
-    X(int, LLVMGetInstructionOpcode, (ref), "") \
-    X(ref, LLVMIsACondBrInst, (ref), "?")      \
-    X(ref, LLVMIsAUncondBrInst, (ref), "?")
+/* The functions that `opcode_of` and walks over a module call. */
+#define COMMON_FUNCTIONS(X)                        \
+    X(int, LLVMGetInstructionOpcode, (ref), "")    \
+    X(ref, LLVMIsACondBrInst, (ref), "?")          \
+    X(ref, LLVMIsAUncondBrInst, (ref), "?")        \
+    X(ref, LLVMGetFirstFunction, (ref), "")        \
+    X(ref, LLVMGetNextFunction, (ref), "")         \
+    X(ref, LLVMGetFirstBasicBlock, (ref), "")      \
+    X(ref, LLVMGetNextBasicBlock, (ref), "")       \
+    X(ref, LLVMGetFirstInstruction, (ref), "")     \
+    X(ref, LLVMGetNextInstruction, (ref), "")      \
+    X(ref, LLVMGetBasicBlockTerminator, (ref), "") \
+    X(unsigned, LLVMGetNumSuccessors, (ref), "")   \
+    X(ref, LLVMGetSuccessor, (ref, unsigned), "")
 
 struct Llvm {
 #define X(result, name, parameters, prefix) result(*name) parameters;
-    OPCODE_FUNCTIONS(X)
+    COMMON_FUNCTIONS(X)
     LLVM_FUNCTIONS(X)
 #undef X
 };
@@ -28,7 +37,7 @@ struct Llvm {
 
 EXPORT const char aiocg_llvm_functions[] =
 #define X(result, name, parameters, prefix) prefix #name " "
-    OPCODE_FUNCTIONS(X) LLVM_FUNCTIONS(X);
+    COMMON_FUNCTIONS(X) LLVM_FUNCTIONS(X);
 #undef X
 
 /* LLVMOpcode: values that the C API promises not to change. */

@@ -6,15 +6,6 @@
    its text. */
 
 #define LLVM_FUNCTIONS(X)                                            \
-    X(ref, LLVMGetFirstFunction, (ref), "")                          \
-    X(ref, LLVMGetNextFunction, (ref), "")                           \
-    X(ref, LLVMGetFirstBasicBlock, (ref), "")                        \
-    X(ref, LLVMGetNextBasicBlock, (ref), "")                         \
-    X(ref, LLVMGetFirstInstruction, (ref), "")                       \
-    X(ref, LLVMGetNextInstruction, (ref), "")                        \
-    X(ref, LLVMGetBasicBlockTerminator, (ref), "")                   \
-    X(unsigned, LLVMGetNumSuccessors, (ref), "")                     \
-    X(ref, LLVMGetSuccessor, (ref, unsigned), "")                    \
     X(ref, LLVMGetModuleContext, (ref), "")                          \
     X(ref, LLVMGetGlobalParent, (ref), "")                           \
     X(ref, LLVMInt32TypeInContext, (ref), "")                        \

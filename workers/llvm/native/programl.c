@@ -6,17 +6,8 @@
    status becomes FULL and all functions return; the caller tries again with a larger arena. */
 
 #define LLVM_FUNCTIONS(X)                                 \
-    X(ref, LLVMGetFirstFunction, (ref), "")               \
-    X(ref, LLVMGetNextFunction, (ref), "")                \
-    X(ref, LLVMGetFirstBasicBlock, (ref), "")             \
-    X(ref, LLVMGetNextBasicBlock, (ref), "")              \
-    X(ref, LLVMGetFirstInstruction, (ref), "")            \
-    X(ref, LLVMGetNextInstruction, (ref), "")             \
-    X(ref, LLVMGetBasicBlockTerminator, (ref), "")        \
     X(int, LLVMGetNumOperands, (ref), "")                 \
     X(ref, LLVMGetOperand, (ref, unsigned), "")           \
-    X(unsigned, LLVMGetNumSuccessors, (ref), "")          \
-    X(ref, LLVMGetSuccessor, (ref, unsigned), "")         \
     X(int, LLVMGetValueKind, (ref), "")                   \
     X(ref, LLVMIsAInstruction, (ref), "")                 \
     X(ref, LLVMIsAFunction, (ref), "")                    \

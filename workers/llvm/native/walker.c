@@ -1,18 +1,9 @@
 /* Counts the instructions of a module and the features of InstCount and Autophase, through LLVM's C API. */
 
 #define LLVM_FUNCTIONS(X)                                \
-    X(ref, LLVMGetFirstFunction, (ref), "")              \
-    X(ref, LLVMGetNextFunction, (ref), "")               \
-    X(ref, LLVMGetFirstBasicBlock, (ref), "")            \
-    X(ref, LLVMGetNextBasicBlock, (ref), "")             \
-    X(ref, LLVMGetFirstInstruction, (ref), "")           \
-    X(ref, LLVMGetNextInstruction, (ref), "")            \
-    X(ref, LLVMGetBasicBlockTerminator, (ref), "")       \
     X(ref, LLVMBasicBlockAsValue, (ref), "")             \
     X(int, LLVMGetNumOperands, (ref), "")                \
     X(ref, LLVMGetOperand, (ref, unsigned), "")          \
-    X(unsigned, LLVMGetNumSuccessors, (ref), "")         \
-    X(ref, LLVMGetSuccessor, (ref, unsigned), "")        \
     X(ref, LLVMGetFirstUse, (ref), "")                   \
     X(ref, LLVMGetNextUse, (ref), "")                    \
     X(ref, LLVMGetUser, (ref), "")                       \

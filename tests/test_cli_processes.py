@@ -1,0 +1,105 @@
+"""The command line as a process: signals, terminals and pipes, and what it leaves."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+from .command_line import CHEAPEST, PLAIN
+from .machine import needs_headers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["aiocg-*/llvm-*", "aiocg-*"], ids=["while searching", "while starting"])
+def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> None:
+    command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
+    process = place.start(*command)
+    try:
+        while not list(place.temporary.glob(moment)):
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert re.match(r"interrupted (before anything was evaluated|after [\d.]+ s)", output), output
+    assert place.leftovers() == []
+    assert place.processes() == []
+
+
+def test_kill_of_the_command_leaves_nothing_either(place: Any) -> None:
+    command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
+    process = place.start(*command, stdout=subprocess.DEVNULL)
+    try:
+        while not list(place.temporary.glob("aiocg-*/llvm-*")):
+            assert process.poll() is None
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    assert place.remains() == []
+
+
+@pytest.mark.slow
+def test_reader_that_leaves_early_is_no_error_of_ours(place: Any) -> None:
+    done = place.run("bash", "-c", "aiocg describe llvm-v0 | head -n 1")
+    assert done.returncode == 0
+    assert done.stdout.startswith("llvm-v0")
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_files_are_written_even_when_nobody_reads_the_table(place: Any) -> None:
+    done = place.run("bash", "-c", f"aiocg search random {CHEAPEST} --evaluations 5 -o best.bc | true")
+    assert (place.folder / "best.bc").read_bytes().startswith(b"BC")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@needs_headers
+def test_terminal_sees_progress_and_then_the_table(place: Any) -> None:
+    ours, theirs = pty.openpty()
+    command = ["aiocg", "search", "random", PLAIN, "--evaluations", "60"]
+    environment = {**place.environment, "TERM": "xterm"}
+    with subprocess.Popen(command, cwd=place.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as it:
+        os.close(theirs)
+        chunks = []
+        while True:
+            try:
+                chunks.append(os.read(ours, 65536))
+            except OSError:  # Linux's way to say that the other side is closed
+                break
+            if not chunks[-1]:
+                break
+        assert it.wait() == 0
+    os.close(ours)
+    output = b"".join(chunks).decode(errors="replace")
+    assert re.search(r"random  .*reward \d\.\d+.*  [\d.]+ s  \d+ of 60 evaluated", output)
+    assert output.index("random search, ") < output.index("wall time")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_race_with_the_best_so_far_and_its_time(place: Any) -> None:
+    ours, theirs = pty.openpty()
+    command = ["aiocg", "search", f"{CHEAPEST}", "--reward", "runtime", "--budget", "600"]
+    environment = {**place.environment, "TERM": "xterm"}
+    with subprocess.Popen(command, cwd=place.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as it:
+        os.close(theirs)
+        output = ""
+        while " ms, -O3 " not in output:
+            output += os.read(ours, 65536).decode(errors="replace")
+        it.send_signal(signal.SIGINT)
+        output = ""
+        while "so far" not in output or "default<" not in output:
+            output += os.read(ours, 65536).decode(errors="replace")
+        assert it.wait() == 130
+    os.close(ours)
+    assert re.search(r"best so far: [\d.]+ ms, -O3 [\d.]+ ms\s+with", output)
+    assert place.leftovers() == [] and place.processes() == []
