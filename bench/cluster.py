@@ -74,7 +74,9 @@ async def measure(effort: Effort) -> Results:
                 results.add(f"{what}: processor time of the client", [MILLI * one for one in costs], "ms/s")
     results.note("Processor time is that of the client, the nodes and all workers together.")
     if shutil.which("bwrap") is None:
-        results.note("Without bwrap on PATH, nodes do not run what a search found; at home it is run: do not compare these.")
+        results.note(
+            "Without bwrap on PATH, nodes do not run what a search found; at home it is run: do not compare these."
+        )
     return results
 
 

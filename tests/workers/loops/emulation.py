@@ -64,11 +64,11 @@ class Emulator:
         (self._path / "program.cpp").write_text(f'#include "cuda_shim.h"\n{text}')
         self._build("program.cpp", "-o", "program")
         content = b"".join(array.tobytes() for array in arrays)
-        done = subprocess.run([self._path / "program"], input=content, capture_output=True, check=True, timeout=60)
+        done = subprocess.run([self._path / "program"], input=content, capture_output=True, check=True, timeout=240)
         return np.frombuffer(done.stdout, np.float32)
 
     def _build(self, *arguments: str) -> None:
-        done = subprocess.run([*self._compiler, *arguments], cwd=self._path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*self._compiler, *arguments], cwd=self._path, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stderr
 
 
