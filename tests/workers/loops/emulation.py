@@ -68,7 +68,9 @@ class Emulator:
         return np.frombuffer(done.stdout, np.float32)
 
     def _build(self, *arguments: str) -> None:
-        done = subprocess.run([*self._compiler, *arguments], cwd=self._path, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(
+            [*self._compiler, *arguments], cwd=self._path, capture_output=True, text=True, timeout=240
+        )
         assert done.returncode == 0, done.stderr
 
 
