@@ -328,7 +328,7 @@ def _run_clang(
     command: Sequence[str], name: str, directory: str, environment: Mapping[str, str], timeout: float
 ) -> None:
     late = f"clang took longer than {timeout:g} s and was stopped; compile it yourself with more patience"
-    with told_of(name, "clang", late=f"{late} and use the .bc file", cancelled="compilation was cancelled"):
+    with told_of(name, command[0], late=f"{late} and use the .bc file", cancelled="compilation was cancelled"):
         status, messages = run_bounded(command, cwd=directory, env=environment, timeout=timeout)
     if status == 0:
         return

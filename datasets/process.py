@@ -78,7 +78,7 @@ def told_of(name: str, tool: str, *, late: str, cancelled: str) -> Iterator[None
     except Cancelled:
         raise CompilationCancelled(name, cancelled) from None
     except OSError as error:
-        raise BenchmarkInitError(name, f"{tool} cannot be started: {error.strerror}") from error
+        raise BenchmarkInitError(name, f"{tool} cannot be started: {error.strerror or error}") from error
 
 
 def run_bounded(command: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float) -> tuple[int, str]:

@@ -48,6 +48,11 @@ define i32 @f(i32 %x) {
 """
 
 
+@pytest.fixture(autouse=True)
+def narrow(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("space", ["ParametrizedPasses", "FunctionPasses"])
 def test_search_in_another_action_space_is_replayed(command: Run, space: str) -> None:

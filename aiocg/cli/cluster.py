@@ -119,7 +119,7 @@ async def _watching(cluster: str) -> "AsyncIterator[Watch]":
     if not is_ray(cluster):
         hosts = hosts_of(cluster)
         if not hosts:
-            fail(f"{cluster} has no nodes; `aiocg cluster up` starts some and adds them, as does a [[node]] table each")
+            fail(f"{cluster} has no nodes: `aiocg cluster up` adds some; one that runs already takes a [[node]] table")
         async with Watch(hosts) as watch:
             yield watch
         return

@@ -59,9 +59,9 @@ def hosts_of(cluster: str | Iterable[str | Host]) -> list[Host]:
     if cluster.startswith(FILE):
         return read_hosts(Path(cluster.removeprefix(FILE)).expanduser())
     addresses = [part.strip() for part in cluster.split(",")]
-    if wrong := [address for address in addresses if not address.startswith("tcp://")]:
+    if len(addresses) == 1 and not addresses[0].startswith("tcp://"):
         known = f"tcp://HOST:PORT (several with commas), {FILE}PATH, ray or ray://HOST:PORT"
-        raise HostsError(f"{wrong[0]!r} is no cluster; it must be {known}")
+        raise HostsError(f"{cluster!r} is no cluster; it must be {known}")
     return _distinct([Host(address) for address in addresses])
 
 

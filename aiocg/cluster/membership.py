@@ -52,6 +52,7 @@ class Membership:
         self._patience = patience
         self._timeout = timeout
         self._missed: dict[str, float] = {}  # seconds for which a node was silent and another was not
+        self._grace: dict[str, float] = {}  # seconds of the longest time of these in which all were silent
         self._looked = now
         self._alone = 0.0  # seconds for which all were silent
 
@@ -66,16 +67,16 @@ class Membership:
         self._looked = now
         heard = {node for node, silence in silences.items() if silence <= min(SILENT, self._patience)}
         if heard and self._alone > SILENT:
-            self._missed = {node: missed - self._alone for node, missed in self._missed.items()}
+            self._grace = {node: max(self._grace.get(node, 0.0), self._alone) for node in self.up}
         self._alone = 0.0 if heard else self._alone + passed
         events: list[Event] = [Up(node) for node in sorted(heard - self.up)]
         self.up = (self.up | heard) & silences.keys()
         for node in sorted(self.up):
             if node in heard:
-                self._missed[node] = 0.0
+                self._missed[node] = self._grace[node] = 0.0
             elif heard:
                 self._missed[node] += math.inf if silences[node] == math.inf else passed
-                if self._missed[node] > self._patience:
+                if self._missed[node] > self._patience + self._grace.get(node, 0.0):
                     self.up.discard(node)
                     events.append(Down(node))
         if self._alone > self._timeout:

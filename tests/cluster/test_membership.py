@@ -69,6 +69,13 @@ def test_after_all_were_silent_each_has_as_long_again_to_come_back() -> None:
     assert watch.pass_by(7.0, "a") == [Down("b")]
 
 
+def test_a_node_that_is_gone_is_lost_however_often_all_are_silent() -> None:
+    watch = Watch("a", "b")
+    watch.pass_by(1.0, "a", "b")
+    events = [event for _ in range(10) for event in watch.pass_by(1.0, "a") + watch.pass_by(5.0)]
+    assert events == [Down("b")]
+
+
 def test_when_all_are_silent_for_too_long_the_cluster_fails() -> None:
     watch = Watch("a", "b")
     watch.pass_by(1.0, "a", "b")

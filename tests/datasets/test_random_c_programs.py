@@ -72,7 +72,7 @@ def outputs(seed: int, size: int, library: Library, executable: Path) -> set[byt
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("seed", "size"), [*enumerate(SIZES), (1, MAX_SIZE)])
+@pytest.mark.parametrize(("seed", "size"), [*enumerate(SIZES), pytest.param(1, MAX_SIZE, marks=pytest.mark.slow)])
 def test_a_program_does_the_same_however_it_is_optimised(
     seed: int, size: int, library: Library, tmp_path: Path
 ) -> None:

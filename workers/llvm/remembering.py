@@ -24,7 +24,6 @@ class RememberedTransitions(Transitions):
     """Transitions in the worker's own memory, and behind it in one that others share.
 
     Attributes:
-        recalled: transitions that were taken from the memory.
         checked: transitions that the memory had, and that were computed all the same.
 
     Args:

@@ -17,7 +17,6 @@ from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
-Array = NDArray[np.float32]
 SHIM = Path(__file__).with_name("cuda_shim.h")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 RACES = ("-fsanitize=thread",)
@@ -92,11 +91,13 @@ def mismatch(
     program: Program | None = None,
     inputs: list[NDArray[np.float32]] | None = None,
 ) -> str | None:
-    """Return how what a schedule's program computes, or another one for it, differs from what NumPy does."""
+    """Return how the results of a schedule's program, or another one for it, differ from NumPy's, and its source."""
     computation = schedule.computation
     inputs = random_inputs(computation, seed=1) if inputs is None else inputs
-    results = emulator.run(computation, program or generate(computation, schedule.nests), inputs)
-    return compare(computation, results, expect(computation, inputs, schedule.on_tensor_cores))
+    program = program or generate(computation, schedule.nests)
+    results = emulator.run(computation, program, inputs)
+    found = compare(computation, results, expect(computation, inputs, schedule.on_tensor_cores))
+    return None if found is None else f"{found}\n{program.source}"
 
 
 def check(emulator: Emulator, schedule: Schedule, program: Program | None = None, **given: Any) -> None:

@@ -1,10 +1,11 @@
 /* Common definitions of the C files here. They are freestanding (no other header, no libc, not linked against libLLVM),
    so that clang alone can build them.
 
-   A C file defines LLVM_FUNCTIONS(X), with X(result, name, parameters, prefix) for every other function of LLVM's C
-   API that it calls, and then includes this file. The caller resolves the functions named in `aiocg_llvm_functions`, in that
-   order, into a `struct Llvm`. A function with prefix "?" may be missing in the loaded libLLVM, and is then a null
-   pointer. There is no global state: one build serves any number of libLLVMs, modules and threads. */
+   A C file defines LLVM_FUNCTIONS(X), with X(result, name, parameters, prefix) for every function of LLVM's C API that
+   it calls besides COMMON_FUNCTIONS, and then includes this file. The caller resolves the functions named in
+   `aiocg_llvm_functions`, in that order, into a `struct Llvm`. A function with prefix "?" may be missing in the loaded
+   libLLVM, and is then a null pointer. There is no global state: one build serves any number of libLLVMs, modules and
+   threads. */
 
 typedef __INT64_TYPE__ int64;
 typedef __UINT64_TYPE__ uint64;
