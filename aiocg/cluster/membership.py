@@ -67,7 +67,7 @@ class Membership:
         self._looked = now
         heard = {node for node, silence in silences.items() if silence <= min(SILENT, self._patience)}
         if heard and self._alone > SILENT:
-            self._grace = {node: max(self._grace.get(node, 0.0), self._alone) for node in self.up}
+            self._grace = {node: max(self._grace[node], self._alone) for node in self.up}
         self._alone = 0.0 if heard else self._alone + passed
         events: list[Event] = [Up(node) for node in sorted(heard - self.up)]
         self.up = (self.up | heard) & silences.keys()
@@ -76,7 +76,7 @@ class Membership:
                 self._missed[node] = self._grace[node] = 0.0
             elif heard:
                 self._missed[node] += math.inf if silences[node] == math.inf else passed
-                if self._missed[node] > self._patience + self._grace.get(node, 0.0):
+                if self._missed[node] > self._patience + self._grace[node]:
                     self.up.discard(node)
                     events.append(Down(node))
         if self._alone > self._timeout:
