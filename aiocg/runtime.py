@@ -244,21 +244,25 @@ class Runtime:
             raise
         return env
 
-    def benchmark(self, target: BenchmarkLike) -> Benchmark:
+    def benchmark(self, target: BenchmarkLike, flags: Iterable[str] = ()) -> Benchmark:
         """Return the benchmark of a URI or path.
 
-        Raises:
-            DatasetError: if there is none.
-        """
-        return target if isinstance(target, Benchmark) else resolve(target, self.datasets)
-
-    async def find_benchmark(self, target: BenchmarkLike) -> Benchmark:
-        """Return the benchmark of a URI or path, looked up in a thread, as a dataset may have to fetch its names.
+        Args:
+            target: what it is called, where it is, or itself.
+            flags: for clang, which only the path of a C or C++ file takes.
 
         Raises:
             DatasetError: if there is none.
         """
-        return target if isinstance(target, Benchmark) else await in_thread(lambda: self.benchmark(target))
+        return target if isinstance(target, Benchmark) else resolve(target, self.datasets, flags)
+
+    async def find_benchmark(self, target: BenchmarkLike, flags: Iterable[str] = ()) -> Benchmark:
+        """Return what `benchmark` does, looked up in a thread, as a dataset may have to fetch its names.
+
+        Raises:
+            DatasetError: if there is none.
+        """
+        return target if isinstance(target, Benchmark) else await in_thread(lambda: self.benchmark(target, flags))
 
     # ---------------------------------------------------------------------------------------- workers
 

@@ -149,7 +149,7 @@ class Benchmark:
 
     @staticmethod
     def from_file(path: str | os.PathLike[str], flags: Iterable[str] = ()) -> "Benchmark":
-        """Make a benchmark of a .c, .cc, .cpp, .cxx, .ll or .bc file.
+        """Make a benchmark of a C or C++ source, preprocessed or not, or of a .ll or .bc file.
 
         C and C++ are compiled on first use of the content; `.ll` and `.bc` are taken as they are.
 
@@ -179,7 +179,7 @@ class Benchmark:
             file.content,
             sources=lambda: [BenchmarkSource(filename, file.read())],
             description=f"the file {file.path}",
-            program=BenchmarkProgram(file.language) if file.language else None,
+            program=file.program,
             recompile=file.content if file.language else None,
             source_tree=file.source_tree if file.language else None,
         )

@@ -38,6 +38,27 @@ _CXX_HEADERS = frozenset(
 )
 
 
+_ON_COMMAND_LINE = "behind -- on the command line, or as `flags` in Python"
+_NEWER = re.compile(
+    r"""is\ a\ C(?:\+\+)?\d\w+\ extension | ISO\ C\+\+\ \d+\ standard | requires\ .*-(?:std=|fcoroutines)
+    | (?:unknown\ type\ name|undeclared\ identifier)
+        \ '(?:co_\w+|concept|consteval|constinit|requires|char8_t|auto|constexpr|nullptr|bool|true|false)'
+    | no\ (?:template|type|member)\ named\ '\w+'\ in\ (?:namespace\ )?'std
+    """,
+    re.VERBOSE,
+)
+
+
+def flag_advice(diagnostics: str) -> str:
+    """Say which flag a user's source may lack, after what clang says of it; "" if nothing hints at one."""
+    header = missing_header(diagnostics)
+    if header and not header_remedy(header):
+        return f"if {header} is yours, give its folder, such as -Iinclude, {_ON_COMMAND_LINE}"
+    if not header and _NEWER.search(diagnostics):
+        return f"if it is in a newer standard, give that, such as -std=c++20 or -std=c23, {_ON_COMMAND_LINE}"
+    return ""
+
+
 def missing_header(diagnostics: str) -> str:
     """Return the header that clang did not find, as the program spells it, or ""."""
     match = _MISSING.search(diagnostics)

@@ -1,7 +1,6 @@
 """The user's own files: a single one by URI, or a directory."""
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,12 +9,8 @@ from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, Invalid
 from aiocg.datasets.frontend import absolute_flags
 from aiocg.datasets.listed import ListedDataset
 from aiocg.datasets.program_file import FLAG, SUFFIXES, ProgramFile, nearest_files, unknown_suffix
+from aiocg.datasets.source_flags import is_harmless
 from aiocg.datasets.uri import BenchmarkUri
-
-# A URI may come from a stranger's results, and some flags of clang write files or load code.
-_HARMLESS_FLAG = re.compile(
-    r"-[DUI].+|-i(?:quote|system).+|-std=.+|-O[0-3sz]?|-W(?![apl],).*|-w|-m(?!llvm).+|-ffp-.+|-fno-.+"
-)
 
 
 def benchmark_from_file_uri(uri: BenchmarkUri) -> Benchmark:
@@ -32,7 +27,7 @@ def benchmark_from_file_uri(uri: BenchmarkUri) -> Benchmark:
     for key, value in uri.params:
         if key != FLAG:
             raise InvalidBenchmarkUri(str(uri), f"a file has no parameter {key!r}, only {FLAG!r}", example)
-        if not _HARMLESS_FLAG.fullmatch(value):
+        if not is_harmless(value):
             raise InvalidBenchmarkUri(
                 str(uri), f"the flag {value!r} is not taken from a URI; give it to Benchmark.from_file", example
             )

@@ -47,7 +47,7 @@ LENIENT = tuple(
 )
 """Flags for C of an older standard, of whose errors clang only warned until 2022, as did the one of CompilerGym."""
 
-LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
+LANGUAGES = {".c": "c", **dict.fromkeys((".cc", ".cpp", ".cxx", ".c++", ".C"), "c++"), ".i": "c", ".ii": "c++"}
 """The language of a source file by its suffix."""
 
 TIMEOUT = 120.0  # seconds for one program

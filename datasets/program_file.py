@@ -8,14 +8,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound
+from aiocg.datasets.diagnostics import flag_advice
+from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled
 from aiocg.datasets.frontend import LANGUAGES, absolute_flags, compile_file, is_bitcode
+from aiocg.datasets.recipe import BenchmarkProgram
 from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree
+from aiocg.datasets.toolchain import compile_flags, find_clang
 
 IR_SUFFIXES = (".ll", ".bc")
 SUFFIXES = (*LANGUAGES, *IR_SUFFIXES)
 """The suffixes of files that can be benchmarks."""
+
+_LINKING = ("-l", "-L", "-pthread", "-static", "-stdlib=", "-fopenmp")  # flags that matter for linking, too
 
 FLAG = "flag"
 """The key under which the URI of a file carries each of its compiler flags."""
@@ -64,13 +69,32 @@ class ProgramFile:
             DatasetError: when it cannot be compiled or read, or is no bitcode though its name says so.
         """
         if self.language:
-            return compile_file(self.path, (*self.flags, *more))
+            return self._compiled((*self.flags, *more))
         content = self.read()
         if self.path.suffix == ".bc" and not is_bitcode(content):
             raise BenchmarkInitError(
                 str(self.path), "is not LLVM bitcode: it does not begin with the letters BC and C0DE"
             )
         return content
+
+    def _compiled(self, flags: Sequence[str]) -> bytes:
+        try:
+            return compile_file(self.path, (*compile_flags(find_clang(), self.language), *flags))
+        except CompilationCancelled:
+            raise
+        except BenchmarkInitError as error:
+            advice = flag_advice(error.diagnostics)
+            if not advice:
+                raise
+            raise BenchmarkInitError(
+                error.source, f"{error.reason}; {advice}", error.diagnostics, error.missing_header
+            ) from None
+
+    @property
+    def program(self) -> BenchmarkProgram | None:
+        """How clang links it with this machine's libraries, and those that its flags name; None for `.ll` and `.bc`."""
+        libraries = tuple(flag for flag in self.flags if flag.startswith(_LINKING))
+        return BenchmarkProgram(self.language, libraries=libraries) if self.language else None
 
     def source_tree(self) -> SourceTree:
         """Gather what another compiler needs to compile it; see `gather_files`."""

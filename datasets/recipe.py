@@ -86,6 +86,7 @@ class BenchmarkProgram:
         carried: names of the runs that every environment on the benchmark can do, None for all. The others are done by
             validation only, so that what they need is not fetched for optimising.
         sanitizers: names of the sanitizers that may watch it, None for all: some programs have faults of their own.
+        libraries: words such as `-lz` or `-pthread` that clang links it with, where there is no command.
     """
 
     language: str
@@ -97,6 +98,7 @@ class BenchmarkProgram:
     measured: str = ""
     carried: tuple[str, ...] | None = None
     sanitizers: tuple[str, ...] | None = None
+    libraries: tuple[str, ...] = ()
 
 
 def encode_program(program: BenchmarkProgram) -> bytes:
@@ -116,7 +118,8 @@ def encode_program(program: BenchmarkProgram) -> bytes:
     if not command and program.freestanding:
         command, files = _FREESTANDING, files | {_RUNTIME: runtime_archive(find_toolchain())}
     elif not command:
-        command = by_driver(program.language, link_flags(find_toolchain().clang, program.language))
+        flags = link_flags(find_toolchain().clang, program.language)
+        command = by_driver(program.language, flags, (*program.libraries, "-lm"))
     runs = {name: run for name, run in program.runs.items() if program.carried is None or name in program.carried}
     recipe = {
         "version": VERSION,
@@ -147,7 +150,8 @@ def linked_by_compiler(program: BenchmarkProgram | None) -> BenchmarkProgram | N
     """Return a program that the compiler at hand links with the libraries that it finds, if nothing else is said."""
     if program is None or program.command or program.freestanding:
         return program
-    return dataclasses.replace(program, command=by_driver(program.language))
+    words = (*(word for word in program.libraries if not word.startswith("-stdlib=")), "-lm")
+    return dataclasses.replace(program, command=by_driver(program.language, words=words))
 
 
 def by_driver(language: str, flags: tuple[str, ...] = (), words: tuple[str, ...] = ("-lm",)) -> tuple[str, ...]:

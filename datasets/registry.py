@@ -7,7 +7,7 @@ from typing import TypeVar
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import InvalidBenchmarkUri
+from aiocg.datasets.errors import BenchmarkInitError, InvalidBenchmarkUri
 from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
 from aiocg.datasets.generators.random_c.dataset import RandomProgramsDataset
@@ -34,7 +34,7 @@ def resolve(
         target: `programs-v0/qsort`, `benchmark://programs-v0/qsort`, `prog.c`, `~/y.ll`,
             `file:///abs/path.c`, a `pathlib.Path`, or a benchmark, which is returned as it is.
         datasets: where URIs are looked up.
-        flags: for clang, when the target is a path.
+        flags: for clang, which only a path of a source takes.
 
     Raises:
         TypeError: when it is something else.
@@ -51,6 +51,9 @@ def resolve(
         raise TypeError(f"a benchmark is given by its name, the path of a file, or as a Benchmark, not as {target!r}")
     if not isinstance(target, str) or _is_path(target, datasets):
         return Benchmark.from_file(target, flags)
+    if given := tuple(flags):
+        reason = f"is compiled as its dataset says: {' '.join(given)} can only be given for a C or C++ file of your own"
+        raise BenchmarkInitError(target, reason)
     return datasets.benchmark(target)
 
 

@@ -11,6 +11,8 @@ import typer
 from aiocg.cli.amounts import time_option
 from aiocg.cli.listening import LOCAL, Host, Port, hosts_of, listen, serve, shown
 from aiocg.cli.output import Workers, fail, run
+from aiocg.cli.program import Flags
+from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     import socket
@@ -45,6 +47,7 @@ def mcp(
     characters: Characters = 20_000,
     seconds: Seconds = 30.0,
     workers: Workers = None,
+    flags: Flags = None,
 ) -> None:
     """Serve compilers as tools for language models, over standard input and output (Model Context Protocol).
 
@@ -55,11 +58,11 @@ def mcp(
     """
     from aiocg.agents import Limits
 
-    _check(env, program)
+    given = _checked(env, program, flags)
     limits = Limits(
         sessions=sessions, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
     )
-    run(_serve_mcp(env, reward, program or [], limits, workers))
+    run(_serve_mcp(env, reward, program or [], given, limits, workers))
 
 
 def openenv(
@@ -86,6 +89,7 @@ def openenv(
     characters: Characters = 20_000,
     seconds: Seconds = 30.0,
     workers: Workers = None,
+    flags: Flags = None,
 ) -> None:
     """Serve compilers as an environment of OpenEnv, over HTTP and WebSockets, for its clients and trainers.
 
@@ -95,7 +99,7 @@ def openenv(
     """
     from aiocg.agents import Limits
 
-    _check(env, program)
+    given = _checked(env, program, flags)
     limits = Limits(
         sessions=clients, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
     )
@@ -108,33 +112,39 @@ def openenv(
         f", with the token {token}" if token else ""
     )
     options = {"reward_space": reward, "limits": limits, "steps": steps, "hosts": hosts, "token": token}
-    if status := run(_serve_openenv(env, program or [], workers, listening, said, options)):
+    if status := run(_serve_openenv(env, program or [], given, workers, listening, said, options)):
         sys.exit(status)
 
 
-def _check(environment: str, files: list[Path] | None) -> None:
-    """Fail before anything is started."""
+def _checked(environment: str, files: list[Path] | None, flags: list[str] | None) -> tuple[str, ...]:
+    """Fail before anything is started; return flags for all files."""
     from aiocg.registry import environment as find
 
     find(environment)
     names = [path.name for path in files or []]
     if twice := {name for name in names if names.count(name) > 1}:
         fail(f"two files are called {', '.join(sorted(twice))}: agents call them by their names alone, so rename one")
+    return checked_flags(flags or ())
 
 
-async def _offered(runtime: "Runtime", files: list[Path]) -> "dict[str, Benchmark]":
-    return {path.name: await runtime.find_benchmark(path) for path in files}
+async def _offered(runtime: "Runtime", files: list[Path], flags: tuple[str, ...]) -> "dict[str, Benchmark]":
+    return {path.name: await runtime.find_benchmark(path, flags) for path in files}
 
 
 async def _serve_mcp(
-    environment: str, reward: str | None, files: list[Path], limits: "Limits", workers: int | None
+    environment: str,
+    reward: str | None,
+    files: list[Path],
+    flags: tuple[str, ...],
+    limits: "Limits",
+    workers: int | None,
 ) -> None:
     from aiocg.agents import AgentSessions, mcp_server
     from aiocg.agents.server import serve_stdio
     from aiocg.runtime import Runtime
 
     async with Runtime(workers=workers, options={"untrusted": True}) as runtime:
-        programs = await _offered(runtime, files)
+        programs = await _offered(runtime, files, flags)
         sessions = AgentSessions(runtime, environment, reward_space=reward, programs=programs, limits=limits)
         number = await serve_stdio(mcp_server(sessions))
     if number:
@@ -145,6 +155,7 @@ async def _serve_mcp(
 async def _serve_openenv(
     environment: str,
     files: list[Path],
+    flags: tuple[str, ...],
     workers: int | None,
     listening: "socket.socket",
     said: str,
@@ -154,5 +165,5 @@ async def _serve_openenv(
     from aiocg.runtime import Runtime
 
     async with Runtime(workers=workers, options={"untrusted": True}) as runtime:
-        app = openenv_app(runtime, environment, programs=await _offered(runtime, files), **options)
+        app = openenv_app(runtime, environment, programs=await _offered(runtime, files, flags), **options)
         return await serve(app, listening, said)

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from aiocg.cli.dataset_list import find_dataset
 from aiocg.cli.output import Json, console, counted, fail, print_facts, print_json, print_line, run, table
+from aiocg.cli.program import Flags
+from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     from aiocg import Benchmark, BenchmarkUri, Dataset
@@ -102,6 +104,7 @@ def show(
     limit: Annotated[int, typer.Option(help="Programs to list at most.", min=1)] = 20,
     fetch: Annotated[bool, typer.Option("--fetch", help="Of one program: fetch its dataset if need be.")] = False,
     json: Json = False,
+    flags: Flags = None,
 ) -> None:
     """List programs of a dataset, all or those that you describe; or tell all about one program.
 
@@ -113,14 +116,14 @@ def show(
 
     bounds = _bounds(instructions)
     selecting = bounds is not None or unique or bool(where)
-    if dataset := _dataset_named(target):
+    if not flags and (dataset := _dataset_named(target)):
         view = dataset.select(bounds, unique=unique, where=where) if selecting else dataset
         _list(view if shuffle is None else view[: view.extent].shuffled(shuffle), limit, json)
     elif selecting or shuffle is not None:
         resolve(target, default_datasets())  # not a dataset; raises if it is nothing else either
         fail(f"--instructions, --unique, --where and --shuffle are for datasets, and {target} is a program", 2)
     else:
-        _show(target, fetch, json)
+        _show(target, checked_flags(flags or ()), fetch, json)
 
 
 def _bounds(text: str) -> tuple[int | None, int | None] | None:
@@ -208,12 +211,12 @@ def _short(uri: str) -> str:
 # ------------------------------------------------------------------------------------------------- one program
 
 
-def _show(target: str, fetch: bool, json: bool) -> None:
+def _show(target: str, flags: tuple[str, ...], fetch: bool, json: bool) -> None:
     from aiocg.datasets import default_datasets, resolve
     from aiocg.datasets.dataset import PROGRAM
 
     datasets = default_datasets()
-    benchmark = resolve(target, datasets)
+    benchmark = resolve(target, datasets, flags)
     name = benchmark.uri.dataset
     dataset = datasets[name] if name and name in datasets else None
     row = _row_of(dataset, benchmark.uri) if dataset is not None else None

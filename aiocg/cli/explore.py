@@ -10,7 +10,9 @@ import typer
 from aiocg.cli.amounts import time_option
 from aiocg.cli.listening import LOCAL, Host, Port, hosts_of, listen, serve, shown
 from aiocg.cli.output import Workers, fail, run
+from aiocg.cli.program import Flags
 from aiocg.cli.search_job import is_expression
+from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -54,6 +56,7 @@ def explore(
     ] = False,
     workers: Workers = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    flags: Flags = None,
 ) -> None:
     """Show on a page what passes do to a program: gains of all actions, a tree of states, differences, -Oz explained.
 
@@ -70,7 +73,10 @@ def explore(
     token = token or ("" if local else secrets.token_urlsafe(24))
     hosts = hosts_of(host, name or [])
     try:
-        app = _application(program, state, env, limits=limits, hosts=hosts, token=token, workers=workers, trust=trust)
+        given = checked_flags(flags or ())
+        app = _application(
+            program, state, env, given, limits=limits, hosts=hosts, token=token, workers=workers, trust=trust
+        )
     except ValueError as error:
         fail(f"{error}: use --token")
     listening = listen(host, port)
@@ -79,7 +85,9 @@ def explore(
         sys.exit(status)
 
 
-def _application(program: str, state: str | None, environment: str, *, trust: bool, **options: Any) -> "FastAPI":
+def _application(
+    program: str, state: str | None, environment: str, flags: tuple[str, ...], *, trust: bool, **options: Any
+) -> "FastAPI":
     from aiocg.datasets import default_datasets, resolve
     from aiocg.registry import environment as find
     from aiocg.web.explorer import create_explorer
@@ -96,5 +104,5 @@ def _application(program: str, state: str | None, environment: str, *, trust: bo
 
         benchmark = make_benchmark(opening.benchmark)
     else:
-        benchmark = resolve(opening.benchmark, default_datasets())
+        benchmark = resolve(opening.benchmark, default_datasets(), flags)
     return create_explorer(replace(opening, benchmark=benchmark), options={"untrusted": not trust}, **options)

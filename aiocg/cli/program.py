@@ -1,13 +1,25 @@
-"""Writing an environment's current program to a file."""
+"""Programs on the command line: flags for one's own, and writing the current one to a file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from aiocg.cli.output import CommandError, write_file
 from aiocg.datasets.errors import BenchmarkInitError
 
 if TYPE_CHECKING:
     from aiocg import Env
+
+Flags = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[-- FLAG...]",
+        help="Flags for clang, for your own C or C++ file: -- -std=c++20 -Iinclude -DN=3.",
+        show_default=False,
+    ),
+]
+"""The flags behind `--` of all commands that take a program."""
 
 _OBSERVED = {  # by suffix of the file
     ".bc": ("Bitcode",),

@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ import aiocg
 from aiocg.cli.output import fail
 from aiocg.cli.search_job import DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
 from aiocg.cli.search_pareto import pareto
+from aiocg.datasets.program_file import SUFFIXES
 
 Length = Annotated[int, typer.Option(help="Passes of a list, at most.", min=1)]
 
@@ -57,8 +59,10 @@ class _Searches(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the name of the default search before a program."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            meant = _meant(args)
+        if args and args[0].startswith("-") and args[0].endswith(SUFFIXES) and os.path.isfile(args[0]):
+            args = [f"./{args[0]}", *args[1:]]
+        if args and (args[0] == "--" or not args[0].startswith("-")) and args[0] not in self.commands:
+            meant = _meant(args[args[0] == "--" :] or [""])
             if meant != SCHEDULE and any(word.partition("=")[0] in NOT_OF_DEFAULT for word in args):
                 fail(
                     f"without a name `aiocg search` runs {meant}, which takes no {' or '.join(NOT_OF_DEFAULT)}: name "
@@ -88,10 +92,11 @@ app = typer.Typer(
         "`aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with "
         "`--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it "
         "finds a fast schedule by `schedule`, in 60.\n\n"
-        "All searches take a PROGRAM and these options: --budget and --evaluations say when to stop, --start what each "
-        "list of passes begins with (O0, Oz, O3), --reward what is maximised. -o writes the program, --state the "
-        "result for `aiocg replay`. --no-minimize keeps passes that do nothing for the result. --env, --action-space, "
-        "--workers and --seed say where and in what to search. No result is worse than the compiler's own levels.\n\n"
+        "All searches take a PROGRAM, behind -- flags for clang if it is a file of your own, and these options: "
+        "--budget and --evaluations say when to stop, --start what each list of passes begins with (O0, Oz, O3), "
+        "--reward what is maximised. -o writes the program, --state the result for `aiocg replay`. --no-minimize keeps "
+        "passes that do nothing for the result. --env, --action-space, --workers and --seed say where and in what to "
+        "search. No result is worse than the compiler's own levels.\n\n"
         "Example: aiocg search programs-v0/qsort -o best.o"
     ),
     no_args_is_help=True,

@@ -28,9 +28,10 @@ from aiocg.cli.output import (
     run,
     write_file,
 )
-from aiocg.cli.program import observation_of, write_program
+from aiocg.cli.program import Flags, observation_of, write_program
 from aiocg.cli.search_report import Finding, progress_line
 from aiocg.datasets.errors import DatasetNotFound
+from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -149,6 +150,7 @@ class Job:
     log: Log = None
     memory: MemoryPlace = None
     json: Json = False
+    flags: Flags = None
     algorithm: str = field(init=False)
     texts: "tuple[str, ...]" = field(default=(), init=False)  # the actions to search, if not those of a space
     latest: "Progress | None" = field(default=None, init=False)
@@ -216,15 +218,16 @@ class Job:
 
             return make_benchmark(self.target if is_expression(self.target) else Path(self.target))
         try:
-            benchmark = await runtime.find_benchmark(self.target)
+            flags = checked_flags(self.flags or ())
+            benchmark = await runtime.find_benchmark(self.target, flags)
         except DatasetNotFound:
             if self.env.partition("?")[0] != LOOPS or not Path(self.target).suffix:
                 raise
             fail(f"{self.target} is no file here, no benchmark, and no tensor expression such as C[i:8] = A[i] + B[i]")
         uri = benchmark.uri
         takes_flags = benchmark.program is not None and (uri.scheme == "file" or uri.dataset == "programs-v0")
-        if self.algorithm == RACING and takes_flags and not uri.params:
-            benchmark = await runtime.find_benchmark(f"{uri}?flag={FASTEST}")
+        if self.algorithm == RACING and takes_flags and not any(value.startswith("-O") for _, value in uri.params):
+            benchmark = await runtime.find_benchmark(dataclasses.replace(uri, params=(("flag", FASTEST), *uri.params)))
         if self.run_line is None:
             return benchmark
         if benchmark.program is None:

@@ -10,7 +10,9 @@ import typer
 
 import aiocg
 from aiocg.cli.output import Json, Workers, check_writable, console, fail, print_json, print_line, run, table
+from aiocg.cli.program import Flags
 from aiocg.cli.search_job import ActionSpaceName, Environment, Evaluations, Seconds, Seed, Start, Target
+from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     from aiocg import Env
@@ -36,6 +38,7 @@ def pareto(
     seed: Seed = 0,
     plot: Plot = None,
     json: Json = False,
+    flags: Flags = None,
 ) -> None:
     """Find programs of which none is better than another in every respect, such as small ones and fast ones.
 
@@ -54,7 +57,8 @@ def pareto(
 
     async def search() -> None:
         async with aiocg.Runtime(workers=workers) as runtime:
-            made = await runtime.make(env, benchmark=target, action_space=action_space)
+            benchmark = await runtime.find_benchmark(target, checked_flags(flags or ()))
+            made = await runtime.make(env, benchmark=benchmark, action_space=action_space)
             with contextlib.ExitStack() as display:
                 if not json and console.is_terminal:
                     status = display.enter_context(console.status("pareto: starting"))

@@ -12,6 +12,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import DEFAULT_FLAGS, TIMEOUT, absolute_flags, compile_source, compile_words
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.source_files import gather_text
+from aiocg.datasets.toolchain import compile_flags, find_clang
 from aiocg.datasets.uri import USER, BenchmarkUri
 from aiocg.llvm import tools
 
@@ -70,7 +71,7 @@ def benchmark_from_source(
     params = [("sha256", hashlib.sha256(data).hexdigest()[:16]), *(("flag", flag) for flag in fixed)]
     return Benchmark(
         BenchmarkUri("benchmark", USER, filename, tuple(params)),
-        lambda: compile_source(data, filename, fixed, timeout=timeout),
+        lambda: compile_source(data, filename, (*compile_flags(find_clang(), language), *fixed), timeout=timeout),
         sources=lambda: [BenchmarkSource(filename, data)],
         description=f"a program in {language}",
         source_tree=lambda: gather_text(data, filename, fixed, language),

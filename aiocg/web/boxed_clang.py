@@ -11,7 +11,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import DEFAULT_FLAGS, LENIENT, is_bitcode
 from aiocg.datasets.process import TimedOut, run_bounded
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.datasets.toolchain import find_toolchain, loader_environment
+from aiocg.datasets.toolchain import compile_flags, find_toolchain, loader_environment
 from aiocg.datasets.uri import USER, BenchmarkUri
 
 __all__ = ["box_exists", "boxed_benchmark"]
@@ -68,7 +68,8 @@ def _compile(data: bytes, name: str, language: str, timeout: float) -> bytes:
 
 def _clang(name: str, language: str) -> Iterator[str]:
     yield from ("/bin/sh", "-c", f'ulimit -f {BLOCKS}; exec "$@"', "sh")
-    yield from find_toolchain().command(language)
+    toolchain = find_toolchain()
+    yield from (*toolchain.command(language), *compile_flags(toolchain.clang, language))
     yield from (*LENIENT, *DEFAULT_FLAGS, "-fno-crash-diagnostics", "-c", "-emit-llvm", "-o", "output.bc", name)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from aiocg.datasets.errors import InstallError, InvalidBenchmarkUri
+from aiocg.datasets.source_flags import GENERATION
 from aiocg.datasets.uri import BenchmarkUri
 
 _HARMLESS = re.compile(
@@ -29,10 +30,8 @@ _HARMLESS = re.compile(
 
 
 _FLAG = re.compile(
-    r"""-[DU].+ | -std=[\w+:]+ | -ansi | -pthread | -undef | -trigraphs | -include | -imacros | -nostdinc(?:\+\+)?
-    | -m[\w-]+(?:=[\w.+-]+)?
-    | -f(?!plugin|dump|profile|sanitize|auto-profile|lto|offload|use-ld|test-coverage|callgraph|stack-usage|coverage)
-        [\w+-]+(?:=[\w.+-]+)?
+    rf"""-[DU].+ | -std=[\w+:]+ | -ansi | -pthread | -undef | -trigraphs | -include | -imacros | -nostdinc(?:\+\+)?
+    | {GENERATION}
     """,
     re.ASCII | re.VERBOSE,
 )

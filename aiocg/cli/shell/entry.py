@@ -7,6 +7,8 @@ import typer
 
 from aiocg.cli.amounts import time_option
 from aiocg.cli.output import run
+from aiocg.cli.program import Flags
+from aiocg.datasets.source_flags import checked_flags
 
 
 def shell(
@@ -32,6 +34,7 @@ def shell(
     ] = None,
     timeout: Annotated[float | None, time_option(help="Time that an action may take.", least=0.001)] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of random actions and programs.", min=0)] = None,
+    flags: Flags = None,
 ) -> None:
     """Try actions on a program by hand: apply, undo, compare, search a little.
 
@@ -44,6 +47,7 @@ def shell(
     ending = run_shell(
         env,
         benchmark=benchmark,
+        flags=checked_flags(flags or ()),
         observation_space=observation,
         reward_space=reward,
         action_space=action_space,

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from aiocg.cli.output import CommandError
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.env.env import Env
 from aiocg.env.snapshot import Snapshot
@@ -89,6 +90,7 @@ class ShellSession:
         environment: str,
         *,
         benchmark: str | None = None,
+        flags: Sequence[str] = (),
         observation_space: str | None = None,
         reward_space: str | None = None,
         action_space: str | None = None,
@@ -98,7 +100,7 @@ class ShellSession:
         """Make an environment, as `Runtime.make` does, and reset it.
 
         Args:
-            benchmark: as for `find_benchmark`; the environment's if None.
+            benchmark, flags: as for `find_benchmark`; the environment's if None.
             timeout: of an action, in seconds.
             seed: of random actions and programs.
         """
@@ -107,7 +109,9 @@ class ShellSession:
         )
         env.timeout = timeout if timeout is not None else env.timeout
         session = cls(runtime, env, seed)
-        await session.start(await session.find_benchmark(benchmark) if benchmark is not None else None)
+        if flags and benchmark is None:
+            raise CommandError(f"{' '.join(flags)} is for a file: name it with --benchmark")
+        await session.start(await session.find_benchmark(benchmark, flags) if benchmark is not None else None)
         return session
 
     @property
@@ -128,15 +132,20 @@ class ShellSession:
 
     # ----------------------------------------------------------------------------- programs and environments
 
-    async def find_benchmark(self, target: str) -> Benchmark:
-        """Return the benchmark of a URI or path, a random one of a named dataset, or any random one for `-`."""
+    async def find_benchmark(self, target: str, flags: Sequence[str] = ()) -> Benchmark:
+        """Return the benchmark of a URI or path, a random one of a named dataset, or any random one for `-`.
+
+        Args:
+            target: what is meant.
+            flags: for clang, which only the path of a C or C++ file takes.
+        """
         datasets = self.runtime.datasets
         if target == "-":
             return await in_thread(lambda: datasets.random_benchmark(self._benchmarks, kind=self.env.spec.kind))
         name = target.partition("://")[2] or target
-        if name in datasets:
+        if name in datasets and not flags:
             return await in_thread(lambda: datasets[name].random_benchmark(self._benchmarks))
-        return await self.runtime.find_benchmark(target)
+        return await self.runtime.find_benchmark(target, flags)
 
     async def start(self, benchmark: Benchmark | None = None) -> Entry:
         """Start an episode, optionally of another program, with a new history. Errors change nothing."""

@@ -13,6 +13,7 @@ from aiocg.cli.program import write_program
 from aiocg.cli.shell import suggestions
 from aiocg.cli.shell.command import Context, Result, Section, count_of
 from aiocg.cli.shell.rendering import entry_line, number
+from aiocg.datasets.source_flags import checked_flags
 from aiocg.host.threads import in_thread
 from aiocg.states.files import find_state
 from aiocg.states.state import LegacyState
@@ -72,17 +73,18 @@ async def list_benchmarks(shell: Context, words: list[str]) -> Result:
     return Text("\n".join(lines))
 
 
-@PROGRAMS.command("set-benchmark PROGRAM", "benchmark", complete=suggestions.programs)
+@PROGRAMS.command("set-benchmark PROGRAM [FLAG...]", "benchmark", complete=suggestions.programs)
 async def set_benchmark(shell: Context, words: list[str]) -> Result:
     """Start over with another program.
 
     PROGRAM is one of a dataset, a .c .cc .cpp .ll or .bc file, the name of a dataset for one of its programs at random,
-    or - for any at random.
+    or - for any at random. A FLAG is one for clang, and for a C or C++ file.
 
-    Example: set-benchmark programs-v0/gcd; set-benchmark ./program.c; set-benchmark programs-v0
+    Example: set-benchmark programs-v0/gcd; set-benchmark ./program.c -DN=3; set-benchmark programs-v0
     """
     session, env = shell.session, shell.session.env
-    entry = await session.start(await session.find_benchmark(words[0]))
+    flags = checked_flags(word for word in words[1:] if word != "--")
+    entry = await session.start(await session.find_benchmark(words[0], flags))
     text = Text(session.benchmark_name, style="bold")
     if env.observation_space is not None:
         text.append_text(entry_line(entry, env.observation_spaces[env.observation_space]))

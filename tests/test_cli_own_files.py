@@ -1,0 +1,101 @@
+"""A user's own source file on the command line: flags for clang, odd names, and messages."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from .command_line import Run
+from .machine import needs_headers
+
+SOURCE = """\
+#include "size.h"
+int f(int x) { int y = x + x; for (int i = 0; i < SIZE; i++) y += WIDE(i); return y; }
+"""
+FLAGS = ("--", "-std=c23", "-Iinclude", "-D", "WIDE(x)=(x*2)", "-c")
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file that compiles with `FLAGS` only, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include/size.h").write_text("constexpr int SIZE = 3;\n")
+    (tmp_path / "own.c").write_text(SOURCE)
+    return tmp_path / "own.c"
+
+
+def test_flags_are_the_programs_and_are_replayed(command: Run, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = command("search", "greedy", "own.c", "--evaluations", "30", "--state", "s.json", "--json", *FLAGS)
+    assert found.status == 0, found.err
+    state = json.loads((source.parent / "s.json").read_text())
+    flags = f"flag=-std%3Dc23&flag=-I{source.parent}/include&flag=-DWIDE(x)%3D(x*2)"
+    assert unquote(state["benchmark"]).endswith(f"own.c?{unquote(flags)}")
+    (source.parent / "elsewhere").mkdir()
+    monkeypatch.chdir(source.parent / "elsewhere")
+    for name in ("replay", "validate"):
+        assert command(name, "../s.json").status == 0
+
+
+def test_flags_are_taken_wherever_a_program_is(command: Run, source: Path) -> None:
+    assert command("search", "own.c", "--evaluations", "10", *FLAGS).status == 0
+    shown = command("dataset", "show", "own.c", "--json", *FLAGS)
+    assert shown.json["measured"]["instructions"] > 0
+    words = ("-Iinclude", "'-DWIDE(x)=x'", "-std=c23")
+    typed = command("shell", "--workers", "1", "-c", f"set-benchmark own.c {' '.join(words)}; action mem2reg")
+    assert typed.status == 0, typed.err
+    assert command("shell", "--workers", "1", "--benchmark", "own.c", "-c", "action mem2reg", *FLAGS).status == 0
+
+
+def test_missing_flags_are_hinted_at(command: Run, source: Path) -> None:
+    missing = command("search", "own.c")
+    assert missing.status == 1
+    assert "if size.h is yours, give its folder, such as -Iinclude, behind --" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("programs-v0/qsort", "--", "-DN=3"), "-DN=3 can only be given for a C or C++ file of your own"),
+        (("own.c", "--", "-o", "x.o"), "give -o before --"),
+        (("own.c", "other.c"), "other.c: is no flag"),
+        (("own.c", "--", "-Inowhere"), "there is no such folder"),
+        (("own.c", "--", "-flto"), "aiocg shrink -- BUILD"),
+    ],
+)
+@pytest.mark.parametrize("name", [("search",), ("search", "greedy"), ("dataset", "show"), ("explore", "--no-browser")])
+def test_flag_that_cannot_be_honoured_ends_the_command(
+    command: Run, source: Path, name: tuple[str, ...], words: tuple[str, ...], message: str
+) -> None:
+    refused = command(*name, *words)
+    assert refused.status == 1
+    assert message in refused.err
+
+
+@pytest.mark.parametrize("words", [("./-x.c",), ("--", "-x.c"), ("-x.c",), ("greedy", "--", "-x.c", "-DN=3")])
+def test_file_whose_name_begins_with_a_dash_is_searched(command: Run, source: Path, words: tuple[str, ...]) -> None:
+    (source.parent / "-x.c").write_text("int f(int x) { return x + x; }\n")
+    options = ("--evaluations", "5", "--json")
+    before = words.index("--") if "--" in words else len(words)
+    first = words[:before] if before else ("functionwise",)
+    found = command("search", *first, *options, *words[before:])
+    assert found.status == 0, found.err
+    assert "/-x.c" in found.json["benchmark"]
+
+
+@needs_headers
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_object_of_a_cplusplus_file_links_into_a_build_of_the_machines_compiler(
+    command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (
+        '#include <iostream>\n#include <string>\nint main(int n, char **) { std::cout << "ok " + std::to_string(n); }\n'
+    )
+    (tmp_path / "x.cc").write_text(text)
+    assert command("search", "x.cc", "--evaluations", "5", "-o", "x.o").status == 0
+    subprocess.run(["g++", "x.o", "-o", "x"], check=True)
+    assert subprocess.run(["./x"], capture_output=True, check=True).stdout == b"ok 1"
