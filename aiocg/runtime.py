@@ -245,11 +245,7 @@ class Runtime:
         return env
 
     def benchmark(self, target: BenchmarkLike, flags: Iterable[str] = ()) -> Benchmark:
-        """Return the benchmark of a URI or path.
-
-        Args:
-            target: what it is called, where it is, or itself.
-            flags: for clang, which only the path of a C or C++ file takes.
+        """Return the benchmark of a URI or path; flags are for clang, and for the path of a C or C++ file.
 
         Raises:
             DatasetError: if there is none.

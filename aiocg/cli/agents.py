@@ -12,7 +12,6 @@ from aiocg.cli.amounts import time_option
 from aiocg.cli.listening import LOCAL, Host, Port, hosts_of, listen, serve, shown
 from aiocg.cli.output import Workers, fail, run
 from aiocg.cli.program import Flags
-from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     import socket
@@ -58,11 +57,11 @@ def mcp(
     """
     from aiocg.agents import Limits
 
-    given = _checked(env, program, flags)
+    _check(env, program)
     limits = Limits(
         sessions=sessions, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
     )
-    run(_serve_mcp(env, reward, program or [], given, limits, workers))
+    run(_serve_mcp(env, reward, program or [], flags or [], limits, workers))
 
 
 def openenv(
@@ -99,7 +98,7 @@ def openenv(
     """
     from aiocg.agents import Limits
 
-    given = _checked(env, program, flags)
+    _check(env, program)
     limits = Limits(
         sessions=clients, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
     )
@@ -112,22 +111,21 @@ def openenv(
         f", with the token {token}" if token else ""
     )
     options = {"reward_space": reward, "limits": limits, "steps": steps, "hosts": hosts, "token": token}
-    if status := run(_serve_openenv(env, program or [], given, workers, listening, said, options)):
+    if status := run(_serve_openenv(env, program or [], flags or [], workers, listening, said, options)):
         sys.exit(status)
 
 
-def _checked(environment: str, files: list[Path] | None, flags: list[str] | None) -> tuple[str, ...]:
-    """Fail before anything is started; return flags for all files."""
+def _check(environment: str, files: list[Path] | None) -> None:
+    """Fail before anything is started."""
     from aiocg.registry import environment as find
 
     find(environment)
     names = [path.name for path in files or []]
     if twice := {name for name in names if names.count(name) > 1}:
         fail(f"two files are called {', '.join(sorted(twice))}: agents call them by their names alone, so rename one")
-    return checked_flags(flags or ())
 
 
-async def _offered(runtime: "Runtime", files: list[Path], flags: tuple[str, ...]) -> "dict[str, Benchmark]":
+async def _offered(runtime: "Runtime", files: list[Path], flags: list[str]) -> "dict[str, Benchmark]":
     return {path.name: await runtime.find_benchmark(path, flags) for path in files}
 
 
@@ -135,7 +133,7 @@ async def _serve_mcp(
     environment: str,
     reward: str | None,
     files: list[Path],
-    flags: tuple[str, ...],
+    flags: list[str],
     limits: "Limits",
     workers: int | None,
 ) -> None:
@@ -155,7 +153,7 @@ async def _serve_mcp(
 async def _serve_openenv(
     environment: str,
     files: list[Path],
-    flags: tuple[str, ...],
+    flags: list[str],
     workers: int | None,
     listening: "socket.socket",
     said: str,

@@ -11,7 +11,6 @@ from rich.table import Table
 from aiocg.cli.dataset_list import find_dataset
 from aiocg.cli.output import Json, console, counted, fail, print_facts, print_json, print_line, run, table
 from aiocg.cli.program import Flags
-from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     from aiocg import Benchmark, BenchmarkUri, Dataset
@@ -123,7 +122,7 @@ def show(
         resolve(target, default_datasets())  # not a dataset; raises if it is nothing else either
         fail(f"--instructions, --unique, --where and --shuffle are for datasets, and {target} is a program", 2)
     else:
-        _show(target, checked_flags(flags or ()), fetch, json)
+        _show(target, flags or [], fetch, json)
 
 
 def _bounds(text: str) -> tuple[int | None, int | None] | None:
@@ -211,7 +210,7 @@ def _short(uri: str) -> str:
 # ------------------------------------------------------------------------------------------------- one program
 
 
-def _show(target: str, flags: tuple[str, ...], fetch: bool, json: bool) -> None:
+def _show(target: str, flags: list[str], fetch: bool, json: bool) -> None:
     from aiocg.datasets import default_datasets, resolve
     from aiocg.datasets.dataset import PROGRAM
 

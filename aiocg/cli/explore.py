@@ -12,7 +12,6 @@ from aiocg.cli.listening import LOCAL, Host, Port, hosts_of, listen, serve, show
 from aiocg.cli.output import Workers, fail, run
 from aiocg.cli.program import Flags
 from aiocg.cli.search_job import is_expression
-from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -73,9 +72,8 @@ def explore(
     token = token or ("" if local else secrets.token_urlsafe(24))
     hosts = hosts_of(host, name or [])
     try:
-        given = checked_flags(flags or ())
         app = _application(
-            program, state, env, given, limits=limits, hosts=hosts, token=token, workers=workers, trust=trust
+            program, state, env, flags or [], limits=limits, hosts=hosts, token=token, workers=workers, trust=trust
         )
     except ValueError as error:
         fail(f"{error}: use --token")
@@ -86,7 +84,7 @@ def explore(
 
 
 def _application(
-    program: str, state: str | None, environment: str, flags: tuple[str, ...], *, trust: bool, **options: Any
+    program: str, state: str | None, environment: str, flags: list[str], *, trust: bool, **options: Any
 ) -> "FastAPI":
     from aiocg.datasets import default_datasets, resolve
     from aiocg.registry import environment as find

@@ -11,15 +11,26 @@ from aiocg.datasets.errors import BenchmarkInitError
 if TYPE_CHECKING:
     from aiocg import Env
 
+
+def _checked(words: list[str] | None) -> list[str]:
+    from aiocg.datasets.source_flags import checked_flags
+
+    try:
+        return [*checked_flags(words or ())]
+    except BenchmarkInitError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 Flags = Annotated[
     list[str] | None,
     typer.Argument(
+        callback=_checked,
         metavar="[-- FLAG...]",
         help="Flags for clang, for your own C or C++ file: -- -std=c++20 -Iinclude -DN=3.",
         show_default=False,
     ),
 ]
-"""The flags behind `--` of all commands that take a program."""
+"""The flags behind `--` of all commands that take a program, checked."""
 
 _OBSERVED = {  # by suffix of the file
     ".bc": ("Bitcode",),

@@ -31,7 +31,6 @@ from aiocg.cli.output import (
 from aiocg.cli.program import Flags, observation_of, write_program
 from aiocg.cli.search_report import Finding, progress_line
 from aiocg.datasets.errors import DatasetNotFound
-from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -218,8 +217,7 @@ class Job:
 
             return make_benchmark(self.target if is_expression(self.target) else Path(self.target))
         try:
-            flags = checked_flags(self.flags or ())
-            benchmark = await runtime.find_benchmark(self.target, flags)
+            benchmark = await runtime.find_benchmark(self.target, self.flags or ())
         except DatasetNotFound:
             if self.env.partition("?")[0] != LOOPS or not Path(self.target).suffix:
                 raise

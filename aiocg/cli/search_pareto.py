@@ -12,7 +12,6 @@ import aiocg
 from aiocg.cli.output import Json, Workers, check_writable, console, fail, print_json, print_line, run, table
 from aiocg.cli.program import Flags
 from aiocg.cli.search_job import ActionSpaceName, Environment, Evaluations, Seconds, Seed, Start, Target
-from aiocg.datasets.source_flags import checked_flags
 
 if TYPE_CHECKING:
     from aiocg import Env
@@ -57,7 +56,7 @@ def pareto(
 
     async def search() -> None:
         async with aiocg.Runtime(workers=workers) as runtime:
-            benchmark = await runtime.find_benchmark(target, checked_flags(flags or ()))
+            benchmark = await runtime.find_benchmark(target, flags or ())
             made = await runtime.make(env, benchmark=benchmark, action_space=action_space)
             with contextlib.ExitStack() as display:
                 if not json and console.is_terminal:

@@ -94,7 +94,9 @@ def test_files_that_cannot_be_benchmarks_are_refused_at_once(tmp_path: Path) -> 
         tmp_path: "is a directory",
         tmp_path / "fifo.c": "not a regular file",
         tmp_path / "loop.c": "cannot be reached",
-        write(tmp_path / "prog.f90"): r"unknown suffix '.f90', expected one of \.c, \.cc, \.cpp, \.cxx, \.c\+\+, \.C, \.i, \.ii, \.ll, \.bc",
+        write(
+            tmp_path / "prog.f90"
+        ): r"unknown suffix '.f90', expected one of \.c, \.cc, \.cpp, \.cxx, \.c\+\+, \.C, \.i, \.ii, \.ll, \.bc",
         write(tmp_path / "prog"): "unknown suffix ''",
         write(tmp_path / "empty.c", ""): "is empty",
     }

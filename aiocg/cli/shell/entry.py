@@ -8,7 +8,6 @@ import typer
 from aiocg.cli.amounts import time_option
 from aiocg.cli.output import run
 from aiocg.cli.program import Flags
-from aiocg.datasets.source_flags import checked_flags
 
 
 def shell(
@@ -47,7 +46,7 @@ def shell(
     ending = run_shell(
         env,
         benchmark=benchmark,
-        flags=checked_flags(flags or ()),
+        flags=flags or (),
         observation_space=observation,
         reward_space=reward,
         action_space=action_space,
