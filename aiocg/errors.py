@@ -88,6 +88,8 @@ class UnknownName(AiocgError):
             advice = f"did you mean {', '.join(self.nearest)}?"
         elif len(known) <= 12:
             advice = f"there are: {', '.join(known) or 'none'}"
+        elif hint:
+            advice = f"there are {len(known)}"
         else:
             advice = f"there are {len(known)}, such as {', '.join(known[:5])}"
         super().__init__(f"unknown {kind} {name!r}; {advice}{' ' + hint if hint else ''}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import inspect
 import itertools
 import json
 import os
@@ -17,7 +18,7 @@ from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.env.preparation import BenchmarkLike, run_once
-from aiocg.errors import ForkedProcess, Interrupted, NoRoom, RuntimeClosed
+from aiocg.errors import ForkedProcess, Interrupted, NoRoom, RuntimeClosed, UnknownName
 from aiocg.fleet import queries
 from aiocg.fleet.placement import candidates, choose_first, choose_worker
 from aiocg.fleet.quarantine import Quarantine
@@ -135,10 +136,12 @@ class Runtime:
         *,
         benchmark: BenchmarkLike | None = None,
         observation_space: str | None = None,
-        reward_space: str | None = None,
+        reward_space: "str | Reward | None" = None,
         action_space: "ActionSpaceLike | None" = None,
         extra_actions: Sequence[str] = (),
         rewards: "Iterable[Reward]" = (),
+        derived_observation_spaces: "Iterable[ObservationSpace]" = (),
+        timeout: float | None = None,
         **settings: str,
     ) -> "Env":
         """Make an environment; `reset` it to start.
@@ -146,20 +149,26 @@ class Runtime:
         Args:
             id: such as `"llvm-v0"`; `aiocg envs` lists them.
             benchmark: a URI, the path of a source or bitcode file, or a `Benchmark`.
-            observation_space, reward_space: defaults for every step.
+            observation_space, reward_space: defaults for every step, by name; the reward may be one of your own.
             action_space: name of an action space of the compiler, the first if None; or a list of texts that the
                 compiler understands, which become the actions of a discrete space.
             extra_actions: texts of more actions, added to a discrete space.
-            rewards: rewards of your own, added to those of the environment.
+            rewards, derived_observation_spaces: your own, added to those of the environment.
+            timeout: seconds that the compiler may take for a step, as `Env.timeout`.
             settings: settings of the environment, such as `gcc_bin="gcc-12"`; the id may contain them as well.
 
         Raises:
             UnknownName: for an environment, a setting, a space or an action that does not exist.
+            RuntimeClosed: if the runtime was closed.
             InvalidAction: for a text that is no action, with the compiler's message.
             DatasetError: for a benchmark that does not exist.
             WorkerStartError: if no worker can be started; EnvironmentNotSupported if its compiler is missing.
         """
+        self.check_open()
         spec = environment(id)
+        if wrong := [name for name in settings if name not in spec.settings]:
+            known = [*inspect.getfullargspec(Runtime.make).kwonlyargs, *spec.settings]
+            raise UnknownName(f"argument or setting of {spec.id}", wrong[0], known)
         spec = spec.configured(settings) if settings else spec
         target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
         supervisor = await self._supervisor(spec)
@@ -167,14 +176,18 @@ class Runtime:
         await run_once((_import_spaces,))  # while the workers start
         from aiocg.env.env import Env
         from aiocg.env.plan import Reading, check_known
-        from aiocg.spaces.rewards import rewards_of_observations
+        from aiocg.spaces.rewards import Reward, rewards_of_observations
 
         welcome = await asyncio.shield(session.worker.welcome)
         spaces = self._spaces_of(spec, welcome)
         known = {reward.name: reward for reward in spec.rewards()}
         env = Env(self, spec, welcome, session, target, spaces, known | rewards_of_observations(spaces[1], known))
-        for reward in rewards:
+        for space in derived_observation_spaces:
+            env.add_observation_space(space)
+        own = [reward_space] if isinstance(reward_space, Reward) else []
+        for reward in (*rewards, *own):
             env.add_reward_space(reward)
+        reward_space = reward_space.name if isinstance(reward_space, Reward) else reward_space
         if self.log is not None:
             self.log.accept(welcome.compiler_version)
             for name in self.log.names:
@@ -182,6 +195,7 @@ class Runtime:
             await run_once(Reading(self.log.names, env.observation_spaces).prepare)
         env.observation_space = observation_space if observation_space is not None else spec.observation_space
         env.reward_space = reward_space if reward_space is not None else spec.reward_space
+        env.timeout = env.timeout if timeout is None else timeout
         if action_space is not None or extra_actions:
             await env.choose_actions(action_space, extra_actions)
         return env
@@ -205,6 +219,7 @@ class Runtime:
         """
         from aiocg.transitions import TransitionLog  # needs an extra
 
+        self.check_open()
         if self.log is not None or self._supervisors:
             raise RuntimeError("call log_to once, before the first environment is made")
         self.log = TransitionLog(path, observations, block=block)
@@ -265,8 +280,7 @@ class Runtime:
     async def _supervisor(self, spec: EnvironmentSpec) -> Supervisor:
         self._check_loop()
         async with self._lock:
-            if self._closed:
-                raise RuntimeClosed("the runtime was closed")
+            self.check_open()
             if spec.pool not in self._supervisors:
                 self._loop, self._owner = asyncio.get_running_loop(), os.getpid()
                 launcher: Launcher
@@ -321,6 +335,15 @@ class Runtime:
             )
         return self._spaces[spec.id]
 
+    def check_open(self) -> None:
+        """Check that the runtime can still be used.
+
+        Raises:
+            RuntimeClosed: if it was closed.
+        """
+        if self._closed:
+            raise RuntimeClosed("the runtime was closed")
+
     def new_session(self, spec: EnvironmentSpec) -> Session:
         """Return a session on the least busy worker of an environment's compiler."""
         return Session(self._choose(self._supervisors[spec.pool]))
@@ -350,6 +373,7 @@ class Runtime:
 
     async def statistics(self) -> list[dict[str, Any]]:
         """Return every worker's counters."""
+        self.check_open()
         workers = [worker for supervisor in self._supervisors.values() for worker in supervisor.workers]
         return list(await asyncio.gather(*(queries.statistics(worker) for worker in workers if worker.usable)))
 
@@ -363,6 +387,7 @@ class Runtime:
         Raises:
             AiocgError: if the extra `telemetry` is not installed.
         """
+        self.check_open()
         from aiocg.telemetry.metrics import of_runtime, text  # needs an extra
 
         return text(of_runtime(self))
@@ -384,6 +409,7 @@ class Runtime:
                         await in_thread(self.log.close)
 
     async def __aenter__(self) -> Self:
+        self.check_open()
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -1,5 +1,6 @@
 """The default datasets, and resolving what a user names as a program."""
 
+import difflib
 import os
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -7,7 +8,7 @@ from typing import TypeVar
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import BenchmarkInitError, InvalidBenchmarkUri
+from aiocg.datasets.errors import BenchmarkInitError, DatasetNotFound, InvalidBenchmarkUri
 from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
 from aiocg.datasets.generators.random_c.dataset import RandomProgramsDataset
@@ -54,7 +55,14 @@ def resolve(
     if given := tuple(flags):
         reason = f"is compiled as its dataset says: {' '.join(given)} can only be given for a C or C++ file of your own"
         raise BenchmarkInitError(target, reason)
-    return datasets.benchmark(target)
+    try:
+        return datasets.benchmark(target)
+    except DatasetNotFound:
+        shipped = ProgramsDataset()
+        near = [] if "/" in target else difflib.get_close_matches(target, shipped.names, n=3)
+        if near:
+            raise DatasetNotFound(target, [f"{shipped.name}/{name}" for name in near]) from None
+        raise
 
 
 def _is_path(text: str, datasets: Datasets) -> bool:

@@ -57,6 +57,11 @@ def test_no_arguments_show_the_commands(aiocg: Run) -> None:
         assert word in done.out + done.err
 
 
+def test_help_may_be_asked_for_by_its_short_name(aiocg: Run) -> None:
+    for words in (["-h"], ["search", "-h"], ["search", "greedy", "-h"], ["envs", "-h"], ["rl", "train", "-h"]):
+        assert aiocg(*words).out == aiocg(*[word.replace("-h", "--help") for word in words]).out
+
+
 def test_version_is_the_packages(aiocg: Run) -> None:
     from aiocg import __version__
 
@@ -141,6 +146,8 @@ def test_describe_shows_the_actions_of_the_space_asked_for(aiocg: Run, name: str
         (("describe", "llvm-v1"), "unknown environment 'llvm-v1'; did you mean llvm-v0"),
         (("search", "greedy", "programs-v0/qsrt"), "did you mean 'benchmark://programs-v0/qsort'?"),
         (("search", "greedy", "program-v0/qsort"), "no dataset is named 'program-v0'; did you mean"),
+        (("search", "qsort"), "no dataset is named 'qsort'; did you mean 'programs-v0/qsort'?"),
+        (("search", "greedy", "qsrt"), "did you mean 'programs-v0/qsort'?"),
         (("datasets", "program-v0"), "no dataset is named 'program-v0'; did you mean"),
         (("search", "greedy", CHEAPEST, "--reward", "IrInstructionCuntOz"), "did you mean IrInstructionCountOz"),
         (("search", "beam", "missing.c"), "there is no file 'missing.c'"),
@@ -161,12 +168,33 @@ def test_mistake_is_one_line_that_helps_and_status_1(aiocg: Run, words: tuple[st
 
 
 @pytest.mark.parametrize(
-    "words", [("search", "wide", "x"), ("search", "greedy"), ("search", "random", "x", "--budget", "-1")], ids=" ".join
+    ("words", "says"),
+    [
+        ("search wide x", "there are functionwise, greedy"),
+        ("search greedy", "Missing argument 'PROGRAM'"),
+        ("search random x --budget -1", "no time such as 30s"),
+        ("search gredy programs-v0/qsort", "Did you mean 'greedy'?"),
+        ("search gredy", "Did you mean 'greedy'?"),
+        ("search hill_climb programs-v0/qsort", "Did you mean 'hill-climb'?"),
+        ("search functionwize x.c --budget 3", "Did you mean 'functionwise'?"),
+        ("search --bugdet 3 programs-v0/qsort", "Possible options: --budget"),
+        ("search greedy programs-v0/qsort --bugdet 3", "Possible options: --budget"),
+        ("search --budget 3 greedy programs-v0/qsort", "aiocg search greedy PROGRAM --budget"),
+        ("serch programs-v0/qsort", "Did you mean 'search'"),
+        ("rl trian", "Did you mean 'train'?"),
+        ("dataset shwo programs-v0", "Did you mean 'show'?"),
+        ("transitions mrege a b", "Did you mean 'merge'?"),
+        ("leaderboard chekc x", "Did you mean 'check'?"),
+        ("keys nwe", "Did you mean 'new'?"),
+        ("state validte x", "No such command 'validte'"),
+        ("cluster statsu", "Did you mean 'status'?"),
+    ],
 )
-def test_wrong_usage_shows_the_usage_and_status_2(aiocg: Run, words: tuple[str, ...]) -> None:
-    done = aiocg(*words)
+def test_wrong_usage_shows_the_usage_and_status_2(aiocg: Run, words: str, says: str) -> None:
+    done = aiocg(*words.split())
     assert done.status == 2
-    assert "Usage: aiocg search" in done.err
+    assert "Usage: aiocg " in done.err
+    assert says in " ".join(done.err.replace("│", " ").split())
     assert "Traceback" not in done.err
 
 

@@ -6,7 +6,7 @@ numbers are chosen by the client too, so `Open`, `Step` and `Fork` can be pipeli
 (`Open` again), snapshot (`Fork` into a new number) and restore (`Fork` back) the same cheap operation.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -49,6 +49,10 @@ class ActionSpec(msgspec.Struct, array_like=True, frozen=True):
     pipeline: str = ""
 
 
+ActionKind = Literal["discrete", "parametrized", "targeted", "text", "options", "mapping"]
+ObservationKind = Literal["integer", "real", "array", "mapping", "text", "texts", "binary", "record", "json"]
+
+
 class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
     """A selection from the compiler's language of actions.
 
@@ -69,11 +73,15 @@ class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
 
     name: str
     actions: tuple[ActionSpec, ...] = ()
-    kind: Literal["discrete", "parametrized", "targeted", "text", "options", "mapping"] = "discrete"
+    kind: ActionKind = "discrete"
     description: str = ""
     targets: str = ""
     options: tuple[Option, ...] = ()
     program: str = "gcc"
+
+    def __post_init__(self) -> None:
+        """Check the kind."""
+        _check_kind("action", self.name, self.kind, ActionKind)
 
 
 class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):
@@ -86,7 +94,7 @@ class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):
     """
 
     name: str
-    kind: Literal["integer", "real", "array", "mapping", "text", "texts", "binary", "record", "json"]
+    kind: ObservationKind
     description: str = ""
     dtype: str = "int64"
     shape: tuple[int, ...] = ()
@@ -97,6 +105,16 @@ class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):
     platform_dependent: bool = False
     default: Value = None
     fields: "tuple[ObservationSpec, ...]" = ()
+
+    def __post_init__(self) -> None:
+        """Check the kind."""
+        _check_kind("observation", self.name, self.kind, ObservationKind)
+
+
+def _check_kind(what: str, name: str, kind: object, kinds: Any) -> None:
+    known = get_args(kinds)
+    if kind not in known:
+        raise ValueError(f"the {what} space {name!r} has the kind {kind!r}; the kinds are {', '.join(known)}")
 
 
 # -------------------------------------------------------------------------------------------------- requests

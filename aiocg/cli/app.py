@@ -39,6 +39,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 app.add_typer(search.app, name="search")
 app.add_typer(llvm.app, name="llvm")
@@ -65,7 +66,7 @@ app.command("openenv")(agents.openenv)
 
 app.command("shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
 
-_FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
+_FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]}
 
 
 @app.command("cc", context_settings=_FOR_CLANG)

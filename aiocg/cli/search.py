@@ -4,7 +4,9 @@ import copy
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -58,10 +60,15 @@ class _Searches(TyperGroup):
     """The searches, of which one is meant where the first word is the name of none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the name of the default search before a program."""
+        """Put the name of the default search before a program, and before its options."""
         if args and args[0].startswith("-") and args[0].endswith(SUFFIXES) and os.path.isfile(args[0]):
             args = [f"./{args[0]}", *args[1:]]
-        if args and (args[0] == "--" or not args[0].startswith("-")) and args[0] not in self.commands:
+        if args and args[0].startswith("-") and args[0] not in (*ctx.help_option_names, "--"):
+            ours = args[: args.index("--")] if "--" in args else args
+            if (named := next((word for word in ours if word in self.commands), None)) is not None:
+                ctx.fail(f"The name of a search comes before its options: aiocg search {named} PROGRAM {args[0]} ...")
+            args = [_meant(args), *args]
+        elif args and args[0] not in self.commands and not self._is_misspelt(ctx, args):
             meant = _meant(args[args[0] == "--" :] or [""])
             if meant != SCHEDULE and any(word.partition("=")[0] in NOT_OF_DEFAULT for word in args):
                 fail(
@@ -70,6 +77,16 @@ class _Searches(TyperGroup):
                 )
             args = [meant, *args]
         return super().parse_args(ctx, args)
+
+    def _is_misspelt(self, ctx: Any, args: list[str]) -> bool:
+        """Return whether the first word is the name of a search, spelt wrongly, rather than a program's."""
+        if not re.fullmatch(r"[A-Za-z][\w-]*", args[0]) or Path(args[0]).exists():
+            return False
+        if get_close_matches(args[0], self.commands):
+            return True  # which click says
+        if len(args) > 1 and not args[1].startswith("-"):
+            ctx.fail(f"No search is named {args[0]!r}; there are {', '.join(self.commands)}.")
+        return False
 
 
 def _meant(args: list[str]) -> str:

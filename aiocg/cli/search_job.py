@@ -50,8 +50,9 @@ FASTEST = "-O3"  # the level of the front end for that, which marks no loops not
 Target = Annotated[
     str,
     typer.Argument(
+        metavar="PROGRAM",
         help="A benchmark such as programs-v0/qsort, or your own .c .cc .cpp .ll or .bc file; of loops-v0 a tensor "
-        "expression, or a file that has one."
+        "expression, or a file that has one.",
     ),
 ]
 Environment = Annotated[

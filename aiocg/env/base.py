@@ -98,6 +98,7 @@ class EnvBase(EnvSettings):
         Raises:
             UnknownName, InvalidAction: if there is no such space, or the compiler does not know a text.
         """
+        self.check_open()
         given: list[str] = []
         if choice is not None and not isinstance(choice, (str, ActionSpace)):
             choice = given = list_of_texts(choice)
@@ -117,6 +118,7 @@ class EnvBase(EnvSettings):
             UnknownName: for a name that the compiler does not know; the error suggests others.
             InvalidAction: for any other text that is no action, with the compiler's message.
         """
+        self.check_open()
         language = self.action_spaces.language
         unsure = [text for text in dict.fromkeys(language.encode_all(texts)) if isinstance(text, str)]
         for text, error in zip(unsure, await queries.check(self._session.worker, unsure), strict=True):
@@ -128,9 +130,11 @@ class EnvBase(EnvSettings):
 
         Raises:
             EnvClosed: if it was closed.
+            RuntimeClosed: if its runtime was closed.
         """
         if self._session.closed:
             raise EnvClosed("this environment was closed")
+        self._runtime.check_open()
 
     @property
     def in_episode(self) -> bool:

@@ -64,6 +64,7 @@ class Env(EnvBase):
             UnknownName, InvalidAction: if the action space does not exist.
             ServiceError: if no worker is available, or the worker dies over this benchmark.
         """
+        self.check_open()
         options = options or {}
         chosen = benchmark if benchmark is not None else options.get("benchmark")
         target = await self._runtime.find_benchmark(chosen) if chosen is not None else self._benchmark
@@ -279,6 +280,7 @@ class Env(EnvBase):
 
         Unlike a fork it has no state: reset it first. Searches use siblings to spread their work over the workers.
         """
+        self.check_open()
         other: Env = await self._runtime.make(self.spec.id, benchmark=self.benchmark, action_space=self._action_space)
         other.observation_spaces = self.observation_spaces
         other.reward_spaces |= self.reward_spaces

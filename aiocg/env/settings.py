@@ -1,15 +1,12 @@
 """What an environment is set to: its spaces, the plans made from them, and its timeout."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import SupportsFloat
 
 from aiocg.env.plan import Plan, Plans, Spaces, check_known
 from aiocg.spaces import ActionSpace, ObservationSpace, TargetedActions
 from aiocg.spaces.actions import ActionSpaces
-from aiocg.spaces.rewards import rewards_of_observations
-
-if TYPE_CHECKING:
-    from aiocg.spaces.rewards import Reward
+from aiocg.spaces.rewards import Reward, rewards_of_observations
 
 __all__ = ["STEP_TIMEOUT", "EnvSettings"]
 
@@ -26,7 +23,7 @@ class EnvSettings:
     """
 
     def __init__(
-        self, spaces: tuple[ActionSpaces, dict[str, ObservationSpace]], reward_spaces: dict[str, "Reward"]
+        self, spaces: tuple[ActionSpaces, dict[str, ObservationSpace]], reward_spaces: dict[str, Reward]
     ) -> None:
         self.action_spaces, self.observation_spaces = spaces
         self.reward_spaces = reward_spaces
@@ -106,9 +103,12 @@ class EnvSettings:
         """Add an observation of your own, derived from others, to this environment and its future forks.
 
         Raises:
+            TypeError: if it is no observation space.
             ValueError: if it has no sources or no `translate`, or is derived from itself.
             UnknownName: if a source does not exist.
         """
+        if not isinstance(space, ObservationSpace):
+            raise TypeError(f"an observation space of your own is an aiocg.spaces.ObservationSpace, not {space!r}")
         if not space.sources or space.translate is None:
             raise ValueError(f"the observation space {space.name!r} needs sources and a translate function")
         for name in space.sources:
@@ -120,12 +120,15 @@ class EnvSettings:
         self._plans = Plans()
         self._default_plan = self._plan(self._observation_space, self._reward_space)
 
-    def add_reward_space(self, reward: "Reward") -> None:
+    def add_reward_space(self, reward: Reward) -> None:
         """Add a reward of your own to this environment and its future forks; it replaces one of the same name.
 
         Raises:
+            TypeError: if it is no reward.
             UnknownName: if an observation that it needs does not exist.
         """
+        if not isinstance(reward, Reward):
+            raise TypeError(f"a reward of your own is an aiocg.spaces.rewards.Reward, not {reward!r}")
         for name in (*reward.observation_spaces, *reward.baseline_spaces):
             check_known("observation space", name, self.observation_spaces)
         self.reward_spaces[reward.name] = reward

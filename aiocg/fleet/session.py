@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.errors import EnvClosed, ForkedProcess, ResetNeeded, TooManyPending
+from aiocg.errors import EnvClosed, ForkedProcess, ResetNeeded, RuntimeClosed, TooManyPending
 from aiocg.fleet.expansion import PendingExpand
 from aiocg.fleet.pending import Finish, Pending, Recover
 from aiocg.fleet.rebuildable import Rebuildable, Setting
@@ -153,7 +153,8 @@ class Session(Rebuildable):
         if last is not None and last.abandoned:
             pending.independent = True
         if self.error is not None:
-            pending.reject(ResetNeeded(f"the session has ended: {self.error}"))
+            closed = isinstance(self.error, RuntimeClosed)
+            pending.reject(self.error if closed else ResetNeeded(f"the session has ended: {self.error}"))
         else:
             self.worker.send(pending)
 

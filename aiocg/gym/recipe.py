@@ -152,15 +152,14 @@ class Recipe:
             action_space=self.action_space,
             extra_actions=self.extra_actions,
             rewards=self.rewards,
+            derived_observation_spaces=self.observations,
+            timeout=self.timeout,
         )
         try:
-            for space in self.observations:
-                env.add_observation_space(space)
             if self.observation_space is not None or self.switched_off:
                 env.observation_space = self.observation_space
             if self.reward_space is not None or self.switched_off:
                 env.reward_space = self.reward_space
-            env.timeout = self.timeout
             for key, value in self.parameters.items():
                 await env.send_parameter(key, value)
             if self.episode is not None:

@@ -1,11 +1,14 @@
 """How long a search may go on."""
 
 import math
+import operator
 import sys
 import time
 from dataclasses import dataclass
+from numbers import Real
+from typing import SupportsIndex
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "checked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +19,30 @@ class Budget:
         seconds: of wall time; None is no limit.
         evaluations: states whose reward is computed; None is no limit. Exactly so many are, if the search does not end
             before, so that how the work was shared makes no difference.
+
+    Raises:
+        TypeError: if a limit is not a number.
+        ValueError: if `seconds` is negative or not finite, or `evaluations` is less than 1.
     """
 
     seconds: float | None = None
     evaluations: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check both limits."""
+        seconds, evaluations = self.seconds, self.evaluations
+        wanted = "seconds is a finite number of at least 0, such as 10, or None for no limit"
+        if seconds is not None:
+            if isinstance(seconds, bool) or not isinstance(seconds, Real):
+                raise TypeError(f"{wanted}, not {seconds!r}")
+            if not (math.isfinite(seconds) and seconds >= 0):
+                raise ValueError(f"{wanted}, not {seconds!r}")
+        wanted = "evaluations is a whole number of at least 1, such as 500, or None for no limit"
+        if evaluations is not None:
+            if isinstance(evaluations, bool) or not isinstance(evaluations, SupportsIndex):
+                raise TypeError(f"{wanted}, not {evaluations!r}")
+            if operator.index(evaluations) < 1:
+                raise ValueError(f"{wanted}, not {evaluations!r}")
 
     def part(self, share: float) -> "Budget":
         """Return a budget that is a share of this one."""
@@ -35,6 +58,19 @@ class Budget:
     def start(self) -> "Meter":
         """Start to measure."""
         return Meter(self)
+
+
+def checked(budget: Budget | None, default: Budget) -> Budget:
+    """Return a budget that a search was given, or its default.
+
+    Raises:
+        TypeError: if it is not a budget.
+    """
+    if budget is not None and not isinstance(budget, Budget):
+        raise TypeError(
+            f"budget is an aiocg.search.Budget, such as Budget(seconds=10) or Budget(evaluations=500), not {budget!r}"
+        )
+    return default if budget is None else budget
 
 
 class Meter:

@@ -8,7 +8,7 @@ import msgspec
 from aiocg.env.env import Env
 from aiocg.search.alphabet import Alphabet, SpaceAlphabet
 from aiocg.search.baselines import AS_IT_IS, baselines, beginning
-from aiocg.search.budget import Budget
+from aiocg.search.budget import Budget, checked
 from aiocg.search.checking import Checker
 from aiocg.search.dispatcher import Dispatcher, Pace
 from aiocg.search.finals import FINAL, Finals
@@ -105,7 +105,7 @@ async def tune(
     prefix = beginning(env, start)
     reward, resume = env.reward_spaces[reward_space_of(env)], options.get("resume")
     peels = options.get("minimize", False) and reward.deterministic
-    budget = options.get("budget") or default or Budget()
+    budget = checked(options.get("budget"), default or Budget())
     said = start if isinstance(start, str) else ", ".join(prefix)
     base, alphabet = begin_state(name, env, space, said), SpaceAlphabet(space)
     made = tuner(alphabet)

@@ -18,7 +18,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.env.env import Env
 from aiocg.errors import ServiceError
 from aiocg.search.alphabet import SpaceAlphabet
-from aiocg.search.budget import Budget
+from aiocg.search.budget import Budget, checked
 from aiocg.search.evolve import Evolver
 from aiocg.search.lanes import go_to
 from aiocg.search.result import (
@@ -111,7 +111,7 @@ async def racing(
             "(--run './program ARGUMENTS', or `BenchmarkProgram.runs`), or take a program that has runs, such as those "
             "of programs-v0",
         )
-    meter = (budget or DEFAULT_BUDGET).start()
+    meter = checked(budget, DEFAULT_BUDGET).start()
     record = Record(base, meter, len, progress, resume)
     starts = STARTS if resume is None else (resume.actions, *STARTS)
     async with measuring(env, ALONE_AND_ONCE):

@@ -46,8 +46,15 @@ class ObservationSpace:
 
     @classmethod
     def from_spec(cls, spec: ObservationSpec) -> "ObservationSpace":
-        """Make a space of what a worker declares."""
-        space = _gymnasium_space(spec)
+        """Make a space of what a worker declares.
+
+        Raises:
+            ValueError: if its type or bounds are wrong.
+        """
+        try:
+            space = _gymnasium_space(spec)
+        except (TypeError, ValueError, OverflowError, AssertionError) as error:
+            raise ValueError(f"the observation space {spec.name!r} is declared wrongly: {error}") from error
         default = spec.default if spec.default is not None else _default(spec)
         return cls(spec.name, space, spec.deterministic, spec.platform_dependent, default, spec.description, spec.keys)
 

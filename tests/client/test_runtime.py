@@ -4,13 +4,17 @@ import asyncio
 import os
 import signal
 import stat
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 import aiocg
 from aiocg.datasets import DatasetNotFound
-from aiocg.errors import ResetNeeded, RuntimeClosed, ServiceError, UnknownName
+from aiocg.errors import EnvClosed, ResetNeeded, RuntimeClosed, ServiceError, UnknownName
+from aiocg.spaces import ObservationSpace, Scalar
+from aiocg.spaces.rewards import CostReward
 from aiocg.states.state import CompilerEnvState
 from aiocg.testing import scripted_benchmark
 
@@ -236,3 +240,101 @@ async def test_a_state_restored_behind_a_failed_step_goes_on_when_the_worker_is_
     await restoring
     assert (await env.step("double"))[0] == 10
     assert (await naps[-1])[0] == 45
+
+
+async def test_whatever_is_done_after_closing_says_that_it_was_closed(tmp_path: Path) -> None:
+    runtime = aiocg.Runtime(workers=1)
+    runtime.datasets["scripted-v0"] = aiocg.testing.ScriptedDataset()
+    env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
+    unused, ended = await runtime.make("scripted-v0"), await runtime.make("scripted-v0")
+    await env.reset()
+    await ended.reset()
+    await ended.step("refuse")
+    snapshot, known = await env.snapshot(), env.state
+    await runtime.close()
+    for one in (env, unused, ended):
+        for use in (
+            one.reset,
+            lambda one=one: one.step("double"),
+            lambda one=one: one.step_texts(["double"]),
+            lambda one=one: one.submit("double"),
+            lambda one=one: one.observe("value"),
+            lambda one=one: one.send_parameter("x", "1"),
+            one.fork,
+            one.sibling,
+            one.snapshot,
+            lambda one=one: one.restore(snapshot),
+            lambda one=one: one.expand(["double"]),
+            lambda one=one: one.expand_texts([["double"]]),
+            lambda one=one: one.choose_actions("Texts"),
+            lambda one=one: one.check_actions(["add<7>"]),
+            one.validate,
+        ):
+            with pytest.raises(RuntimeClosed, match="closed"):
+                await use()
+    for method in (
+        lambda: runtime.make("scripted-v0"),
+        lambda: runtime.make("llvm-v0", benchmark="nothing-v0/1"),
+        lambda: runtime.replay(known),
+        lambda: runtime.validate(env),
+        runtime.statistics,
+        runtime.__aenter__,
+    ):
+        with pytest.raises(RuntimeClosed, match="the runtime was closed"):
+            await method()
+    for call in (lambda: runtime.log_to(tmp_path / "log"), runtime.metrics, lambda: runtime.new_session(env.spec)):
+        with pytest.raises(RuntimeClosed, match="the runtime was closed"):
+            call()
+    assert (env.state, env.action_texts, runtime.worker_pids()) == (known, (), [])
+    await env.close()
+    await runtime.close()
+
+
+async def test_a_closed_environment_says_so_whatever_is_done_with_it(runtime: aiocg.Runtime) -> None:
+    env = await runtime.make("scripted-v0")
+    await env.close()
+    for use in (
+        env.reset,
+        env.sibling,
+        env.fork,
+        lambda: env.choose_actions("Texts"),
+        lambda: env.check_actions(["x"]),
+    ):
+        with pytest.raises(EnvClosed):
+            await use()
+
+
+async def test_rewards_observations_and_a_timeout_of_ones_own_are_given_when_making(runtime: aiocg.Runtime) -> None:
+    number = Scalar(None, None, "float64")
+    half = ObservationSpace("half", number, True, False, 0, "", sources=("value",), translate=lambda value: value / 2)
+    env = await runtime.make(
+        "scripted-v0",
+        benchmark=scripted_benchmark(5),
+        observation_space="half",
+        reward_space=CostReward("less", "half"),
+        derived_observation_spaces=[half],
+        timeout=7,
+    )
+    assert (env.timeout, env.reward_space, (await env.reset())[0]) == (7.0, "less", 2.5)
+    assert (await env.step("double"))[:2] == (5.0, -2.5)
+    sibling = await env.sibling()
+    assert (sibling.timeout, sibling.reward_space) == (7.0, "less")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"timeout": 0}, "positive number of seconds"),
+        ({"timeout": "soon"}, "positive number of seconds"),
+        ({"rewards": [5]}, "reward of your own is"),
+        ({"rewards": ["value"]}, "reward of your own is"),
+        ({"derived_observation_spaces": ["value"]}, "observation space of your own is"),
+        ({"reward_space": 5}, "reward space"),
+        ({"reward": "value"}, "did you mean rewards, reward_space"),
+        ({"observation": "value"}, "did you mean observation_space"),
+        ({"seed": 1}, "setting"),
+    ],
+)
+async def test_wrong_arguments_of_make_are_named(runtime: aiocg.Runtime, given: dict[str, Any], problem: str) -> None:
+    with pytest.raises((TypeError, ValueError, UnknownName), match=problem):
+        await runtime.make("scripted-v0", **given)

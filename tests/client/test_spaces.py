@@ -1,5 +1,8 @@
 """Action and observation spaces made of what a worker declares."""
 
+from pathlib import Path
+from typing import Any, get_args
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 
 from aiocg.errors import InvalidAction, UnknownName
 from aiocg.spaces import Binary, DiscreteActions, ObservationSpace, Scalar, Text
-from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, ObservationSpec
+from aiocg.transport.messages import ActionKind, ActionSpaceSpec, ActionSpec, ObservationKind, ObservationSpec
 
 SPACE = DiscreteActions(
     ActionSpaceSpec(
@@ -124,3 +127,28 @@ def test_samples_follow_the_seed() -> None:
         first = [space.sample() for _ in range(5)]
         space.seed(7)
         assert [space.sample() for _ in range(5)] == first
+
+
+@pytest.mark.parametrize("kind", ["vector", "Integer", "int", "", None, 3])
+def test_an_unknown_kind_of_observation_is_named_with_those_there_are(kind: Any) -> None:
+    kinds = "integer, real, array, mapping, text, texts, binary, record, json"
+    with pytest.raises(ValueError, match=f"observation space 'Size' has the kind {kind!r}; the kinds are {kinds}"):
+        ObservationSpec("Size", kind)
+
+
+def test_an_unknown_kind_of_action_space_is_named_with_those_there_are() -> None:
+    kinds = "discrete, parametrized, targeted, text, options, mapping"
+    with pytest.raises(ValueError, match=f"action space 'passes' has the kind 'list'; the kinds are {kinds}"):
+        ActionSpaceSpec("passes", kind="list")  # type: ignore[arg-type]
+
+
+def test_the_guide_lists_the_kinds() -> None:
+    guide = (Path(__file__).parents[2] / "docs/adding_a_compiler.md").read_text()
+    for kind in (*get_args(ObservationKind), *get_args(ActionKind)):
+        assert f"| `{kind}` |" in guide
+
+
+@pytest.mark.parametrize("wrong", [{"dtype": "flota"}, {"low": 5.0, "high": 1.0}, {"shape": (-5,)}])
+def test_an_observation_that_is_declared_wrongly_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="observation space 'Size' is declared wrongly"):
+        ObservationSpace.from_spec(ObservationSpec("Size", "array", **({"shape": (2,)} | wrong)))

@@ -237,3 +237,23 @@ async def test_how_to_measure_outlasts_resets_and_forks(make: Make) -> None:
     child = await env.fork()
     assert await child.send_parameter(f"llvm.get_{key}", "") == "5"
     assert child.parameters == {f"llvm.set_{key}": "5"}
+
+
+@pytest.mark.parametrize("space", ["Passes", "PassesLegacy124", "Pipelines", "ParametrizedPasses", "PipelineText"])
+@pytest.mark.parametrize("level", ["O0", "O1", "O2", "O3", "Os", "Oz"])
+async def test_a_level_as_compilers_spell_it_is_answered_with_its_text(make_in: Make, space: str, level: str) -> None:
+    env = await make_in(space)
+    for spelt in (f"-{level}", f"opt -{level}", f"--{level}"):
+        with pytest.raises((UnknownName, InvalidAction), match=f"default<{level}>"):
+            await env.step(spelt)
+    assert (await env.step_texts([f"default<{level}>"]))[2] is False  # what the message advises
+
+
+async def test_an_action_of_another_space_is_said_to_be_one(make_in: Make) -> None:
+    env = await make_in("Pipelines")
+    with pytest.raises(UnknownName, match=r"mem2reg is an action of Passes: use action_space='Passes'"):
+        await env.step("-mem2reg")
+    env.action_space = "Passes"
+    assert (await env.step("-mem2reg"))[2] is False
+    with pytest.raises(UnknownName, match="did you mean mem2reg"):
+        await env.step("-mem2rg")

@@ -47,13 +47,13 @@ async def test_another_seed_is_another_search(calm) -> None:  # type: ignore[no-
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("piece", [1, 13, 100])
 async def test_a_search_that_is_resumed_again_and_again_gives_the_same(calm, lanes, piece) -> None:  # type: ignore[no-untyped-def]
-    through = await random(await calm(2, 997), budget=Budget(evaluations=200), patience=6)
-    state, pieces = None, 20 if piece == 1 else 200 // piece
+    through = await random(await calm(2, 997), budget=Budget(evaluations=201), patience=6)
+    state, pieces = None, 20 if piece == 1 else 201 // piece
     for _ in range(pieces):
         budget = Budget(evaluations=piece)
         result = await random(await calm(2, 997), budget=budget, patience=6, resume=state, lanes=lanes)
         state = SearchState.from_json(result.state.to_json())
-    rest = Budget(evaluations=200 - pieces * piece)
+    rest = Budget(evaluations=201 - pieces * piece)
     result = await random(await calm(2, 997), budget=rest, patience=6, resume=state, lanes=lanes)
     assert essence(result) == essence(through)
     assert (result.state.round, result.state.outcomes) == (through.state.round, through.state.outcomes)
@@ -67,9 +67,9 @@ async def test_a_budget_may_be_a_number_of_numpys(calm) -> None:  # type: ignore
 
 async def test_what_was_found_before_is_kept_when_resumed(calm) -> None:  # type: ignore[no-untyped-def]
     first = await random(await calm(3, 50), budget=Budget(evaluations=500), patience=8)
-    again = await random(await calm(3, 50), budget=Budget(evaluations=0), patience=8, resume=first.state)
+    again = await random(await calm(3, 50), budget=Budget(seconds=0), patience=8, resume=first.state)
     with pytest.raises(ValueError, match="another seed"):
-        await random(await calm(3, 50), budget=Budget(evaluations=0), seed=1, patience=8, resume=first.state)
+        await random(await calm(3, 50), budget=Budget(seconds=0), seed=1, patience=8, resume=first.state)
     assert essence(again) == essence(first)
     state = (await greedy(await calm())).state
     with pytest.raises(ValueError, match="algorithm"):

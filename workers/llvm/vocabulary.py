@@ -1,5 +1,6 @@
 """The actions that a loaded library understands: maps names and texts to the engine's canonical texts."""
 
+import re
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -111,12 +112,18 @@ class Vocabulary:
         import difflib
 
         near = {
-            name: difflib.get_close_matches(name.lstrip("-"), self._by_name, n=3, cutoff=0.6)
+            name: _level(name) or difflib.get_close_matches(name.lstrip("-"), self._by_name, n=3, cutoff=0.6)
             for name in (element.name for element, _ in walk(_elements(pipeline)))
             if name not in self._by_name and f"'{name}'" in refusal
         }
         advice = "".join(f"; near to {name!r}: {', '.join(names)}" for name, names in near.items() if names)
         return _unknown(f"{text!r} is not an action: LLVM {self._library.version_text} says: {refusal}{advice}")
+
+
+def _level(name: str) -> list[str]:
+    """Return the pipeline of an optimisation level as compilers spell it, such as `-O3`."""
+    level = re.fullmatch(r"(?:(?:opt|clang|clang\+\+)\s+)?-{0,2}(O[0123sz])", name)
+    return [f"default<{level[1]}>"] if level else []
 
 
 def _unknown(message: str) -> CompilationError:

@@ -13,7 +13,7 @@ from aiocg.env.env import Env
 from aiocg.errors import AiocgError
 from aiocg.search.alphabet import SpaceAlphabet
 from aiocg.search.baselines import baselines
-from aiocg.search.budget import Budget
+from aiocg.search.budget import Budget, checked
 from aiocg.search.checking import Checker
 from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions, marked
 from aiocg.search.functionwise.calls import NAME
@@ -103,7 +103,7 @@ async def functionwise(
         raise ValueError(
             f"functionwise knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
         )
-    meter, alphabet = (budget or DEFAULT_BUDGET).start(), SpaceAlphabet(env.action_space)
+    meter, alphabet = checked(budget, DEFAULT_BUDGET).start(), SpaceAlphabet(env.action_space)
     record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     async with open_lanes(env, lanes, rewarded=False) as crew:

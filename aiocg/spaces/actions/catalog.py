@@ -39,6 +39,8 @@ class ActionSpaces(Mapping[str, ActionSpace]):
         # All spaces of a compiler with options have the same options.
         options, program = next(((one.options, one.program) for one in specs if one.options), ((), ""))
         self.language = ActionLanguage(specs[0], options=options, program=program)
+        for spec in specs[1:]:
+            self.language.learn(spec)
         if notation is not None:
             self.language.notation = notation(self.language)
         kinds = {**_KINDS, "text": CommandLineActions} if options else _KINDS

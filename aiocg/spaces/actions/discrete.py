@@ -80,7 +80,7 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
         index: int | None = self._decoded.get(self.language.encode(text))
         if index is None:
             line = self.language.line
-            hint = ""
+            hint = self.language.hint(text, self.name, self.names)
             if line is not None and line.begins(text):
                 hint = "(this is a whole command line, an action of other spaces: action_space='command_line')"
                 if line.program != PROGRAM:

@@ -1,5 +1,6 @@
 """The language of actions that a compiler understands, and its form on the wire."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -38,6 +39,11 @@ class Notation(Protocol):
         """Return whether a line is in this notation."""
 
 
+_DECORATION = re.compile(
+    r"^\s*(?:(?:opt|clang|clang\+\+|gcc)\s+)?-{0,2}(?:passes=)?"
+)  # of a level or pass on a command line
+
+
 class ActionLanguage:
     """Every action has a text; those of the compiler's first action space have an index as well, which is shorter.
 
@@ -47,6 +53,7 @@ class ActionLanguage:
         indices: the index of each name, and of each other spelling.
         notation: how lists of actions are written for other tools, None if only as a list of texts.
         line: the command lines that are texts of actions, None if there are none.
+        elsewhere: for each name and text in a discrete space, the name of the first such space, and the text.
     """
 
     def __init__(
@@ -61,6 +68,15 @@ class ActionLanguage:
         self.indices = indices_of(first.actions)
         self.notation = notation
         self.line: ChoiceLine | None = choice_line(options, program) if options else None
+        self.elsewhere: dict[str, tuple[str, str]] = {}
+        self.learn(first)
+
+    def learn(self, space: ActionSpaceSpec) -> None:
+        """Note where the actions of a discrete space are found."""
+        for action in space.actions if space.kind == "discrete" else ():
+            text = action.name if action.text is None else action.text
+            for known in (action.name, text, *action.aliases):
+                self.elsewhere.setdefault(known, (space.name, text))
 
     def encode(self, text: str) -> Action:
         """Return the form on the wire of an action given as text: the index, if it has one, so that forms are unique.
@@ -96,6 +112,23 @@ class ActionLanguage:
         if self.notation is None:
             raise NotExpressible("this compiler has no tool with a command line for lists of actions")
         return self.notation.write_exact(texts, tree) if exact else self.notation.write(texts, tree)
+
+    def hint(self, text: str, space: str, names: Sequence[str]) -> str:
+        """Return which action is meant by a text that is none of a space, `-O3` for one; "" if there is no telling.
+
+        Args:
+            text: what was given as an action.
+            space: the name of the space.
+            names: of its actions.
+        """
+        word = _DECORATION.sub("", text)
+        if word == "O0" and "O1" in self.elsewhere:
+            return "(O0 is default<O0>: env.step_texts(['default<O0>']))"
+        where, meant = self.elsewhere.get(word, (space, word))
+        if where == space or word in names:
+            return f"({word} is {meant})" if meant != word else ""
+        is_a = f"{word} is" if meant == word else f"{word} is {meant},"
+        return f"({is_a} an action of {where}: use action_space={where!r}, or env.step_texts([{meant!r}]))"
 
     def unknown(self, name: str, reason: str) -> UnknownName:
         """Return the error for an unknown name, with the compiler's message."""

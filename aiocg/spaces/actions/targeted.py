@@ -65,7 +65,9 @@ class TargetedActions(VectorActions):
         if not text:
             return self.language.encode(text)
         if parts is None:
-            raise InvalidAction(f"an action of {self.name} is a vector, or a text like {self._example()}, not {text!r}")
+            hint = self.language.hint(text, self.name, self.names)
+            problem = f"an action of {self.name} is a vector, or a text like {self._example()}, not {text!r}"
+            raise InvalidAction(f"{problem} {hint}" if hint else problem)
         target, name = parts
         if name not in self._indices:
             raise UnknownName("action", name, self._indices)
@@ -134,7 +136,7 @@ class ParametrizedActions(VectorActions):
     def encode_text(self, text: str) -> Action:
         vector = self._from_mapping({"pass": text}) if text in self._indices else self._read(text)
         if vector is None:
-            raise UnknownName("action", text, self._indices)
+            raise UnknownName("action", text, self._indices, self.language.hint(text, self.name, self.names))
         return self.encode_vector(vector)
 
     def _encode(self, action: Any) -> Action:
