@@ -167,8 +167,8 @@ class Runtime:
         self.check_open()
         spec = environment(id)
         if wrong := [name for name in settings if name not in spec.settings]:
-            known = [*inspect.getfullargspec(Runtime.make).kwonlyargs, *spec.settings]
-            raise UnknownName(f"argument or setting of {spec.id}", wrong[0], known)
+            arguments = inspect.getfullargspec(Runtime.make).kwonlyargs
+            raise UnknownName(f"argument or setting of {spec.id}", wrong[0], [*arguments, *spec.settings])
         spec = spec.configured(settings) if settings else spec
         target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
         supervisor = await self._supervisor(spec)

@@ -77,6 +77,31 @@ def test_envs_lists_whole_names_even_on_a_narrow_terminal(aiocg: Run) -> None:
         assert name in done.out
 
 
+@pytest.mark.parametrize(
+    ("words", "lists"),
+    [
+        (["envs"], ["environments"]),
+        (["datasets"], []),
+        (["datasets", "programs-v0"], []),
+        pytest.param(
+            ["describe", "llvm-ir-ic-v0"],
+            ["action_spaces", "observation_spaces", "reward_spaces"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_tables_fit_80_columns_with_every_name_whole(aiocg: Run, words: list[str], lists: list[str]) -> None:
+    done = aiocg(*words)
+    assert "…" not in done.out and max(map(len, done.out.splitlines())) <= 80
+    for listed in lists:
+        for one in aiocg(*words, "--json").json[listed]:
+            name = one.get("name") or one["id"]
+            assert any(name in line.replace("│", " ").split() for line in done.out.splitlines()), name
+    widths = [len(line.split("┃")[-2]) for line in done.out.splitlines() if "description" in line]
+    assert all(width >= 20 for width in widths)  # room for words
+
+
 def test_envs_json_has_an_object_per_environment(aiocg: Run) -> None:
     for row in aiocg("envs", "--json").json["environments"]:
         assert set(row) == {"id", "description", "benchmark", "observation_space", "reward_space", "settings"}

@@ -41,10 +41,10 @@ def environments_table() -> "Table":
     from aiocg.registry import environments
 
     rows = [
-        (spec.id, spec.observation_space or "-", spec.reward_space or "-", spec.description)
+        (spec.id, "\n".join(filter(None, (spec.observation_space, spec.reward_space))) or "-", spec.description)
         for spec in environments().values()
     ]
-    return table("Environments", ("environment", "observation", "reward", "description"), rows, whole=(0, 1, 2))
+    return table("Environments", ("environment", "observation\nand reward", "description"), rows, whole=(0, 1))
 
 
 def describe(
@@ -170,10 +170,9 @@ def observation_spaces_table(env: "Env") -> "Table":
     for space in env.observation_spaces.values():
         shown = repr(space.space)
         shown = shown if len(shown) <= 40 else shown[:37] + "..."
-        default = _default(space.name == env.observation_space)
-        rows.append((space.name, default, shown, "yes" if space.deterministic else "no", space.description))
-    headings = ("observation space", "", "space", "deterministic", "description")
-    return table("Observation spaces", headings, rows)
+        name = space.name if space.name != env.observation_space else f"{space.name}\n(default)"
+        rows.append((name, shown if space.deterministic else f"{shown}\n(may vary)", space.description))
+    return table("Observation spaces", ("observation space", "space", "description"), rows, whole=(0,))
 
 
 def reward_spaces_table(env: "Env") -> "Table":

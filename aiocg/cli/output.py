@@ -71,7 +71,7 @@ def table(
     right: Sequence[int] = (),
     whole: Sequence[int] = (),
 ) -> Table:
-    """Return a table. Long cells wrap; only words of a description may be cut off.
+    """Return a table. Long cells wrap.
 
     Args:
         right: numbers of right-aligned columns.
@@ -79,7 +79,7 @@ def table(
     """
     result = Table(*columns, title=escape(title), title_justify="left")
     for index, column in enumerate(result.columns):
-        column.overflow = "ellipsis" if column.header == "description" else "fold"
+        column.overflow = "fold"
         column.justify = "right" if index in right else "left"
         column.no_wrap = index in whole
     for row in rows:

@@ -38,6 +38,9 @@ class Owner(Protocol):
     def worker_count(self) -> int:
         """Number of worker processes per compiler."""
 
+    def check_open(self) -> None:
+        """Raise RuntimeClosed if it was closed."""
+
     def new_session(self, spec: "EnvironmentSpec") -> Session:
         """Return a session on the least busy worker of an environment's compiler."""
 
