@@ -40,6 +40,7 @@ PURE = (
     "aiocg.spaces.rewards",
     "aiocg.states.state",
     "aiocg.fleet.supervision",
+    "aiocg.host.run_time",
     "aiocg.transport.arrays",
     "aiocg.transport.codec",
     "aiocg.transport.control",

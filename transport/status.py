@@ -16,6 +16,7 @@ from aiocg.transport.system import unnamed_file
 
 NO_CANDIDATE = -1
 SEVERAL = -2  # in place of a candidate's index: several are being prepared at once
+BEAT = 0.25  # seconds of a worker's life that each beat on its page stands for
 
 # Fields are read and written as slices, which are copied in units of eight bytes or more; `pack_into` would first write
 # zeros and then single bytes, all visible to the reader.
@@ -24,6 +25,8 @@ _FIELDS = struct.Struct("<QQQqdd")  # client, session, request, candidate, start
 _END = _SEQUENCE.size + _FIELDS.size
 _COUNTS = struct.Struct("<QQQQdQQ")  # as in `Counts`
 _END_OF_COUNTS = _END + _COUNTS.size
+_BEATS = struct.Struct("<Q")
+_END_OF_BEATS = _END_OF_COUNTS + _BEATS.size
 _SIZE = mmap.PAGESIZE
 
 
@@ -70,7 +73,7 @@ class StatusPage:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._memory = mmap.mmap(descriptor, _SIZE)
-        self._sequence = 0
+        self._sequence = self._beats = 0
 
     @classmethod
     def create(cls) -> Self:
@@ -99,6 +102,15 @@ class StatusPage:
     def counts(self) -> Counts:
         """Return the counters."""
         return Counts(*_COUNTS.unpack_from(self._memory, _END))
+
+    def beat(self) -> None:
+        """Record that the worker has run for another `BEAT` seconds."""
+        self._beats += 1
+        self._memory[_END_OF_COUNTS:_END_OF_BEATS] = _BEATS.pack(self._beats)
+
+    def beats(self) -> int:
+        """Return the number of beats."""
+        return int(_BEATS.unpack_from(self._memory, _END_OF_COUNTS)[0])
 
     def read(self) -> tuple[int, Execution | None]:
         """Return the sequence number, which changes with every write, and what is being executed.

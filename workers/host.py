@@ -56,7 +56,7 @@ class Host:
         self._kind = kind
         self._compiler = compiler
         self._channel = channel
-        self._outbox = Outbox(channel)
+        self._outbox = Outbox(channel, status.beat)
         self._status = status
         self._table = SessionTable(compiler, status.begin, max_sessions, contents)
         prepares = getattr_static(compiler, "idle") is not vars(CompilationSession)["idle"]

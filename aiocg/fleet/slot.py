@@ -83,6 +83,11 @@ class WorkerSlot:
         return self.failure is None
 
     @property
+    def flowing(self) -> bool:
+        """Does a process take requests as they come?"""
+        return self._flowing
+
+    @property
     def waiting(self) -> int:
         """Number of requests sent to the process and not answered."""
         return len(self._waiting)
@@ -359,10 +364,18 @@ class WorkerSlot:
         if not self.welcome.done():
             heir.welcome.add_done_callback(self._welcome_of_heir)
 
-    def relieve(self, heir: "WorkerSlot") -> int:
-        """Move the sessions that have waited for long to an heir, unless the cause is gone; return how many moved."""
-        sessions = movable(self._backlog) if heir._flowing and not self._relieved else set()
+    def relieve(self, heir: "WorkerSlot", *, everybody: bool) -> int:
+        """Move sessions that wait to an heir with a process; return how many moved.
+
+        Args:
+            heir: the slot that takes them.
+            everybody: all that wait, as there is no process for them; otherwise half of those that have waited for
+                long, unless the cause was removed with the process that has just died.
+        """
+        sessions = movable(self._backlog, everybody=everybody) if everybody or not self._relieved else set()
         self._move(sessions, heir)
+        if everybody and not self.welcome.done():
+            self._welcome_of_heir(heir.welcome)  # somebody may wait for what any worker of the kind says
         return len(sessions)
 
     def _move(self, sessions: "set[Rebuildable]", heir: "WorkerSlot") -> None:

@@ -6,7 +6,10 @@ States of one worker slot::
         |                | |  \\
         |                | |   kill (deadline, stall, memory, cancelled) --> DYING --died--> WAITING
         |                | +---grown or leaving, successor is up--> DRAINING --nothing in flight--> DYING
-        +----------------+---died too often--> FAILED
+        +----------------+---died too often--> FAILED --time--> WAITING
+
+A start and a stall are timed by what was watched: a client that does not look for a while, because it is busy or was
+stopped, has seen neither.
 
 Three budgets bound the deaths of a slot: unexplained deaths in a window of time, explained deaths in a window of time,
 and all deaths in its life. Only kills that carry out a cancellation, and the loss or the leaving of a node, are free.
@@ -20,6 +23,9 @@ import math
 import signal
 from dataclasses import dataclass, field
 
+from aiocg.host.run_time import Stopwatch
+
+MOST_PATIENCE = 16  # times `Policy.recovery_delay`
 DRAIN_LOOK = 0.005  # seconds between looks at a worker that is being drained
 OUTSIDE_SIGNALS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
@@ -32,7 +38,7 @@ class SlotState(enum.Enum):
     DRAINING = "draining"  # gets no new requests, and is killed once the present ones are answered
     DYING = "dying"  # was killed, but has not ended yet
     WAITING = "waiting"  # for the next start
-    FAILED = "failed"  # given up
+    FAILED = "failed"  # given up, for a while
 
 
 class KillReason(enum.Enum):
@@ -57,6 +63,7 @@ class Policy:
     """The parameters of the supervisor's decisions; all durations in seconds."""
 
     start_timeout: float = 60.0  # a cold machine reads 200 MB of libLLVM and compiles the walker
+    start_grace: float = 3.0  # beyond twice the longest start, after which the sessions need not wait for a worker
     stall_timeout: float = 10.0  # that a worker may have requests and execute none
     memory_threshold: int = 6 << 30  # resident bytes; a larger worker is drained and replaced, at twice this killed
     recycle_interval: float = 60.0  # between two replacements for memory, as the rebuilt worker may be as large
@@ -71,6 +78,7 @@ class Policy:
     max_explained_rate: int = 200  # explained deaths in any `rate_window`
     max_deaths: int = 1000  # deaths by any cause after which a slot is given up
     rate_window: float = 60.0
+    recovery_delay: float = 60.0  # before a slot that was given up is tried again; doubles each time, up to 16 times
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,7 @@ class SlotLifecycle:
     exhausted: Exhausted | None = None  # why the slot was given up
     delay: float = 0.0  # before the next start
     since: float = 0.0  # when the present state began
+    longest_start: float = 0.0  # seconds, of those that succeeded
     kill_reason: KillReason | None = None
     _failing: float = 0.0  # when the first of the failed starts failed
     _was_ready: bool = False  # the present process has been ready
@@ -124,41 +133,53 @@ class SlotLifecycle:
     _recycled: float = -math.inf  # when a process was last replaced for its memory
     _drained_for: KillReason = KillReason.MEMORY
     _sequence: int = -1
-    _progress: float = 0.0
-    _looked: float = 0.0
+    _times_given_up: int = 0  # one after the other
+    _watched: Stopwatch = field(default_factory=lambda: Stopwatch(0.0))  # since the last progress
+    _down: Stopwatch = field(default_factory=lambda: Stopwatch(0.0))  # since a worker was up
 
     def started(self, now: float) -> None:
         """Handle that the process was spawned."""
         self.state, self.since, self.kill_reason, self._was_ready = SlotState.STARTING, now, None, False
         self._begun = now if self._begun is None else self._begun
+        self._watched.restart(now)
 
     def ready(self, now: float) -> None:
         """Handle that the worker answered the hello."""
+        self.longest_start = max(self.longest_start, now - self.since)
         self.state, self.since, self._was_ready, self.proven = SlotState.READY, now, True, True
-        self.failed_starts = 0
-        self._sequence, self._progress = -1, now
+        self.failed_starts, self._sequence = 0, -1
+        self._watched.restart(now)
+
+    def is_missing(self, longest_start: float, now: float) -> bool:
+        """Return whether the slot has been without a worker for so long that its sessions should not wait for one.
+
+        Args:
+            longest_start: seconds that the longest successful start of a worker of this kind has taken.
+            now: the time in seconds; call this with every look.
+        """
+        if self.state not in (SlotState.WAITING, SlotState.STARTING):
+            self._down.restart(now)
+        return self._down.passed(now) > self.policy.start_grace + 2 * longest_start
 
     def observed(self, seen: Observation, now: float) -> KillReason | None:
         """Handle an observation; return why the worker must be killed, or None."""
-        if now - self._looked > self.policy.stall_timeout / 4:
-            self._progress = now  # our own event loop was busy; do not hold that against the worker
-        self._looked = now
-        reason = None
+        watched, reason = self._watched.passed(now), None
         if self.state is SlotState.STARTING:
             if seen.unreachable:
                 reason = KillReason.UNREACHABLE
-            elif now - self.since > self.policy.start_timeout:
+            elif watched > self.policy.start_timeout:
                 reason = KillReason.START
         elif self.state in (SlotState.READY, SlotState.DRAINING):
             if seen.sequence != self._sequence or not seen.waiting:
-                self._sequence, self._progress = seen.sequence, now
-            reason = self._overdue(seen, now)
+                self._sequence = seen.sequence
+                self._watched.restart(now)
+                watched = 0.0
+            reason = self._overdue(seen, now, stalled=watched > self.policy.stall_timeout)
         if reason is not None:
             self.condemn(reason, now)
         return reason
 
-    def _overdue(self, seen: Observation, now: float) -> KillReason | None:
-        stalled = now - self._progress > self.policy.stall_timeout
+    def _overdue(self, seen: Observation, now: float, *, stalled: bool) -> KillReason | None:
         if seen.stopped and seen.waiting:
             if stalled:
                 return KillReason.STALLED
@@ -220,6 +241,8 @@ class SlotLifecycle:
         self.state, self.since = SlotState.WAITING, now
         if self.kill_reason in FREE:
             return 0.0
+        if self._was_ready and lived > self.policy.rate_window:
+            self._times_given_up = 0
         self.deaths += 1
         recent = self.explained if explained else self.unexplained
         recent[:] = [*(time for time in recent if now - time < self.policy.rate_window), now]
@@ -231,9 +254,26 @@ class SlotLifecycle:
             self.delay = 0.0 if healthy else min(max(self.policy.first_delay, self.delay * 2), self.policy.max_delay)
         self.exhausted = self._exhausted(now)
         if self.exhausted is not None:
-            self.state = SlotState.FAILED
+            self.give_up(now)
             return None
         return 0.0 if explained else self.delay
+
+    def give_up(self, now: float) -> None:
+        """Handle that the slot is given up."""
+        self.state, self.since = SlotState.FAILED, now
+        self._times_given_up += 1
+
+    def may_return(self, now: float) -> bool:
+        """Return whether a slot that was given up should be tried again; it then has all its budgets again."""
+        times = min(2 ** (self._times_given_up - 1), MOST_PATIENCE)
+        if self.state is not SlotState.FAILED or now - self.since < self.policy.recovery_delay * times:
+            return False
+        self.state, self.since, self.exhausted, self._begun = SlotState.WAITING, now, None, None
+        self.deaths = self.failed_starts = 0
+        self.unexplained.clear()
+        self.explained.clear()
+        self.delay = 0.0
+        return True
 
     def _exhausted(self, now: float) -> Exhausted | None:
         policy, begun = self.policy, now if self._begun is None else self._begun

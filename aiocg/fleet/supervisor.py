@@ -23,6 +23,7 @@ from aiocg.fleet.supervision import (
     SlotState,
 )
 from aiocg.host.launcher import Launcher, Look, WorkerProcess
+from aiocg.host.run_time import Stopwatch
 from aiocg.transport.messages import Refused, Welcome
 
 TICK = 0.05  # seconds between looks at the workers; known deadlines are met in between
@@ -99,14 +100,14 @@ class Supervisor:
         self._lives.append(None)
         self._runners.append(asyncio.create_task(self._run(index)))
 
-    def _grow(self) -> None:
-        """Fill the slots again for which there was no room, and add others, until there are as many as wanted."""
+    def _grow(self, now: float) -> None:
+        """Try slots again that have no room or were given up, and add others, until there are as many as wanted."""
         missing = self._wanted() - self._usable()
         if missing <= 0:
             return
         for index, worker in enumerate(self.workers):
             over = self._runners[index].done() and index not in self._replacing
-            if missing > 0 and isinstance(worker.failure, NoRoom) and over:
+            if missing > 0 and over and (isinstance(worker.failure, NoRoom) or self._slots[index].may_return(now)):
                 worker.reopen()
                 self._runners[index] = asyncio.create_task(self._run(index))
                 missing -= 1
@@ -138,6 +139,7 @@ class Supervisor:
             await self._fill(index)
         except Exception as error:
             logger.exception("slot lost", extra=dict(self.workers[index].name))
+            self._slots[index].give_up(time.monotonic())
             self._give_up(index, WorkerStartError(f"the {self.kind} worker cannot be kept running: {error!r}"))
         await self._dispose(index)
 
@@ -150,12 +152,15 @@ class Supervisor:
             successor.close()
 
     def _give_up(self, index: int, error: AiocgError) -> None:
-        """Leave a slot empty for good; its sessions move to the least busy other slot, if any is left."""
-        self.workers[index].give_up(error, self._heir(index))
+        """Leave a slot empty; its sessions move to the least busy other slot, one with a worker if there is any."""
+        self.workers[index].give_up(error, self._heir(index) or self._heir(index, flowing=False))
 
-    def _heir(self, index: int) -> WorkerSlot | None:
-        """Return the least busy other slot that is in use."""
-        loads = [worker.load_now() for worker in self.workers]
+    def _heir(self, index: int, *, flowing: bool = True) -> WorkerSlot | None:
+        """Return the least busy other slot in use; if `flowing`, of those with a worker that takes requests."""
+        loads = [
+            worker.load_now() if worker.flowing or not flowing else WorkerLoad(usable=False, sessions=0, pending=0)
+            for worker in self.workers
+        ]
         loads[index] = WorkerLoad(usable=False, sessions=0, pending=0)
         heir = choose_worker(loads)
         return None if heir is None else self.workers[heir]
@@ -202,9 +207,10 @@ class Supervisor:
         explained = (death.explained or found) and life.refusal is None
         return _Outcome(death.cause, death.stderr, life.refusal, explained)
 
-    def _relieve(self, index: int) -> None:
-        """Move sessions that have waited for long at a slot whose worker died to another slot."""
-        if (heir := self._heir(index)) is not None and (moved := self.workers[index].relieve(heir)):
+    def _relieve(self, index: int, *, missing: bool = False) -> None:
+        """Move sessions that have waited for long at a slot whose worker died, or is missing, to another slot."""
+        heir = self._heir(index)
+        if heir is not None and (moved := self.workers[index].relieve(heir, everybody=missing)):
             logger.warning("sessions moved", extra={**self.workers[index].name, "count": moved})
 
     def _log_overdue(self, now: float) -> None:
@@ -291,8 +297,11 @@ class Supervisor:
         if now - self._logged >= 1.0:
             self._logged = now
             self._log_overdue(now)
-        self._grow()
+        self._grow(now)
+        longest_start = max(slot.longest_start for slot in self._slots)
         for index, (slot, worker, life) in enumerate(zip(self._slots, self.workers, self._lives, strict=True)):
+            if slot.is_missing(longest_start, now):
+                self._relieve(index, missing=True)
             if life is None or slot.state not in (SlotState.STARTING, SlotState.READY, SlotState.DRAINING):
                 continue
             look = life.process.look()
@@ -350,9 +359,10 @@ class Supervisor:
                 worker.drain()  # there may be room for a successor when this one is gone
             return
         self._successors[index] = successor
-        patience = time.monotonic() + self._policy.start_timeout
+        watch = Stopwatch(time.monotonic())
         while self._successors.get(index) is successor:  # until the old worker dies and the successor takes over
-            if self._runners[index].done() or self._lives[index] not in (life, None) or time.monotonic() > patience:
+            late = watch.passed(time.monotonic()) > self._policy.start_timeout
+            if self._runners[index].done() or self._lives[index] not in (life, None) or late:
                 await self._dispose(index)
             elif successor.look().sequence > 0:
                 if slot.drain(reason):

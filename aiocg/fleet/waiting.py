@@ -30,11 +30,15 @@ def overdue(requests: Iterable[Pending], now: float) -> list[Pending]:
     return found
 
 
-def movable(backlog: Sequence[Pending]) -> "set[Rebuildable]":
-    """Return half of the sessions with overdue requests, and the sessions that must stay together with them.
+def movable(backlog: Sequence[Pending], *, everybody: bool = False) -> "set[Rebuildable]":
+    """Return the sessions that may move to another slot, and the sessions that must stay together with them.
 
-    The other half stays for the next process, which would have nothing to do otherwise. Sessions that have cost a
-    worker stay, too, so that they do not harm another one.
+    Sessions that have cost a worker stay, so that they do not harm another one.
+
+    Args:
+        backlog: the requests of the slot.
+        everybody: all with requests may move; otherwise half of those with overdue ones, so that the next process has
+            something to do.
     """
     groups: list[set[Rebuildable]] = []
     for request in backlog:
@@ -43,7 +47,7 @@ def movable(backlog: Sequence[Pending]) -> "set[Rebuildable]":
             groups.remove(other)
             group |= other
         groups.append(group)
-    long = {session for request in backlog if request.is_overdue for session in request.binds()}
+    long = {session for request in backlog if request.is_overdue or everybody for session in request.binds()}
     harmful = {session for request in backlog if request.attempts for session in request.binds()}
     moving = [
         group
@@ -52,4 +56,4 @@ def movable(backlog: Sequence[Pending]) -> "set[Rebuildable]":
         and group.isdisjoint(harmful)
         and not any(one.kills or one.crashes or one.error is not None for one in group)
     ]
-    return set().union(*moving[::2])
+    return set().union(*(moving if everybody else moving[::2]))

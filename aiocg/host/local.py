@@ -5,12 +5,15 @@ import contextlib
 import functools
 import itertools
 import json
+import math
 import os
 import resource
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,7 @@ from aiocg.host.endpoint import Endpoint, SocketFile
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.nursery import ALLOCATOR, Nursery, NurseryGone, shared_folder, socket_of
+from aiocg.host.run_time import RunTime
 from aiocg.host.shared_memory import VARIABLE
 from aiocg.host.threads import in_thread
 from aiocg.transport.channels import RequestChannel
@@ -31,6 +35,8 @@ from aiocg.transport.system import HAS_PIDFD, processors
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
 
+PAUSED = (b"T", b"t")  # states of a process that a signal or a debugger has stopped
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 STDERR_TAIL = 4096  # bytes kept of the end of a worker's stderr
 
 _names = itertools.count()  # numbers for the names of workers, unique over all folders
@@ -216,6 +222,7 @@ class LocalProcess:
         self._folder = folder
         self._tail = bytearray()
         self._nice = 0
+        self._run_time = RunTime()
         self._over = False  # it was reaped, so its process id may have been reused
         self._reader = asyncio.create_task(self._read_stderr())
 
@@ -225,11 +232,17 @@ class LocalProcess:
             del self._tail[:-STDERR_TAIL]
 
     def look(self) -> Look:
-        """Return what can be seen of the process now."""
+        """Return what can be seen of the process now; pauses count as no time of what it is executing."""
         sequence, execution = self._status.read()
         unreachable = sequence > 0 and not self.endpoint.reachable()
-        stopped, memory = self._state()
-        return Look(sequence, execution, stopped, memory, self._status.counts(), unreachable)
+        state, processor, memory = self._state()
+        started = execution.started if execution is not None else math.inf
+        paused = self._run_time.looked(
+            time.monotonic(), sequence, started, state in PAUSED, processor, self._status.beats()
+        )
+        if execution is not None and paused:
+            execution = replace(execution, started=started + paused, deadline=execution.deadline + paused)
+        return Look(sequence, execution, state == b"T", memory, self._status.counts(), unreachable)
 
     def renice(self, nice: int) -> None:
         """Set by how much the process is nicer than this one; a decrease has no effect without the privilege for it.
@@ -248,14 +261,15 @@ class LocalProcess:
             pass
         self._nice = nice
 
-    def _state(self) -> tuple[bool, int]:
-        """Return whether the process is stopped, and its resident bytes."""
+    def _state(self) -> tuple[bytes, float, int]:
+        """Return the state of the main thread, the processor time that it has had in seconds, and resident bytes."""
         try:
-            with open(f"/proc/{self.pid}/stat", "rb", buffering=0) as file:
+            with open(f"/proc/{self.pid}/task/{self.pid}/stat", "rb", buffering=0) as file:
                 state, *fields = file.read().rpartition(b")")[2].split()
-            return state == b"T", int(fields[20]) * resource.getpagesize()
+            processor = (int(fields[10]) + int(fields[11])) / CLOCK_TICKS
+            return state, processor, int(fields[20]) * resource.getpagesize()
         except (OSError, ValueError, IndexError):
-            return False, 0
+            return b"", 0.0, 0
 
     def connect(
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]

@@ -202,9 +202,10 @@ class Nursery:
         except OSError as error:
             raise NurseryGone from error
         try:
-            return await asyncio.wait_for(self._answer, PATIENCE)
-        except TimeoutError as error:
-            raise NurseryGone from error
+            await asyncio.wait([self._answer], timeout=PATIENCE)
+            if not self._answer.done():  # what has come while we were busy counts
+                raise NurseryGone
+            return self._answer.result()
         finally:
             self._answer = None
 

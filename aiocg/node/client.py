@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiocg.errors import NodeUnreachable, WorkerStartError
 from aiocg.host.launcher import Look
+from aiocg.host.run_time import Stopwatch
 from aiocg.node import NODE_TIMEOUT
 from aiocg.node.attachment import Ended, Up
 from aiocg.node.channel import NodeChannel
@@ -197,9 +198,14 @@ class NodeLauncher:
     async def _check_port(self, up: Up) -> None:
         """Check that the worker's port can be reached, which a firewall may prevent although the node answers."""
         host = _host(self._connection.address).strip("[]")
+        connecting = asyncio.ensure_future(asyncio.open_connection(host, up.port))
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                _, writer = await asyncio.open_connection(host, up.port)
+            watch = Stopwatch(time.monotonic())
+            while not connecting.done() and watch.passed(time.monotonic()) < CONNECT_TIMEOUT:
+                await asyncio.wait([connecting], timeout=TICK)
+            if not connecting.done():
+                raise TimeoutError
+            _, writer = connecting.result()
         except OSError as error:  # TimeoutError is one
             if self._connection.look(up.number) is None:
                 return  # the worker has ended or the node is silent, which is reported elsewhere
@@ -208,6 +214,8 @@ class NodeLauncher:
                 f"it answers, but the port {up.port} of a worker does not ({error or 'timeout'}): open the firewall "
                 "for the ports of `aiocg serve --worker-ports`",
             ) from error
+        finally:
+            connecting.cancel()
         writer.close()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from aiocg import __version__
 from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.host.launcher import Look
+from aiocg.host.run_time import Stopwatch
 from aiocg.node.attachment import KILLED, Attachment, Ended, Event
 from aiocg.transport.control import (
     MAX_CONTROL_BYTES,
@@ -94,10 +95,11 @@ class Connection:
 
     async def attached(self) -> None:
         """Wait until the node has answered; raise NodeUnreachable if it does not answer in time."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                while self.said is None and self.failure is None:
-                    self._changed.clear()
+        watch = Stopwatch(time.monotonic())
+        while self.said is None and self.failure is None and watch.passed(time.monotonic()) < CONNECT_TIMEOUT:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK):
                     await self._changed.wait()
         if self.said is None and self.failure is None:
             self._lose(

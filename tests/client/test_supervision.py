@@ -62,12 +62,65 @@ def test_a_slot_goes_from_waiting_to_starting_to_ready() -> None:
     assert (slot.state, slot.since) == (SlotState.READY, 2.0)
 
 
+def watched(slot: SlotLifecycle, what: Observation, since: float, until: float) -> KillReason | None:
+    """Look at a worker again and again, and say what the last look leads to."""
+    for tick in range(int(since * 4) + 1, int(until * 4)):
+        assert slot.observed(what, tick / 4) is None
+    return slot.observed(what, until)
+
+
 def test_a_start_that_takes_too_long_is_ended() -> None:
     slot = SlotLifecycle(POLICY)
     slot.started(100.0)
-    assert slot.observed(seen(), 130.0) is None
+    assert watched(slot, seen(), 100.0, 130.0) is None
     assert slot.observed(seen(), 130.1) is KillReason.START
     assert (slot.state, slot.kill_reason) == (SlotState.DYING, KillReason.START)
+
+
+def test_a_start_that_nobody_watched_has_not_taken_too_long() -> None:
+    slot = SlotLifecycle(POLICY)
+    slot.started(0.0)
+    for turn in range(1, 50):  # the client is busy for a minute each time, or was stopped
+        assert slot.observed(seen(), 60.0 * turn) is None
+    assert watched(slot, seen(), 2940.0, 2950.0) is None
+
+
+def test_sessions_need_not_wait_for_a_worker_that_takes_much_longer_than_others_did() -> None:
+    slot = ready()
+    assert not slot.is_missing(1.0, 50.0)
+    assert slot.died(50.0, explained=True) == 0.0
+    slot.started(50.1)
+    looks = [slot.is_missing(1.0, 50.0 + tick / 4) for tick in range(1, 30)]
+    assert looks.index(True) == 20 and all(looks[20:])  # after 3 s, and twice the second
+    assert not slot.is_missing(10.0, 57.5)  # where a start may take as long
+    slot.ready(58.0)
+    assert not slot.is_missing(1.0, 58.0) and slot.longest_start == pytest.approx(7.9)
+
+
+def test_sessions_do_not_move_because_nobody_looked() -> None:
+    slot = ready()
+    assert not slot.is_missing(0.0, 1.0)
+    slot.died(1.0, explained=True)
+    for turn in range(1, 10):
+        assert not slot.is_missing(0.0, 100.0 * turn)
+
+
+def test_a_slot_that_was_given_up_is_tried_again_after_longer_and_longer_times() -> None:
+    slot, now, waits = SlotLifecycle(Policy(max_deaths=0, recovery_delay=60.0)), 0.0, []
+    for _ in range(7):
+        slot.started(now)
+        slot.ready(now)
+        assert slot.died(now + 1.0, explained=True) is None and slot.state is SlotState.FAILED
+        given_up = now = now + 1.0
+        while not slot.may_return(now):
+            now += 30.0
+        waits.append(now - given_up)
+        assert slot.state is SlotState.WAITING and (slot.deaths, slot.exhausted) == (0, None)
+    assert waits == [60.0, 120.0, 240.0, 480.0, 960.0, 960.0, 960.0]
+    slot.started(now)
+    slot.ready(now)
+    assert slot.died(now + 100.0, explained=True) is None  # it has lived for long, so this is another matter
+    assert not slot.may_return(now + 159.0) and slot.may_return(now + 160.0)
 
 
 def test_no_deadline_applies_while_starting() -> None:
@@ -89,8 +142,8 @@ def test_a_long_operation_within_its_deadline_is_no_stall() -> None:
 
 def test_a_worker_with_requests_that_executes_none_has_stalled() -> None:
     slot = ready()
-    for now in range(1, 7):
-        assert slot.observed(seen(2), now) is None
+    assert slot.observed(seen(2), 1.0) is None
+    assert watched(slot, seen(2), 1.0, 6.0) is None
     assert slot.observed(seen(2), 6.1) is KillReason.STALLED
 
 
@@ -115,8 +168,8 @@ def test_an_idle_worker_never_stalls() -> None:
 
 def test_a_stopped_worker_is_ended_before_its_deadline_but_not_at_once() -> None:
     slot = ready()
-    for now in range(1, 6):
-        assert slot.observed(seen(2, deadline=1000.0, stopped=now > 1), now) is None
+    assert slot.observed(seen(2, deadline=1000.0), 1.0) is None
+    assert watched(slot, seen(2, deadline=1000.0, stopped=True), 1.0, 6.0) is None
     assert slot.observed(seen(2, deadline=1000.0, stopped=True), 6.1) is KillReason.STALLED
 
 
@@ -199,7 +252,8 @@ def test_starts_that_time_out_count_as_failed_starts() -> None:
     outcomes = []
     for attempt in range(3):
         slot.started(100.0 * attempt)
-        assert slot.observed(seen(), 100.0 * attempt + 31.0) is KillReason.START
+        assert watched(slot, seen(), 100.0 * attempt, 100.0 * attempt + 30.0) is None
+        assert slot.observed(seen(), 100.0 * attempt + 30.1) is KillReason.START
         outcomes.append(slot.died(100.0 * attempt + 32.0, explained=False))
     assert outcomes[-1] is None and None not in outcomes[:-1]
 

@@ -62,7 +62,7 @@ def client(channel: WorkerStream) -> Iterator[Callable[[], Client]]:
 
 
 def test_replies_that_are_ready_together_travel_together(channel: WorkerStream, client: Callable[[], Client]) -> None:
-    one, other, outbox = client(), client(), Outbox(channel)
+    one, other, outbox = client(), client(), Outbox(channel, lambda: None)
     for number in range(10):
         outbox.put(one.name, Done(number), more=False)
         outbox.put(other.name, Done(100 + number), more=False)
@@ -74,7 +74,7 @@ def test_replies_that_are_ready_together_travel_together(channel: WorkerStream, 
 def test_a_reply_does_not_wait_for_a_slow_request_behind_it(
     channel: WorkerStream, client: Callable[[], Client]
 ) -> None:
-    one, outbox = client(), Outbox(channel)
+    one, outbox = client(), Outbox(channel, lambda: None)
     outbox.put(one.name, Done(1), more=True)  # and nothing is flushed: the worker is busy for good
     assert one.receive() == [Done(1)]
     outbox.put(one.name, Done(2), more=True)
@@ -82,7 +82,7 @@ def test_a_reply_does_not_wait_for_a_slow_request_behind_it(
 
 
 def test_enough_replies_go_at_once(channel: WorkerStream, client: Callable[[], Client]) -> None:
-    one, outbox = client(), Outbox(channel)
+    one, outbox = client(), Outbox(channel, lambda: None)
     for number in range(BATCH):
         outbox.put(one.name, Done(number), more=False)  # so that the thread has no part in it
     assert one.receive() == [Done(number) for number in range(BATCH)]
@@ -91,7 +91,7 @@ def test_enough_replies_go_at_once(channel: WorkerStream, client: Callable[[], C
 def test_none_is_lost_or_overtaken_while_the_thread_sends_too(
     channel: WorkerStream, client: Callable[[], Client]
 ) -> None:
-    one, outbox = client(), Outbox(channel)
+    one, outbox = client(), Outbox(channel, lambda: None)
     count = 3000
     received: list[Reply] = []
     for number in range(count):
