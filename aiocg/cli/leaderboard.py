@@ -1,6 +1,7 @@
 """`aiocg leaderboard`: make a submission, check it, add it to the board, and build the pages."""
 
 import contextlib
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,14 @@ Board = Annotated[Path, typer.Option(help="The folder of the leaderboard, with `
 Folder = Annotated[Path, typer.Argument(help="The folder of a submission.", show_default=False)]
 Thorough = Annotated[
     bool, typer.Option("--thorough", help="Let sanitizers watch all results, not only the best of each program.")
+]
+Accept = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="'URI WHO: WHY'",
+        help="Accept an unlikely result of a program that cannot be run. Repeatable; kept in the entry and shown.",
+        show_default=False,
+    ),
 ]
 
 
@@ -91,18 +100,20 @@ def check(
     folder: Folder,
     board: Board = Path("leaderboard"),
     thorough: Thorough = False,
+    accept: Accept = None,
     workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Check a submission: do again what it says, compare costs exactly, run the programs. None of its code is run.
 
     The exit status says what is wrong; of several, the first of these: 10 the files, 11 the track, 12 missing rows or
-    too many, 13 the budget, 14 training on test programs, 15 actions, 16 rewards, 17 what programs do. 18 is that this
-    machine lacks the compiler or a program.
+    too many, 13 the budget, 14 training on test programs, 15 actions, 16 rewards, 17 what programs do or offer to
+    others. 18 is that this machine lacks the compiler or a program; 19 that a result is more than four times as good as
+    the baseline and could not be run, so that a person has to accept it.
 
     Example: aiocg leaderboard check my-entry --json
     """
-    report = _checked(folder, board, thorough, workers)
+    report = _checked(folder, board, thorough, accept or [], workers)
     _show(report, json)
     sys.exit(report.exit_status)
 
@@ -112,6 +123,7 @@ def add(
     folder: Folder,
     board: Board = Path("leaderboard"),
     thorough: Thorough = False,
+    accept: Accept = None,
     workers: Workers = None,
     json: Json = False,
 ) -> None:
@@ -121,7 +133,7 @@ def add(
     """
     from aiocg.leaderboard import add_entry
 
-    report = _checked(folder, board, thorough, workers)
+    report = _checked(folder, board, thorough, accept or [], workers)
     if not report.problems:
         added = add_entry(board, folder, report)
         print_line(f"added as {added}")
@@ -147,7 +159,7 @@ def build(
     print_line(f"wrote {counted(write_site(board, output), 'track')} to {output}")
 
 
-def _checked(folder: Path, board: Path, thorough: bool, workers: int | None) -> "Report":
+def _checked(folder: Path, board: Path, thorough: bool, accept: list[str], workers: int | None) -> "Report":
     import aiocg
     from aiocg.datasets.progress import progress
     from aiocg.leaderboard import check as check_submission
@@ -157,11 +169,20 @@ def _checked(folder: Path, board: Path, thorough: bool, workers: int | None) -> 
         with progress("Checking", total, unit="programs") as advance:
             yield advance
 
+    accepted = dict(_accepted(one) for one in accept)
+    runtime = functools.partial(aiocg.Runtime, workers=workers)
     return run(
-        check_submission(
-            folder, board, lambda: aiocg.Runtime(workers=workers), thorough=thorough, advance=advance
-        )
+        check_submission(folder, board, runtime, thorough=thorough, accepted=accepted, advance=advance)
     )  # fmt: skip
+
+
+def _accepted(text: str) -> tuple[str, str]:
+    """Return the program that is accepted, and who says so and why."""
+    uri, _, because = text.partition(" ")
+    who, _, why = because.partition(":")
+    if not who.strip() or not why.strip() or not because.isprintable():
+        fail(f"--accept takes 'URI WHO: WHY', such as 'benchmark://x/y Ann: its loop is dead', not {text!r}")
+    return uri, because.strip()
 
 
 def _show(report: "Report", json: bool) -> None:

@@ -12,10 +12,11 @@ import msgspec
 from aiocg.datasets.errors import InvalidBenchmarkUri
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import ServiceError
+from aiocg.leaderboard.integrity import lost_definitions, refused_passes
 from aiocg.leaderboard.leaks import leaks
 from aiocg.leaderboard.problems import Kind, Problem, Refused
 from aiocg.leaderboard.programs import Facts, calibration, facts_of
-from aiocg.leaderboard.results import Checked, read_checked
+from aiocg.leaderboard.results import Checked, proven, read_checked
 from aiocg.leaderboard.submission import CHECKED, Row, Submission
 from aiocg.leaderboard.track import Track, read_track
 from aiocg.search.lanes import go_to
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from aiocg import Runtime
 
 ROUNDS = 15  # of a measurement of time
+UNLIKELY = 4.0  # times as small or fast as the baseline; from there on a result needs a proof, or a person
 ABSOLUTE = 0.01  # units of cost by which a cost may differ from what a reward says, because of rounding alone
 
 Advance = Callable[[float], None]
@@ -70,6 +72,7 @@ async def check(
     runtime: Callable[[], "contextlib.AbstractAsyncContextManager[Runtime]"],
     *,
     thorough: bool = False,
+    accepted: Mapping[str, str] | None = None,
     advance: Callable[[int], "contextlib.AbstractContextManager[Advance]"] | None = None,
 ) -> Report:
     """Check a submission. Nothing of it is imported or executed.
@@ -79,6 +82,7 @@ async def check(
         board: the folder of the leaderboard, which has the tracks.
         runtime: makes what the rows are replayed in; it is not called for what cannot be read.
         thorough: let sanitizers watch every list of actions, not only the best one of each program.
+        accepted: who takes responsibility, and why, for unlikely results of programs that cannot be run, by URI.
         advance: called with the number of rows to replay; its value is called with each.
     """
     report, started = Report(), time.monotonic()
@@ -95,7 +99,7 @@ async def check(
             track.check_compiler()
             report.calibration = calibration()
             async with runtime() as opened:
-                await _replay(opened, submission, track, rows, report, thorough, advance)
+                await _replay(opened, submission, track, rows, report, thorough, accepted or {}, advance)
     except Refused as error:
         report.problems.append(error.problem)
     report.problems.sort(key=lambda problem: (problem.kind.exit_status, problem.line))
@@ -175,6 +179,7 @@ async def _replay(
     rows: Sequence[Row],
     report: Report,
     thorough: bool,
+    accepted: Mapping[str, str],
     advance: Callable[[int], "contextlib.AbstractContextManager[Advance]"] | None,
 ) -> None:
     facts, problems = await facts_of(runtime, track, dict.fromkeys(row.key[0] for row in rows))
@@ -195,6 +200,9 @@ async def _replay(
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault((row.state.benchmark, row.state.actions), []).append(row)
+    refused = await refused_passes(runtime, track, groups.values())
+    groups = {key: group for key, group in groups.items() if group[0].line not in {one.line for one in refused}}
+    report.problems += refused + await lost_definitions(runtime, track, groups.values(), facts)
     best: dict[str, Row] = {}
     for first, *_ in groups.values():
         if first.key[0] not in best or (first.state.reward or 0) > (best[first.key[0]].state.reward or 0):
@@ -217,12 +225,15 @@ async def _replay(
                     for row in group:
                         report.problems += _judged(track, row, result, facts)
                     report.replayed += 0 if result.actions_replay_failed else len(group)
-                    report.executed += len(group) * result.benchmark_semantics_validated
+                    report.executed += len(group) * proven(result)
                     if result.reward is not None and not result.actions_replay_failed:
                         ratio = await _ratio(runtime, track, result, facts)
-                        report.checked += [
-                            Checked.of(row, facts[row.key[0]].program, result, ratio) for row in group
-                        ]  # fmt: skip
+                        unproven = ratio[0] > UNLIKELY and not proven(result)
+                        because = accepted.get(result.state.benchmark, "") if unproven else ""
+                        if unproven and not because:
+                            report.problems += [_unproven(row, ratio[0], result) for row in group]
+                        program = facts[result.state.benchmark].program
+                        report.checked += [Checked.of(row, program, result, ratio, because) for row in group]
     report.checked.sort(key=lambda one: (one.benchmark, one.seed))
     if CHECKED in map(str, (path.name for path in submission.folder.iterdir())):
         said = read_checked(submission.folder / CHECKED)
@@ -254,6 +265,16 @@ def _judged(track: Track, row: Row, result: ValidationResult, facts: Mapping[str
     if result.benchmark_semantics_validation_failed and not all(error.gold_standard for error in result.errors):
         problems += problem(Kind.BEHAVIOUR, result.error_details)
     return problems
+
+
+def _unproven(row: Row, ratio: float, result: ValidationResult) -> Problem:
+    """Return the problem of a result that is unlikely and that no run has shown to be right."""
+    reason = "; ".join(result.skipped) or result.error_details or "the program is not one that can be run"
+    detail = (
+        f"it is {ratio:.1f} times as good as the baseline, and was not run ({reason}): "
+        f'a person has to look at it, and to say --accept "{row.key[0]} WHO: WHY"'
+    )
+    return Problem(kind=Kind.UNPROVEN, line=row.line, benchmark=row.key[0], detail=detail)
 
 
 async def _ratio(

@@ -21,10 +21,11 @@ class Kind(enum.StrEnum):
     REWARD = "reward"
     BEHAVIOUR = "behaviour"
     UNAVAILABLE = "unavailable"
+    UNPROVEN = "unproven"
 
     @property
     def exit_status(self) -> int:
-        """The exit status of `aiocg leaderboard check`: 10 for the first class, 18 for the last."""
+        """The exit status of `aiocg leaderboard check`: 10 for the first class, 19 for the last."""
         return 10 + list(Kind).index(self)
 
 

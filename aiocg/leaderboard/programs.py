@@ -4,7 +4,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,11 +17,15 @@ from aiocg.search.lanes import spread
 if TYPE_CHECKING:
     from aiocg import Env, Runtime
 
+EXPORTS = "Exports"  # the observation of what other modules can see
 SHORTEST = 8  # lines of a function that says something of the program it is in
 
 _FUNCTION = re.compile(r"^define [^\n]*\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r'([%@])(?:"[^"\n]*"|[-\w$.]+)|#\d+|, ![\w.]+ !\d+|, align \d+|;[^\n]*')
 _LABEL = re.compile(r'^(?:"[^"\n]*"|[-\w$.]+):', re.MULTILINE)
+
+Exports = Mapping[str, Mapping[str, Any]]
+"""Definitions that other modules can see, by name."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,10 +34,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         program: its name, hash and costs.
         functions: the lines of each of its functions, by the hash of what is left of it without names and metadata.
+        exports: what it offers to other modules as it came, and after the baseline; empty where nobody knows.
     """
 
     program: Program
     functions: Mapping[str, int]
+    exports: tuple[Exports, Exports] = ({}, {})
 
     def share_in(self, others: Mapping[str, int]) -> float:
         """Return which part of the program is in functions that others have, too; 0 where they are all too short."""
@@ -72,13 +78,21 @@ async def _facts(env: "Env", track: Track, uri: str, measured: bool) -> Facts:
     await env.reset()
     program = Program(uri=uri, sha256=hashlib.sha256(env.benchmark.content).hexdigest())
     functions = functions_of(await env.observe("Ir")) if "Ir" in env.observation_spaces else {}
-    if measured and track.metric == "size":
-        start = int(await env.observe(track.cost))
-        _, _, terminated, _, info = await env.step_texts(track.baseline.actions)
-        if terminated:
-            raise info["error"]
-        program = msgspec.structs.replace(program, start=start, baseline=int(await env.observe(track.cost)))
-    return Facts(program=program, functions=functions)
+    if not measured:
+        return Facts(program=program, functions=functions)
+    start, original = await _cost_and_exports(env, track)
+    _, _, terminated, _, info = await env.step_texts(track.baseline.actions)
+    if terminated:
+        raise info["error"]
+    baseline, after = await _cost_and_exports(env, track)
+    program = msgspec.structs.replace(program, start=start, baseline=baseline)
+    return Facts(program=program, functions=functions, exports=(original, after))
+
+
+async def _cost_and_exports(env: "Env", track: Track) -> tuple[int, Exports]:
+    """Return the cost of a state, 0 where it is measured, and what the state offers to other modules."""
+    cost = int(await env.observe(track.cost)) if track.metric == "size" else 0
+    return cost, await env.observe(EXPORTS) if EXPORTS in env.observation_spaces else {}
 
 
 def functions_of(text: str) -> dict[str, int]:

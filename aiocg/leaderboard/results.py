@@ -25,20 +25,29 @@ class Checked(msgspec.Struct, frozen=True):
         low, high: the ends of the 95 % interval of a measurement; both the ratio where costs are exact.
         walltime: seconds that the search took, as the submission says.
         actions: how many there are.
-        executed: whether the program was run.
+        executed: whether the program was run and did the same.
+        accepted: who has accepted a result that is unlikely and could not be run, and why; empty for all others.
     """
 
     benchmark: str
     seed: int
     ratio: Positive
-    low: float
-    high: float
+    low: Positive
+    high: Positive
     walltime: float
     actions: int
     executed: bool
+    accepted: str = ""
 
     @classmethod
-    def of(cls, row: Row, program: Program, result: ValidationResult, ratio: tuple[float, float, float]) -> "Checked":
+    def of(
+        cls,
+        row: Row,
+        program: Program,
+        result: ValidationResult,
+        ratio: tuple[float, float, float],
+        accepted: str,
+    ) -> "Checked":
         """Return what a validation says of a row."""
         return cls(
             program.uri,
@@ -46,8 +55,14 @@ class Checked(msgspec.Struct, frozen=True):
             *ratio,
             row.state.walltime,
             len(row.state.actions),
-            result.benchmark_semantics_validated,
+            proven(result),
+            accepted,
         )
+
+
+def proven(result: ValidationResult) -> bool:
+    """Return whether the program was run and did the same as the original."""
+    return result.benchmark_semantics_validated and not result.benchmark_semantics_validation_failed
 
 
 def write_checked(path: Path, rows: Iterable[Checked]) -> None:

@@ -11,6 +11,11 @@ import aiocg
 from .forge import Forge
 
 
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiocg.leaderboard.checks.calibration", lambda: 1.0)
+
+
 @pytest.fixture
 def forge(tmp_path: Path) -> Forge:
     """A submission with made-up costs, for what is found out without a compiler."""

@@ -53,14 +53,14 @@ def test_what_a_check_has_written_is_read_again(tmp_path: Path) -> None:
     assert read_checked(tmp_path / "checked.csv") == rows
 
 
-HEADER = "benchmark,seed,ratio,low,high,walltime,actions,executed"
+HEADER = "benchmark,seed,ratio,low,high,walltime,actions,executed,accepted"
 
 
 @pytest.mark.parametrize(
     "text",
     [
         *("benchmark\n1\n", '"x,y', "a,b\n\0,1\n"),
-        *(f"{HEADER}\nb,0,{ratio},1,1,1,1,True" for ratio in ("nan", "0", "x", "inf")),
+        *(f"{HEADER}\nb,0,{ratio},1,1,1,1,True," for ratio in ("nan", "0", "x", "inf")),
     ],
 )
 def test_what_no_check_has_written_is_no_entry(tmp_path: Path, text: str) -> None:

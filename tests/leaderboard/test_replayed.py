@@ -4,6 +4,7 @@ import contextlib
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -32,11 +33,6 @@ from .forge import TRACK, URIS, Forge
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiocg.leaderboard.checks.calibration", lambda: 1.0)
-
-
 @pytest.fixture
 async def real(tmp_path: Path, compiler: aiocg.Runtime) -> Forge:
     """A submission whose rewards are right."""
@@ -50,14 +46,14 @@ async def real(tmp_path: Path, compiler: aiocg.Runtime) -> Forge:
     return Forge(tmp_path, text)
 
 
-async def checked(forge: Forge, compiler: aiocg.Runtime) -> Report:
+async def checked(forge: Forge, compiler: aiocg.Runtime, **options: Any) -> Report:
     """Check a submission."""
 
     @contextlib.asynccontextmanager
     async def lent() -> AsyncIterator[aiocg.Runtime]:
         yield compiler
 
-    return await check(forge.folder, forge.board, lent)
+    return await check(forge.folder, forge.board, lent, **options)
 
 
 async def test_real_submission_is_added_and_has_a_score(real: Forge, compiler: aiocg.Runtime) -> None:

@@ -1,10 +1,11 @@
-"""The targets of actions: the functions and the loops of a program."""
+"""The functions and loops of a program, which actions target, and the definitions that it exports."""
 
 import struct
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.action_text import quote
+from aiocg.workers.llvm.exports import exports
 from aiocg.workers.llvm.inlining import Calls, calls
 from aiocg.workers.llvm.loops import Loop
 from aiocg.workers.llvm.observations.counts import integers
@@ -17,6 +18,7 @@ FUNCTION_COUNTS = "FunctionInstructionCounts"
 CALLS = "Calls"
 REMOVABLE = "RemovableFunctions"
 LOOPS = "Loops"
+EXPORTS = "Exports"
 FEATURES = Loop._fields
 
 
@@ -126,6 +128,15 @@ OBSERVATIONS = (
             default=[],
         ),
         lambda subject: [quote(name) for name in _calls(subject).removable],
+    ),
+    Observation(
+        ObservationSpec(
+            EXPORTS,
+            "json",
+            "The definitions that other modules can see: types, linkage, and whether functions return.",
+            default={},
+        ),
+        lambda subject: exports(subject.engine.module(subject.state)),
     ),
     Observation(
         ObservationSpec(
