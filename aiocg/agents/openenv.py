@@ -15,6 +15,7 @@ from aiocg.errors import AiocgError
 
 try:
     from fastapi import APIRouter, Body, FastAPI, Request, WebSocket, WebSocketDisconnect
+    from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
     from pydantic import BaseModel, ValidationError
     from starlette.requests import HTTPConnection
@@ -38,6 +39,14 @@ METHOD_NOT_FOUND = -32601  # of JSON-RPC
 
 
 router = APIRouter()
+
+
+class AsciiJson(JSONResponse):
+    """JSON that escapes everything else, since clients may send half a surrogate pair."""
+
+    def render(self, content: Any) -> bytes:
+        """Encode a reply."""
+        return json.dumps(content, allow_nan=False).encode("ascii")
 
 
 class Episode(Reset):
@@ -110,19 +119,28 @@ def openenv_app(
     """
     spec, offered = find_environment(environment), dict(programs or {})
     default = next(iter(offered), str(getattr(spec.benchmark, "uri", spec.benchmark)))
-    app = FastAPI(title="aiocg", version=__version__, docs_url=None, redoc_url=None)  # they load scripts from elsewhere
+    pages = {"docs_url": None, "redoc_url": None}  # they load scripts from elsewhere
+    app = FastAPI(title="aiocg", version=__version__, default_response_class=AsciiJson, **pages)
     app.add_middleware(Guard, hosts=check_hosts(hosts, token), token=token)
     app.state.clients = Clients(
         runtime, environment, default, limits or Limits(), steps, reward_space=reward_space, programs=offered
     )
     app.include_router(router)
+    app.add_exception_handler(RequestValidationError, _refuse_malformed)
     for kind in EXPECTED:
         app.add_exception_handler(kind, _refuse)
     return app
 
 
 async def _refuse(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": error_of(error)["message"]}, 422)
+    return AsciiJson({"detail": error_of(error)["message"]}, 422)
+
+
+async def _refuse_malformed(_: Request, error: Exception) -> JSONResponse:
+    """Say what is malformed, as FastAPI does, but without repeating it: it may be what JSON cannot say."""
+    assert isinstance(error, RequestValidationError)
+    told = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
+    return AsciiJson({"detail": told}, 422)
 
 
 def _clients(connection: HTTPConnection) -> Clients:

@@ -157,7 +157,7 @@ async def _watch(cluster: str, interval: float, count: int | None) -> None:
                 await asyncio.sleep(interval)
 
 
-def _table(reports: "Sequence[Report]", *, rates: bool = False) -> "Table":
+def _table(reports: "Sequence[Report]", *, rates: bool = False) -> "Table | Text":
     columns = ["node", "state", "clients", "workers", "busy", "sessions", "memory", "requests"]
     columns += ["per s", "failed"] if rates else ["failed"]
     rows = [_row(report, rates=rates) for report in reports]
@@ -174,10 +174,10 @@ def _table(reports: "Sequence[Report]", *, rates: bool = False) -> "Table":
             str(sum(one.failures for one in answers)),
         ]
         rows.append(["all", f"{len(answers)} of {len(reports)} up", *cells])
-    return table("", columns, rows, right=range(2, len(columns)), whole=(0,))
+    return _fitting(columns, rows)
 
 
-def _waits(reports: "Sequence[Report]") -> "Iterator[Table]":
+def _waits(reports: "Sequence[Report]") -> "Iterator[Table | Text]":
     """Yield a table of the requests that have been executed for long, if there are any: who waits for what."""
     found = [(one.elapsed, report.address, one) for report in reports if report.said for one in report.said.longest]
     rows = [
@@ -195,7 +195,21 @@ def _waits(reports: "Sequence[Report]") -> "Iterator[Table]":
     ]
     if rows:
         columns = ["node", "worker", "process", "session", "request", "executed for", "at most another"]
-        yield table("", columns, rows, right=range(2, len(columns)), whole=(0,))
+        yield _fitting(columns, rows)
+
+
+def _fitting(columns: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> "Table | Text":
+    """Return a table or, where the terminal is too narrow for one, a paragraph for each row."""
+    from rich.measure import Measurement
+
+    whole = table("", columns, rows, right=range(2, len(columns)), whole=range(len(columns)))
+    if Measurement.get(console, console.options.update(width=10_000), whole).maximum <= console.width:
+        return whole
+    lines = []
+    for first, second, *cells in rows:
+        told = [f"{name} {cell}" for name, cell in zip(columns[2:], cells, strict=True) if cell]
+        lines.append(f"{first} {second}" + (f"\n  {', '.join(told)}" if told else ""))
+    return Text("\n".join(lines))
 
 
 def _problems(reports: "Sequence[Report]") -> list[Text]:

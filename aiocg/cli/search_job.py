@@ -361,6 +361,8 @@ def of_memory(workers: Sequence[Mapping[str, Any]]) -> str:
     used = [counts for counts in workers if "memory_hits" in counts]
     for action in sorted({action for counts in used for action in counts["memory_mistrusted"]}):
         errors.print(f"the memory was wrong about {action}, which was computed from then on", markup=False)
+    for problem in sorted({problem for counts in used for problem in counts["memory_problems"]}):
+        errors.print(f"warning: the memory did not answer, and the search went on without it: {problem}", markup=False)
     hits, misses, late = (sum(counts[f"memory_{what}"] for counts in used) for what in ("hits", "misses", "late"))
     slow = f", {counted(late, 'answer')} too late" if late else ""
     return f"memory      {hits} of {counted(hits + misses, 'step')} known{slow}" if used else ""

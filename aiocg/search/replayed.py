@@ -185,4 +185,6 @@ def replayed(path: str | Path, *, reward_space: str, benchmark: str | None = Non
         raise TransitionsError(f"{path} has no reset of {uri or 'a program'}, but of {', '.join(starts) or 'none'}")
     if not file.actions():
         raise TransitionsError(f"{path} has no action that was applied by itself")
+    if reward_space not in (known := file.reward_spaces()):
+        raise TransitionsError(f"{path} has no rewards of {reward_space}, but {', '.join(known) or 'none at all'}")
     return cast(Env, _Replayed(file, uri, starts[uri], reward_space, alone=True))

@@ -34,7 +34,9 @@ UPDATE Benchmarks AS mine SET state = theirs.state FROM other.Benchmarks AS thei
 def merge(
     target: str | Path, sources: Iterable[str | Path], tell: Callable[[Path], object] = lambda path: None
 ) -> None:
-    """Add the transitions of some files to another one; each file is added whole or not at all.
+    """Add the transitions of some files to another one. Nothing is written unless all can be read.
+
+    Each file is added whole or not at all.
 
     Args:
         target: the file that they are added to, which is made if there is none.
@@ -44,12 +46,21 @@ def merge(
     Raises:
         TransitionsError: if a file cannot be used, or is of another compiler.
     """
-    with opened_alone(Path(target)) as database:
-        for path in map(Path, sources):
+    target, paths = Path(target), list(map(Path, sources))
+    found: dict[str, Path] = {}
+    for path in (*([target] if target.exists() else []), *paths):
+        with Transitions(path) as file:
+            if file.compiler is not None:
+                found.setdefault(file.compiler, path)
+    if len(found) > 1:
+        (one, first), (other, second), *_ = found.items()
+        raise TransitionsError(f"{second} is of {other}, and {first} of {one}")
+    for path in paths:
+        if target.exists() and path.samefile(target):
+            raise TransitionsError(f"{path} cannot be added to itself")
+    with opened_alone(target) as database:
+        for path in paths:
             tell(path)
-            with Transitions(path) as source, Transitions(target) as known:
-                if None not in (source.compiler, known.compiler) and source.compiler != known.compiler:
-                    raise TransitionsError(f"{path} is of {source.compiler}, and {target} of {known.compiler}")
             try:
                 _add(database, path)
             except sqlite3.Error as error:

@@ -101,6 +101,11 @@ class Transitions(Sequence[Transition]):
         """Return the names of the observation spaces that were logged."""
         return [name for (name,) in self._rows("SELECT name FROM Spaces ORDER BY id")]
 
+    def reward_spaces(self) -> list[str]:
+        """Return the names of the reward spaces that were logged, sorted."""
+        query = "SELECT DISTINCT key FROM StateTransitions, json_each(rewards) ORDER BY key"
+        return [name for (name,) in self._rows(query)]
+
     def actions(self) -> list[str]:
         """Return the texts of the actions that were applied one at a time, sorted."""
         rows = self._rows("SELECT texts FROM Actions WHERE json_array_length(texts) = 1")

@@ -45,6 +45,10 @@ class ReplayEnv(gymnasium.Env[Any, np.int64]):
             known = ", ".join(self._file.spaces()) or "none at all"
             raise TransitionsError(f"{path} has no observations of {observation_space}, but {known}")
         self._observed = observed
+        rewards = self._file.reward_spaces()
+        if reward_space not in rewards:
+            known = ", ".join(rewards) or "none at all"
+            raise TransitionsError(f"{path} has no rewards of {reward_space}, but {known}")
         self._starts = {uri: state for uri, state in self._file.benchmarks() if state in observed}
         if not self._starts:
             raise TransitionsError(f"{path} has no reset that {observation_space} was logged of")

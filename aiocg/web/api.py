@@ -27,6 +27,7 @@ try:
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
     from pydantic import BaseModel, ConfigDict, Field
+    from starlette.exceptions import HTTPException
 except ImportError:
     raise AiocgError("the Explorer needs FastAPI: pip install 'aiocg[web]'") from None
 
@@ -81,6 +82,8 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 )
 
 router = APIRouter()
+
+Place = Annotated[int, Query(ge=0, lt=1 << 53)]  # in a list; larger numbers are not exact in JavaScript
 
 
 class NewSession(BaseModel):
@@ -155,7 +158,7 @@ def routes(app: FastAPI) -> None:
     """Add the routes and the handlers of errors to an application that has `Sessions` as `state.sessions`."""
     for one in (router, searches.router, pictures.router, original.router):
         app.include_router(one, responses={"4XX": {"model": ErrorReply}})
-    for error in (AiocgError, DatasetError, TreeError, Refusal, RequestValidationError):
+    for error in (AiocgError, DatasetError, TreeError, Refusal, RequestValidationError, HTTPException):
         app.add_exception_handler(error, _failed)
 
 
@@ -169,8 +172,11 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
         status, kind = 422, "InvalidRequest"
         places = ("/".join(map(str, one["loc"])) + ": " + one["msg"] for one in error.errors())
         message = "; ".join(places) + "; /openapi.json says what there may be"
+    elif isinstance(error, HTTPException):
+        status, message, kind = error.status_code, str(error.detail), "Refused"
     else:
         status = next(status for one, status in _STATUS if isinstance(error, one))
+    message = message.encode(errors="backslashreplace").decode()  # JSON may bring halves of surrogate pairs
     return JSONResponse(ErrorReply(error=ErrorReply.Error(type=kind, message=message)).model_dump(), status)
 
 
@@ -209,7 +215,7 @@ async def close_session(request: Request, id: str) -> None:
 
 
 @router.get("/sessions/{id}/tree")
-async def show_tree(request: Request, id: str, start: Annotated[int, Query(ge=0)] = 0) -> TreeReply:
+async def show_tree(request: Request, id: str, start: Place = 0) -> TreeReply:
     """Return a thousand nodes, from `start` on; `next` is where to go on, null at the end."""
     session = session_of(request, id)
     nodes = [NodeReply.of(node) for node in islice(session.tree, start, start + TREE_PAGE)]
@@ -294,7 +300,7 @@ async def list_environments() -> EnvironmentsReply:
 
 
 @router.get("/datasets", response_model_exclude_unset=True)
-async def list_datasets(request: Request, prefix: str = "", cursor: Annotated[int, Query(ge=0)] = 0) -> DatasetsReply:
+async def list_datasets(request: Request, prefix: str = "", cursor: Place = 0) -> DatasetsReply:
     """List datasets or, for a prefix such as `programs-v0/q`, programs; `next` is the cursor of more, or null."""
     known = sessions_of(request).runtime.datasets
     name, slash, rest = prefix.partition("://")[2].partition("/") if "://" in prefix else prefix.partition("/")

@@ -18,7 +18,7 @@ class NewSearch(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field("greedy", description="one of those that GET lists as `searches`")
-    seconds: float = 10.0
+    seconds: float = Field(10.0, strict=True)
     here: bool = Field(False, description="begin at the present node, not at the program as it came")
 
 
@@ -27,7 +27,7 @@ class MoreTime(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    seconds: float = 10.0
+    seconds: float = Field(10.0, strict=True)
 
 
 @router.post("/sessions/{id}/search", status_code=202)

@@ -152,7 +152,8 @@ class LiveSearch:
         self._begin(self.runs[-1], seconds, self._state)
 
     def _check(self, seconds: float) -> None:
-        if not 0 < seconds <= (most := self._session.limits.search_seconds):
+        most = self._session.limits.search_seconds
+        if not 0 < seconds <= most:
             raise Refusal(422, f"a search takes more than 0 and up to {most:g} seconds, not {seconds:g}")
         if self.running:
             raise Refusal(409, "a search of this session is running: pause it first")

@@ -195,7 +195,11 @@ async def test_over_http_each_request_is_an_episode(address: str) -> None:
         assert (await http.post("/reset")).json()["observation"]["program"].endswith("77")
         told = await http.post("/step", json={"program": "scripted-v0/5", "action": {"actions": ["double"]}})
         assert told.json()["reward"] == -5
-        assert (await http.post("/step", json={"action": {"actions": 3}})).status_code == 422
+        for wrong in (b'{"action": {"actions": 3}}', b'{"action": {"actions": "\\ud800"}, "observe": NaN}', b"NaN"):
+            told = await http.post("/step", content=wrong, headers={"Content-Type": "application/json"})
+            assert told.status_code == 422 and told.json()["detail"][0]["msg"]
+        told = await http.post("/reset", content=b'{"episode_id": "\\ud800"}')
+        assert told.status_code in (200, 422)
         told = await http.post("/reset", json={"program": "file:///etc/passwd"})
         assert told.status_code == 422 and "no access to files" in told.json()["detail"]
 

@@ -160,6 +160,9 @@ def test_command_says_how_much_the_memory_knew(
 
 def test_command_warns_of_what_the_memory_had_wrong(capfd: pytest.CaptureFixture[str]) -> None:
     counts = {"memory_hits": 2, "memory_misses": 1, "memory_late": 1, "memory_mistrusted": ["gvn"]}
+    counts["memory_problems"] = ["redis://away:1: refused"]
     assert of_memory([{}, counts, counts]) == "memory      4 of 6 steps known, 2 answers too late"
-    assert capfd.readouterr().err.count("wrong about gvn") == 1
+    told = capfd.readouterr().err
+    assert told.count("wrong about gvn") == 1
+    assert " ".join(told.split()).count("went on without it: redis://away:1: refused") == 1
     assert of_memory([{}]) == ""

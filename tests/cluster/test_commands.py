@@ -14,12 +14,12 @@ from rich.console import Console
 
 import aiocg
 from aiocg.cli import cluster_up
-from aiocg.cli.cluster import _waits
+from aiocg.cli.cluster import _table, _waits
 from aiocg.cluster.hosts import read_hosts, write_hosts
 from aiocg.cluster.orders import give_order
-from aiocg.cluster.survey import Watch
+from aiocg.cluster.survey import Report, Watch
 from aiocg.errors import NodeUnreachable
-from aiocg.transport.control import Retire
+from aiocg.transport.control import Retire, Surveyed
 from aiocg.transport.keys import KeyFolder
 from aiocg.transport.security import ClientSecurity, KeyPair
 
@@ -62,6 +62,22 @@ async def test_top_shows_who_waits_for_what(serve: Serve) -> None:
         screen.print(waits[0])
         text = screen.export_text()
         assert "yours" in text and str(pid) in text and one.node.address in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_word_is_broken_however_narrow_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    said = Surveyed(**{**dict.fromkeys(Surveyed.__struct_fields__, 12345), "longest": []})
+    reports = [Report(f"tcp://machine-{number}.example:5757", said, 0.012, 321.0) for number in range(2)]
+    reports.append(Report("tcp://away.example:5757", problem="it does not answer"))
+    narrow = Console(file=io.StringIO(), width=width)
+    monkeypatch.setattr("aiocg.cli.cluster.console", narrow)
+    for rates in (False, True):
+        narrow.print(_table(reports, rates=rates))
+    shown = narrow.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, shown.splitlines())) <= width
+    for word in ("tcp://machine-1.example:5757", "up, 12 ms", "sessions", "requests", "failed", "per s", "2 of 3 up"):
+        assert word in " ".join(shown.split()), word
+    assert ("┃" in shown) == (width == 160)
 
 
 async def test_metrics_have_workers_by_node(serve: Serve) -> None:

@@ -143,7 +143,7 @@ def test_lists_of_spaces_give_lists(env: Any) -> None:
     rewards = ["IrInstructionCount", env.reward.spaces["IrInstructionCountOz"]]
     (count, text), (plain, scaled), _, _ = env.step(0, observation_spaces=spaces, reward_spaces=rewards)
     assert count == env.observation["IrInstructionCount"]
-    assert text.startswith("; ModuleID")
+    assert text.startswith("; ModuleID = '-'\nsource_filename = \"-\"\ntarget")
     assert plain == scaled == 0
     assert env.episode_reward == 0.0
     with pytest.warns(DeprecationWarning, match="`observations`.*renamed `observation_spaces`"):

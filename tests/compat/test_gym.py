@@ -85,7 +85,7 @@ def test_environments_are_made_by_their_ids() -> None:
         assert env.step(0)[2:] == (False, {"action": 0})
         assert env.step(0)[2:] == (True, {"action": 0, "TimeLimit.truncated": True})
         assert env.unwrapped.spec.kwargs == {"start": 7}
-    assert gym.spec("counter-v3").kwargs == {"start": 2}
+    assert gym.spec("counter-v3").kwargs == gym.spec("counter-v3")._kwargs == {"start": 2}
     assert "llvm-v0" in [one.id for one in gym.envs.registry.all()] or gym.spec("llvm-v0")
 
 

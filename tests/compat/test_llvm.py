@@ -320,11 +320,15 @@ def test_a_command_line_is_a_benchmark_that_can_be_built(
 @pytest.mark.slow
 def test_an_observation_of_a_file_needs_no_environment(env: Any, tmp_path: Path) -> None:
     path = env.write_bitcode(tmp_path / "a.bc")
-    for name in ("IrInstructionCount", "Autophase", "IrSha1", "AutophaseDict"):
+    for name in ("Ir", "IrInstructionCount", "Autophase", "IrSha1", "AutophaseDict"):
         space = env.observation.spaces[name]
         np.testing.assert_equal(llvm.compute_observation(space, path), env.observation[name])
     with pytest.raises(FileNotFoundError):
         llvm.compute_observation(env.observation.spaces["Ir"], tmp_path / "b.bc")
+    space = env.observation.spaces["Ir"].copy()
+    space.id = "NotARealName"
+    with pytest.raises(ValueError, match="Invalid observation space name: NOT_A_REAL_NAME"):
+        llvm.compute_observation(space, path)
     (tmp_path / "c.bc").write_text("nothing")
     with pytest.raises(ValueError, match="Failed to compute Ir observation"):
         llvm.compute_observation(env.observation.spaces["Ir"], tmp_path / "c.bc")

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from aiocg.compat.classic import spaces as classic
 from aiocg.compat.compiler_gym.envs.llvm import observation_spaces, reward_spaces
 from aiocg.compat.compiler_gym.envs.llvm.llvm_command_line import LlvmCommandLine
 from aiocg.compat.compiler_gym.envs.llvm.specs import actions
@@ -129,8 +130,22 @@ def test_permutations_have_every_number_once() -> None:
     assert sorted(space.sample()) == [1, 2, 3, 4, 5]
     assert space.sample() in space
     assert np.array([1, 1, 2, 3, 4]) not in space
-    with pytest.raises(TypeError, match="consists of integers"):
+    with pytest.raises(TypeError, match="of integers, but 'range' is a range of float64"):
         Permutation(name="test", scalar_range=Scalar(name="range", min=0, max=1, dtype=float))
+    for least, most in ((None, 3), (0, None), (3, 2)):
+        with pytest.raises(TypeError, match=f"'range' goes from {least} to {most}"):
+            Permutation(name="test", scalar_range=Scalar(name="range", min=least, max=most, dtype=int))
+
+
+def test_boxes_are_equal_whatever_the_type_of_their_numbers() -> None:
+    def box(**other: Any) -> Box:
+        return Box(**{"low": 0, "high": 1, "name": "test", "shape": (1, 2), "dtype": int, **other})
+
+    assert box() == box() == box(dtype=float)
+    for other in ({"name": "other"}, {"low": -1}, {"high": 2}, {"shape": (1, 3)}):
+        assert box() != box(**other)
+    assert box() != "box"
+    assert classic.Box(0, 1, (2,), np.int64) == classic.Box(0, 1, (2,), np.float32)
 
 
 def test_lists_of_a_space_are_within_their_lengths() -> None:

@@ -14,6 +14,7 @@ import pytest
 import aiocg
 from aiocg import llvm
 from aiocg.datasets import (
+    Benchmark,
     BenchmarkInitError,
     BenchmarkNotFound,
     InvalidBenchmarkUri,
@@ -190,6 +191,49 @@ async def test_each_part_defines_its_function_and_nothing_else(make: Callable[..
     assert len(llvm.split_benchmark_by_function(whole, 0)) == 1
     with pytest.raises(ValueError, match="negative"):
         llvm.split_benchmark_by_function(whole, -1)
+
+
+COPIES = """
+@size = available_externally constant i32 7
+define available_externally i32 @copy(i32 %x) {
+  %y = load i32, ptr @size
+  %z = add i32 %x, %y
+  ret i32 %z
+}
+define available_externally i32 @other() {
+  ret i32 0
+}
+define i32 @caller(i32 %x) {
+  %y = call i32 @copy(i32 %x)
+  ret i32 %y
+}
+"""
+
+
+@pytest.mark.parametrize("turned", [False, True])
+async def test_copies_for_inlining_are_parts_and_come_back(make: Callable[..., Any], turned: bool) -> None:
+    whole = Benchmark.from_file_contents("benchmark://own-v0/copies", COPIES.encode())
+    parts = llvm.split_benchmark_by_function(whole)
+    assert [part.uri.fragment for part in parts] == ["function:copy", "function:other", "function:caller", "globals"]
+    env = await make("gcd")
+    await env.reset(benchmark=parts[0])
+    assert "define available_externally i32 @copy" in await llvm.ir(env)
+    await env.reset(benchmark=parts[2])
+    assert "declare i32 @copy" in await llvm.ir(env)
+    await env.reset(benchmark=llvm.merge_benchmarks(reversed(parts) if turned else parts))
+    text = await llvm.ir(env)
+    assert all(f"define available_externally i32 @{name}" in text for name in ("copy", "other"))
+    assert "@size = available_externally constant i32 7" in text and "define i32 @caller" in text
+
+
+async def test_the_real_function_takes_the_place_of_copies(make: Callable[..., Any]) -> None:
+    env = await make("gcd")
+    for real in ("", "weak "):
+        text = f"define {real}i32 @copy(i32 %x) {{\n  ret i32 %x\n}}\n"
+        programs = [Benchmark.from_file_contents("benchmark://own-v0/one", one.encode()) for one in (text, COPIES)]
+        for order in (programs, programs[::-1]):
+            await env.reset(benchmark=llvm.merge_benchmarks(order))
+            assert f"define {real}i32 @copy" in await llvm.ir(env)
 
 
 LLVMS = [

@@ -117,8 +117,26 @@ def test_files_of_two_compilers_are_not_merged(tmp_path: Path) -> None:
     write(tmp_path / "two.db", *walk("b1", range(3)), compiler="LLVM 2")
     with pytest.raises(TransitionsError, match=r"is of LLVM 2, and .* of LLVM 1"):
         merge(tmp_path / "all.db", [tmp_path / "one.db", tmp_path / "two.db"])
-    with Transitions(tmp_path / "all.db") as merged:
-        assert len(merged) == 2
+    assert not (tmp_path / "all.db").exists()
+    before = (tmp_path / "one.db").read_bytes()
+    with pytest.raises(TransitionsError, match=r"is of LLVM 2, and .*one\.db of LLVM 1"):
+        merge(tmp_path / "one.db", [tmp_path / "two.db"])
+    assert (tmp_path / "one.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("wrong", ["missing.db", "text.db", ".", "all.db"])
+def test_nothing_is_written_when_one_of_the_files_cannot_be_read(tmp_path: Path, wrong: str) -> None:
+    one = write(tmp_path / "one.db", *walk("b1", range(3)))
+    target = write(tmp_path / "all.db", *walk("b2", range(4)))
+    (tmp_path / "text.db").write_text("no database")
+    before = target.read_bytes()
+    with pytest.raises(TransitionsError):
+        merge(target, [one, tmp_path / wrong])
+    assert target.read_bytes() == before
+    if wrong != "all.db":
+        with pytest.raises(TransitionsError):
+            merge(tmp_path / "new.db", [one, tmp_path / wrong])
+        assert not (tmp_path / "new.db").exists()
 
 
 def test_parquet_has_all_rows_and_no_program_in_both_splits(tmp_path: Path) -> None:
@@ -203,6 +221,8 @@ def test_replay_needs_what_it_is_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path / "t.db", *walk("b1", range(4)), Step("b1", 1, ("bad",), None, {"R": -1.0}))
     with pytest.raises(TransitionsError, match="no observations of Ir, but Value"):
         ReplayEnv(path, observation_space="Ir", reward_space="R")
+    with pytest.raises(TransitionsError, match="no rewards of Q, but R"):
+        ReplayEnv(path, observation_space="Value", reward_space="Q")
     with pytest.raises(TransitionsError, match=r"b2 is not among .* b1"):
         ReplayEnv(path, observation_space="Value", reward_space="R", benchmark="b2")
     env = ReplayEnv(path, observation_space="Value", reward_space="R", benchmark="b1")

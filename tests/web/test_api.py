@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import re
 import signal
+import urllib.parse
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 import httpx
+import hypothesis
+import hypothesis.strategies as st
 from fastapi import FastAPI
 
 import aiocg
@@ -398,3 +402,75 @@ async def test_the_routes_and_their_replies_are_described(client: Client) -> Non
         "ErrorReply": {"error"},
     }.items():
         assert fields <= told["components"]["schemas"][name]["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    "seconds", ["0", "-1", "-1e300", "NaN", "Infinity", "1e999", "1e9", '"soon"', "null", "[]", "true"]
+)
+async def test_time_that_no_search_has_is_refused(client: Client, seconds: str) -> None:
+    id = (await client.post_json("/sessions", {"env": "scripted-v0", "benchmark": "scripted-v0/77"}, 201))["id"]
+    for path in ("search", "search/resume"):
+        told = await client.post(
+            f"/sessions/{id}/{path}",
+            content=f'{{"seconds": {seconds}}}',
+            headers={"Content-Type": "application/json"},
+        )
+        assert told.status_code in (422, 409) and told.json()["error"]["message"]
+    assert (await client.get_json(f"/sessions/{id}/search"))["search"] is None
+
+
+@pytest.mark.parametrize("name", ["step", "expand"])
+async def test_half_a_surrogate_pair_is_no_action(client: Client, name: str) -> None:
+    id = (await client.post_json("/sessions", {"env": "scripted-v0", "benchmark": "scripted-v0/77"}, 201))["id"]
+    told = await client.post(
+        f"/sessions/{id}/{name}", content=b'{"actions": ["\\ud800"]}', headers={"Content-Type": "application/json"}
+    )
+    assert told.status_code == 422 and "surrogate" in told.json()["error"]["message"]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+KNOWN = st.sampled_from(
+    ["scripted-v0", "scripted-v0/77", "double", "halve", "greedy", "number", "0", "1", "-1", "nan", "9" * 30, "c", "ir"]
+)
+
+
+@pytest.mark.slow
+@hypothesis.settings(
+    max_examples=300, deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+@hypothesis.given(data=st.data())
+async def test_no_request_makes_the_application_fail(data: st.DataObject, app: FastAPI) -> None:
+    """Every route, with any values for what OpenAPI says that it takes; `ASGITransport` raises what is a status 500."""
+    schema = app.openapi()
+    path, methods = data.draw(st.sampled_from(sorted(schema["paths"].items())))
+    method, operation = data.draw(st.sampled_from(sorted(methods.items())))
+    given, body = {}, {}
+    for one in operation.get("parameters", ()):
+        given[one["name"]] = str(data.draw(KNOWN | st.integers() | st.text(max_size=9)))
+    for fields in re.findall(r"#/components/schemas/(\w+)", json.dumps(operation.get("requestBody", {}))):
+        for name in schema["components"]["schemas"][fields]["properties"]:
+            if data.draw(st.booleans()):
+                body[name] = data.draw(KNOWN | ANYTHING | st.lists(KNOWN, max_size=2))
+    opened = []
+    async with Client(app) as client:
+        try:
+            session = await client.post("/sessions", json={"env": "scripted-v0", "benchmark": "scripted-v0/77"})
+            opened.append(session.json()["id"])
+            if "id" in given:
+                given["id"] = opened[0]
+            for name in re.findall(r"{(\w+)}", path):
+                path = path.replace(f"{{{name}}}", urllib.parse.quote(given.pop(name), safe="") or "x")
+            told = await client.request(
+                method, path, params=given, content=json.dumps(body), headers={"Content-Type": "application/json"}
+            )
+            opened += [told.json()["id"]] if told.status_code == 201 else []
+            assert told.status_code < 500
+            if told.status_code >= 400 and not path.startswith("/api/v4"):
+                assert told.json()["error"]["message"]
+        finally:
+            for id in opened:
+                await client.delete(f"/sessions/{id}")

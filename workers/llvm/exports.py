@@ -31,8 +31,8 @@ def exports(module: Module) -> dict[str, dict[str, Any]]:
     attributes = [kind for name in _FIXED_BY_ABI if (kind := kind_of(c, name))]
     kept = set(_kept(module))
     found: dict[str, dict[str, Any]] = {}
-    for kind in ("Function", "Global", "GlobalAlias", "GlobalIFunc"):
-        for one in module.listed(kind):
+    for values in ("Function", "Global", "GlobalAlias", "GlobalIFunc"):
+        for one in module.listed(values):
             name, linkage = module.name_of(one), c.LLVMGetLinkage(one)
             if name.startswith("llvm.") or c.LLVMIsDeclaration(one):
                 continue
@@ -44,7 +44,7 @@ def exports(module: Module) -> dict[str, dict[str, Any]]:
                 "linkage": _EXPORTED.get(linkage) or _KEPT[linkage],
                 "visibility": _VISIBILITIES[c.LLVMGetVisibility(one)],
             }
-            if kind == "Function":
+            if values == "Function":
                 signature = [
                     index
                     for index in range(c.LLVMCountParams(one) + 1)
@@ -52,7 +52,7 @@ def exports(module: Module) -> dict[str, dict[str, Any]]:
                     if c.LLVMGetEnumAttributeAtIndex(one, index, attribute)
                 ]
                 found[name] |= {"convention": [c.LLVMGetFunctionCallConv(one), *signature], "ends": _ends(c, one)}
-            if kind == "Global":
+            if values == "Global":
                 found[name] |= {
                     "thread_local": bool(c.LLVMIsThreadLocal(one)),
                     "constant": bool(c.LLVMIsGlobalConstant(one)),

@@ -1,6 +1,6 @@
 """Operations on whole modules that no pass offers: linking several, splitting one, removing `optnone`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiocg.workers.llvm.attributes import FUNCTION_INDEX, has_attribute, kind_of
@@ -30,18 +30,52 @@ def link(library: Library, contents: Iterable[tuple[str, bytes]]) -> bytes:
     c = library.c
     with Context(library) as context:
         joined = Module(context, c.LLVMModuleCreateWithNameInContext(b"llvm-link", context.pointer))
-        for name, content in contents:
-            try:
-                module = context.parse(content)
-                if problem := module.verify():
-                    raise LlvmError(problem)
-            except LlvmError as error:
-                raise LlvmError(f"{name}: {str(error).replace('<stdin>:', '')}") from None
+        modules = [(name, _parsed(context, name, content)) for name, content in contents]
+        copies = _copies([module for _, module in modules])
+        for name, module in modules:
+            for one in _definitions(module):
+                if _is_copy(c, one) and module.name_of(one) in copies:
+                    c.LLVMSetLinkage(one, _WEAK_ODR)  # the linker drops copies that their own module does not call
             failed = c.LLVMLinkModules2(joined.pointer, module.pointer)  # frees the second module
             errors = context.take_errors()
             if failed or errors:
                 raise LlvmError(f"{name} cannot be linked to the rest: {'; '.join(errors) or 'LLVM gave no reason'}")
+        for one in _definitions(joined):
+            if joined.name_of(one) in copies:
+                c.LLVMSetLinkage(one, _AVAILABLE_EXTERNALLY)
         return _finished(joined)
+
+
+def _parsed(context: Context, name: str, content: bytes) -> Module:
+    """Return a module that LLVM accepts.
+
+    Raises:
+        LlvmError: with the name of what is not one.
+    """
+    try:
+        module = context.parse(content)
+        if problem := module.verify():
+            raise LlvmError(problem)
+    except LlvmError as error:
+        raise LlvmError(f"{name}: {str(error).replace('<stdin>:', '')}") from None
+    return module
+
+
+def _copies(modules: Sequence[Module]) -> set[str]:
+    """Return the names of what modules have copies of for optimisation, while none has the real definition."""
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    for module in modules:
+        c = module.library.c
+        for one in _definitions(module) + module.listed("GlobalAlias"):
+            if c.LLVMGetLinkage(one) not in (_INTERNAL, _PRIVATE):
+                found[_is_copy(c, one)].add(module.name_of(one))
+    return found[True] - found[False]
+
+
+def _definitions(module: Module) -> list[int]:
+    """Return the functions and variables that a module defines."""
+    both = module.listed("Function") + module.listed("Global")
+    return [one for one in both if not module.library.c.LLVMIsDeclaration(one)]
 
 
 def strip_optnone(library: Library, content: bytes) -> tuple[bytes, int]:
@@ -76,7 +110,7 @@ def function_names(library: Library, content: bytes) -> tuple[bytes, list[str]]:
         if c.LLVMGetFirstGlobalIFunc(module.pointer):
             raise LlvmError("a module with an `ifunc` cannot be split: its resolver must stay beside it")
         module.run_passes(_NAME_ALL, None)
-        defined = [f for f in module.listed("Function") if not c.LLVMIsDeclaration(f) and not _is_copy(c, f)]
+        defined = [function for function in module.listed("Function") if not c.LLVMIsDeclaration(function)]
         return _finished(module), [module.name_of(function) for function in defined]
 
 
@@ -97,6 +131,7 @@ def extract(library: Library, content: bytes, function: str | None) -> bytes:
     c = library.c
     with Module.parse(library, content) as module:
         functions, variables = module.listed("Function"), module.listed("Global")
+        copies = {module.name_of(one) for one in functions + variables if _is_copy(c, one)}
         for one in functions:
             _keep_if(c, one, module.name_of(one) == function)
         for one in variables:
@@ -111,6 +146,9 @@ def extract(library: Library, content: bytes, function: str | None) -> bytes:
         if function is not None:
             c.LLVMSetModuleInlineAsm2(module.pointer, b"", 0)
         module.run_passes(_TAKE_AWAY, None)
+        for one in _definitions(module):
+            if module.name_of(one) in copies:
+                c.LLVMSetLinkage(one, _AVAILABLE_EXTERNALLY)
         return _finished(module)
 
 
@@ -121,13 +159,13 @@ def _finished(module: Module) -> bytes:
 
 
 def _is_copy(c: Any, value: int) -> bool:
-    """Return whether a definition exists for inlining only: the real one is in another module."""
+    """Return whether a definition exists for optimisation only: the real one is in another module."""
     return bool(c.LLVMGetLinkage(value) == _AVAILABLE_EXTERNALLY)
 
 
 def _keep_if(c: Any, value: int, kept: bool) -> None:
     """Make a definition visible to other modules; unless `kept`, `_TAKE_AWAY`'s passes reduce it to a declaration."""
-    if c.LLVMIsDeclaration(value) or _is_copy(c, value):
+    if c.LLVMIsDeclaration(value):
         return
     _make_visible(c, value)
     c.LLVMSetComdat(value, None)  # its members are split up, and relinking would drop all but one part's
@@ -137,7 +175,9 @@ def _keep_if(c: Any, value: int, kept: bool) -> None:
 
 def _make_visible(c: Any, value: int) -> None:
     linkage = c.LLVMGetLinkage(value)
-    if linkage in (_INTERNAL, _PRIVATE):
+    if linkage == _AVAILABLE_EXTERNALLY:
+        c.LLVMSetLinkage(value, _EXTERNAL)
+    elif linkage in (_INTERNAL, _PRIVATE):
         c.LLVMSetLinkage(value, _EXTERNAL)
         c.LLVMSetVisibility(value, _HIDDEN)
     elif linkage in (_LINK_ONCE, _LINK_ONCE_ODR):  # would be dropped where unused

@@ -104,6 +104,7 @@ class RememberedTransitions(Transitions):
             "memory_written": self._memory.written,
             "memory_waiting": self._memory.written - self._memory.done,
             "memory_mistrusted": sorted(self._trust.mistrusted),
+            "memory_problems": self._memory.problems,
         }
 
     def _is_asked_for(self, state: State, action: str) -> bool:

@@ -101,7 +101,7 @@ class Guard:
         """
         if name in REFUSED_OBSERVATIONS:
             raise CompilationError(
-                FailureCode.OBSERVATION, f"{name} is a file on the worker's machine: observe IrBitcode or Ir instead"
+                FailureCode.OBSERVATION, f"{name} is a file on the worker's machine: observe Bitcode or Ir instead"
             )
 
 

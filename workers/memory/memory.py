@@ -83,6 +83,13 @@ class Memory:
         self._asked: SimpleQueue[_Question] = SimpleQueue()
         self._made: SimpleQueue[_Made | _Copied] = SimpleQueue()
         self._started = False
+        self._tiers: Sequence[Tier] = ()
+        self._unopened: list[str] = []
+
+    @property
+    def problems(self) -> list[str]:
+        """What was wrong with its places, if anything was."""
+        return self._unopened + [tier.problem for tier in self._tiers if tier.problem]
 
     def start(self) -> None:
         """Open the places, without waiting for that; idempotent."""
@@ -132,7 +139,9 @@ class Memory:
     def _read(self) -> None:
         try:
             context, tiers = self._identify(), self._open_tiers()
+            self._tiers = tiers
         except Exception as error:
+            self._unopened.append(str(error))
             logger.warning("the memory of transitions is not used: %s", error)
             return
         Thread(target=self._write, args=(context, tiers), name="memory-writer", daemon=True).start()

@@ -1,5 +1,6 @@
 """The places where a memory is kept: a folder of this machine, or a Redis server."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,9 +15,17 @@ PATIENCE = 1.0  # seconds to wait for a server; nobody else waits meanwhile
 REST = 1.0  # seconds without a server after it has failed
 SERVERS = ("redis://", "rediss://", "unix://")
 
+logger = logging.getLogger(__name__)
+
 
 class Tier(Protocol):
-    """One place. Whatever is wrong with it, it has nothing then, and what is written is lost."""
+    """One place. Whatever is wrong with it, it has nothing then, and what is written is lost.
+
+    Attributes:
+        problem: what was wrong with it for the first time; empty so far.
+    """
+
+    problem: str
 
     def find(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """Return the contents that there are, by key."""
@@ -37,6 +46,8 @@ def open_tier(place: str) -> Tier:
 
 class FileTier:
     """A file in a folder, for all processes of this machine. One thread may read while another one writes."""
+
+    problem = ""
 
     def __init__(self, folder: Path) -> None:
         self._reads, self._writes = Table(folder / NAME, LIMIT), Table(folder / NAME, LIMIT)
@@ -67,6 +78,8 @@ class ServerTier:
         self._client = Redis.from_url(
             address, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
         )
+        self.problem = ""
+        self._name = address.rpartition("@")[2]  # without a password
         self._resting = 0.0  # the end of a rest, in seconds of the monotonic clock
 
     def find(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
@@ -86,6 +99,9 @@ class ServerTier:
             return None
         try:
             return ask()
-        except Exception:  # whatever it says that its client does not expect
+        except Exception as error:  # whatever it says that its client does not expect
             self._resting = time.monotonic() + REST
+            if not self.problem:
+                self.problem = f"{self._name}: {error or type(error).__name__}"
+                logger.warning("the memory does not answer, and is done without: %s", self.problem)
             return None

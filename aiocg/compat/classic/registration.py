@@ -50,6 +50,11 @@ class EnvSpec:
             env.unwrapped.spec = replace(self, kwargs=given)
         return env if self.max_episode_steps is None else TimeLimit(env, max_episode_steps=self.max_episode_steps)
 
+    @property
+    def _kwargs(self) -> dict[str, Any]:
+        """The name of `kwargs` up to gym 0.21."""
+        return self.kwargs
+
     def __repr__(self) -> str:
         return f"EnvSpec({self.id})"
 

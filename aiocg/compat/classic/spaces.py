@@ -67,6 +67,12 @@ class Box(SeedsAsList, gymnasium_spaces.Box):
                 return False
         return bool(super().contains(x))
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether shapes and bounds agree; as in gym, the type of the numbers does not matter."""
+        if not isinstance(other, gymnasium_spaces.Box) or self.shape != other.shape:
+            return False
+        return bool(np.allclose(self.low, other.low) and np.allclose(self.high, other.high))
+
 
 class Dict(SeedsAsList, gymnasium_spaces.Dict):
     """Dictionaries of values of other spaces; `seed` returns a list."""

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -21,7 +22,7 @@ from aiocg.compat.spaces.values import Box, Dict, Scalar, Sequence
 from aiocg.compat.tools.files import runfiles_path
 from aiocg.datasets.errors import BenchmarkInitError as NativeInitError
 from aiocg.datasets.errors import DatasetError
-from aiocg.errors import AiocgError, DeadlineExceeded
+from aiocg.errors import AiocgError, DeadlineExceeded, UnknownName
 from aiocg.gym import LlvmEnv as NativeEnv
 from aiocg.spaces import ObservationSpace
 
@@ -40,6 +41,14 @@ _CACHES = [f"{level}_cache" for level in ("l1i", "l1d", "l2", "l3", "l4")]
 CPU_INFO = ("cores_count", *(f"{cache}_{what}" for cache in _CACHES for what in ("size", "count")))
 
 Translate = Callable[[Any], Any]
+
+
+_NAMES = re.compile(r'\A(?:; ModuleID = .*\n)?(?:source_filename = ".*"\n)?')
+
+
+def _anonymous(ir: str) -> str:
+    """Return textual IR without the names of module and source, which CompilerGym replaces, too."""
+    return _NAMES.sub("; ModuleID = '-'\nsource_filename = \"-\"\n", ir)
 
 
 def _same(value: Any) -> Any:
@@ -106,7 +115,7 @@ def _cpu_space(name: str) -> Space[Any]:
 _ANY_LIST = (0, None)
 _MOST = float(np.finfo(np.float32).max)
 _SPACES: dict[str, tuple[Callable[[str], Space[Any]] | None, Translate]] = {  # None: from the native keys
-    "Ir": (_sequence(str), _same),
+    "Ir": (_sequence(str), _anonymous),
     "IrSha1": (_sequence(str, (40, 40)), _same),
     "Bitcode": (_sequence(np.int8), _bytes),
     "BitcodeFile": (_sequence(str, (0, 4096)), _same),
@@ -170,8 +179,15 @@ def compute_observation(observation_space: ObservationSpaceSpec, bitcode: str | 
     path = Path(bitcode)
     if not path.is_file():
         raise FileNotFoundError(str(path))
+    if observation_space.id not in NAMES:
+        words = re.sub(r"(?<=.)(?=[A-Z])", "_", observation_space.id).upper()  # as CompilerGym's service has it
+        raise ValueError(
+            f"Failed to compute {observation_space.id} observation: Invalid observation space name: {words} "
+            f"({UnknownName('observation space', observation_space.id, NAMES)})"
+        )
     try:
-        value = aiocg.llvm.compute_observation(NATIVE_NAMES[observation_space.index], path, timeout=timeout)
+        name = NATIVE_NAMES[NAMES.index(observation_space.id)]
+        value = aiocg.llvm.compute_observation(name, path, timeout=timeout)
     except DeadlineExceeded as error:
         raise TimeoutError(
             f"Failed to compute {observation_space.id} observation in {timeout:.1f} "

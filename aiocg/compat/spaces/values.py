@@ -135,8 +135,12 @@ class Permutation(Sequence):
     """The permutations of a range of integers."""
 
     def __init__(self, name: str, scalar_range: Scalar) -> None:
-        if np.dtype(scalar_range.dtype).kind not in "iu":
-            raise TypeError(f"a permutation consists of integers, not of {scalar_range.dtype}")
+        kind = np.dtype(scalar_range.dtype)
+        if kind.kind not in "iu":
+            raise TypeError(f"a permutation is of integers, but {scalar_range.name!r} is a range of {kind}")
+        if scalar_range.min is None or scalar_range.max is None or scalar_range.min > scalar_range.max:
+            ends = f"from {scalar_range.min} to {scalar_range.max}"
+            raise TypeError(f"a permutation is of a finite range, but {scalar_range.name!r} goes {ends}")
         count = scalar_range.max - scalar_range.min + 1
         super().__init__(name=name, size_range=(count, count), dtype=scalar_range.dtype, scalar_range=scalar_range)
 

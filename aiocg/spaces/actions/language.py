@@ -84,11 +84,13 @@ class ActionLanguage:
         Command lines are canonicalised. Whether any other text is an action is for the compiler to decide.
 
         Raises:
-            InvalidAction: for a command line with a word that is no option.
+            InvalidAction: for a command line with a word that is no option, and for half a surrogate pair.
         """
         index = self.indices.get(text)
         if index is None and self.line is not None and self.line.begins(text):
             return self.line.canonical(text)
+        if index is None and not text.isascii():
+            _check_unicode(text)
         return str.__str__(text) if index is None else index  # it may be of a class of its own, such as NumPy's
 
     def encode_all(self, texts: Iterable[str]) -> tuple[Action, ...]:
@@ -133,6 +135,14 @@ class ActionLanguage:
     def unknown(self, name: str, reason: str) -> UnknownName:
         """Return the error for an unknown name, with the compiler's message."""
         return UnknownName("action", name, self.indices, f"({reason})")
+
+
+def _check_unicode(text: str) -> None:
+    """Raise InvalidAction for what is no text that can be written down, such as JSON's `\\ud800`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidAction(f"{text!r} is not an action: it has half a surrogate pair, which is no character") from None
 
 
 def indices_of(actions: Sequence[ActionSpec]) -> dict[str, int]:

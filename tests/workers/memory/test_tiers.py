@@ -190,6 +190,20 @@ def test_server_that_speaks_something_else_has_nothing(answer: bytes) -> None:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+def test_server_that_is_gone_is_told_once_and_without_its_password(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("redis")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    tier = ServerTier(f"redis://me:secret@127.0.0.1:{port}/0")
+    assert tier.problem == ""
+    for _ in range(3):
+        assert tier.find(KEYS) == {}
+        tier.write(CONTENTS)
+        tier._resting = 0.0
+    assert str(port) in tier.problem and "secret" not in caplog.text + tier.problem
+    assert len(caplog.records) == 1 and "does not answer" in caplog.text
+
+
 def test_server_that_is_full_keeps_what_it_has(server: str) -> None:
     import redis
 
