@@ -119,8 +119,13 @@ def openenv_app(
     """
     spec, offered = find_environment(environment), dict(programs or {})
     default = next(iter(offered), str(getattr(spec.benchmark, "uri", spec.benchmark)))
-    pages = {"docs_url": None, "redoc_url": None}  # they load scripts from elsewhere
-    app = FastAPI(title="aiocg", version=__version__, default_response_class=AsciiJson, **pages)
+    app = FastAPI(
+        title="aiocg",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,  # these pages load scripts from another host
+        default_response_class=AsciiJson,
+    )
     app.add_middleware(Guard, hosts=check_hosts(hosts, token), token=token)
     app.state.clients = Clients(
         runtime, environment, default, limits or Limits(), steps, reward_space=reward_space, programs=offered
