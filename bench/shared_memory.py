@@ -21,7 +21,7 @@ FASTER = Budget(10.0, at_least=True)  # times, the second search
 CASES = (
     ("instructions", "IrInstructionCountOz", "programs-v0/qsort", None),  # whose passes take no longer than the client
     ("instructions", "IrInstructionCountOz", "programs-v0/json", FASTER),
-    ("bytes", "ObjectTextSizeOz", "programs-v0/qsort", FASTER),
+    ("bytes", "ObjectImageSizeOz", "programs-v0/qsort", FASTER),
 )
 LOOK = 200.0  # microseconds
 SETTLE = 0.2  # seconds, for what is written behind

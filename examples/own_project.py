@@ -19,16 +19,16 @@ async def optimise(seconds: float, output: Path) -> Path:
     """Search for small code, build the program from it, and say what it takes."""
     benchmark = benchmark_from_command_line(LINE, directory=PROJECT, run=ProgramRun(("pack",), stdin=TEXT))
     async with aiocg.Runtime() as runtime:
-        env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space="ObjectTextSizeOz")
+        env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space="ObjectImageSizeOz")
         await env.reset()
         before = statistics.median(await env.observe("Runtime"))
         best = await aiocg.search.greedy(env, budget=aiocg.search.Budget(seconds=seconds))
         await env.reset()
         await env.step_texts(best.actions)
-        sizes = await env.observe("TextSizeO3", "TextSizeOz", "TextSizeBytes")
+        sizes = await env.observe("ObjectImageSizeO3", "ObjectImageSizeOz", "ObjectImageSizeBytes")
         after = statistics.median(await env.observe("Runtime"))
         for name, size in zip(("-O3", "-Oz", "found"), sizes, strict=True):
-            print(f"{name:6} {size:6} bytes of code and constants")
+            print(f"{name:6} {size:6} bytes in the image")
         print(f"time   {before * 1e3:.1f} ms without optimisation, {after * 1e3:.1f} ms as found")
         return await benchmark.compile(env, output)
 

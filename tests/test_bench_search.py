@@ -184,7 +184,7 @@ def test_report_names_what_was_left_out_and_what_cannot_be_compared() -> None:
 
 def test_report_of_bytes_has_the_code_alone() -> None:
     code = {"code": 40, "code_OzMinsize": 50, "code_usual": 45, "code_Oz": 90}
-    found = cells(report([row(goal="text", **code)]), "suite | random")
+    found = cells(report([row(goal="bytes", **code)]), "suite | random")
     assert found["code, stronger"].startswith("**1.250**") and found["code, usual"].startswith("**2.000**")
 
 
@@ -207,7 +207,7 @@ def test_protocol_is_what_the_paper_did_but_for_what_is_said() -> None:
 
 def test_heading_says_when_the_protocol_was_shortened() -> None:
     timing = {"goal": "runtime", "search": "racing", "ratio": 1.5}
-    done = [row(search=name, goal=goal) for goal in ("instructions", "text") for name in protocol.SEARCHES]
+    done = [row(search=name, goal=goal) for goal in ("instructions", "bytes") for name in protocol.SEARCHES]
     whole = [one | {"seconds": 3600.0, "seed": seed} for one in [*done, row(**timing)] for seed in range(10)]
     assert protocol.table_iv(whole).startswith("## The protocol of Table IV")
     text = protocol.table_iv([row(), row(**timing)])

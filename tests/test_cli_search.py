@@ -108,7 +108,7 @@ def test_a_prior_that_is_another_file_is_refused_by_name(command: Run) -> None:
 @pytest.mark.slow
 def test_a_front_is_a_table_with_the_levels_and_can_be_drawn(command: Run) -> None:
     pytest.importorskip("pymoo", reason="a front needs pymoo, of the extra search")
-    names = ("IrInstructionCount", "ObjectTextSizeBytes")
+    names = ("IrInstructionCount", "ObjectImageSizeBytes")
     words = ("search", "pareto", CHEAPEST, "--costs", ", ".join(names), "--evaluations", 12)
     done = command(*words, "--plot", "front.svg")
     assert done.status == 0, done.err
@@ -123,7 +123,7 @@ def test_a_front_is_a_table_with_the_levels_and_can_be_drawn(command: Run) -> No
 @pytest.mark.slow
 def test_a_front_as_json_has_what_the_table_has(command: Run) -> None:
     pytest.importorskip("pymoo", reason="a front needs pymoo, of the extra search")
-    names = ("IrInstructionCount", "ObjectTextSizeBytes")
+    names = ("IrInstructionCount", "ObjectImageSizeBytes")
     words = ("search", "pareto", CHEAPEST, "--costs", ",".join(names), "--start", "Oz", "--evaluations", 60)
     done, found = command(*words), command(*words, "--json").json
     assert found["costs"] == list(names) and set(found["baselines"]) == {"O0", "O2", "O3", "Os", "Oz", "OzMinsize"}
@@ -257,7 +257,7 @@ def test_a_program_alone_is_searched_function_by_function_and_written_as_an_obje
     command: Run, tmp_path: Path
 ) -> None:
     found = command("search", CHEAPEST, "--evaluations", "60", "-o", tmp_path / "best.o", "--json").json
-    assert (found["algorithm"], found["reward_space"]) == ("functionwise", "ObjectTextSizeOzMinsize")
+    assert (found["algorithm"], found["reward_space"]) == ("functionwise", "ObjectImageSizeOzMinsize")
     assert found["text"]["found"] <= min(found["text"]["Oz"], found["text"]["OzMinsize"])
     assert text_size((tmp_path / "best.o").read_bytes()) == found["text"]["found"]
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     SearchFunction = Callable[..., Awaitable[SearchResult]]
 
 DEFAULT = "functionwise"  # the default search
-BYTES = "ObjectTextSizeOzMinsize"  # its default reward
+BYTES = "ObjectImageSizeOzMinsize"  # its default reward
 SCHEDULE, LOOPS = "schedule", "loops-v0"  # the search for schedules of loops, and its environment
 RACING, RUNTIME = "racing", "runtime"  # the search for running time, and its reward
 FASTEST = "-O3"  # the level of the front end for that, which marks no loops not to be unrolled

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EVALUATIONS = 1000
 
 Costs = Annotated[
-    str, typer.Option(help="Two or more observations or reward spaces, such as ObjectTextSizeBytes,Runtime.")
+    str, typer.Option(help="Two or more observations or reward spaces, such as ObjectImageSizeBytes,Runtime.")
 ]
 Plot = Annotated[Path | None, typer.Option(help="Draw the front by its first two costs: .svg, .png or .pdf.")]
 
@@ -45,7 +45,7 @@ def pareto(
 
     Needs pymoo: pip install 'aiocg\\[search]'.
 
-    Example: aiocg search pareto programs-v0/qsort --costs IrInstructionCount,ObjectTextSizeBytes --start Oz
+    Example: aiocg search pareto programs-v0/qsort --costs IrInstructionCount,ObjectImageSizeBytes --start Oz
     """
     check_writable(plot)
     if plot is not None and plot.suffix[1:] not in _formats():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aiocg.search.timing import Timing
     from aiocg.states.result import ValidationResult
 
+ZEROED = "zeroed"
 COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found
     "instructions": {
         "before": "IrInstructionCountO0",
@@ -26,15 +27,22 @@ COSTS = {  # of LLVM's programs, by what the table and JSON call them: observati
         "OzMinsize": "IrInstructionCountOzMinsize",
         "found": "IrInstructionCount",
     },
-    "text": {
-        "before": "ObjectTextSizeO0Minsize",
-        "O3": "ObjectTextSizeO3",
-        "Oz": "ObjectTextSizeOz",
-        "OzMinsize": "ObjectTextSizeOzMinsize",
-        "found": "ObjectTextSizeMinsizeBytes",
+    "bytes": {
+        "before": "ObjectImageSizeO0Minsize",
+        "O3": "ObjectImageSizeO3",
+        "Oz": "ObjectImageSizeOz",
+        "OzMinsize": "ObjectImageSizeOzMinsize",
+        "found": "ObjectImageSizeMinsizeBytes",
+    },
+    ZEROED: {
+        "before": "ObjectBssSizeO0Minsize",
+        "O3": "ObjectBssSizeO3",
+        "Oz": "ObjectBssSizeOz",
+        "OzMinsize": "ObjectBssSizeOzMinsize",
+        "found": "ObjectBssSizeMinsizeBytes",
     },
 }
-TITLES = {"instructions": "instructions", "text": "bytes of code and constants"}
+TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
 LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
 BASELINES = ("Oz", "Os")  # what is compared with, the first that there is
@@ -142,7 +150,8 @@ class Finding:
             "reward_space": env.reward_space,
             "reward": result.reward,
             "instructions": self._costs.get("instructions"),
-            "text": self._costs.get("text"),
+            "bytes": self._costs.get("bytes"),
+            ZEROED: self._costs.get(ZEROED),
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,
             "actions": list(result.actions),
             "start": result.start,
@@ -163,7 +172,11 @@ class Finding:
         if self._costs:
             table = Table("", *LEVELS.values(), title=title)
             for what, costs in self._costs.items():
+                if what == ZEROED and not any(costs.values()):
+                    continue
                 table.add_row(TITLES[what], *map(str, costs.values()))
+                if what == ZEROED:
+                    continue
                 table.add_row(
                     "relative to clang -Oz", *(f"{cost / max(costs['OzMinsize'], 1):.3f}" for cost in costs.values())
                 )
@@ -187,6 +200,8 @@ class Finding:
             yield f"compared    {timing}"
             return
         for what, costs in self._costs.items():
+            if what == ZEROED:
+                continue
             usual = compared(costs["Oz"], costs["found"], "-Oz")
             stronger = compared(costs["OzMinsize"], costs["found"], "clang -Oz")
             yield f"{what:13}{usual}, {stronger} (ratio {ratio(costs['OzMinsize'], costs['found']):.4f})"

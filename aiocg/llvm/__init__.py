@@ -12,7 +12,7 @@ _HOMES = {
         "llvm.benchmarks": "ClangInvocation benchmark_from_source make_benchmark "
         "merge_benchmarks split_benchmark_by_function strip_optnone",
         "llvm.builds": "CommandLineBenchmark benchmark_from_command_line",
-        "llvm.object_file": "code_size text_size",
+        "transport.elf": "code_size image_size text_size",
         "llvm.one_shot": "action_names compute_observation observation_spaces reward_spaces",
         "llvm.programs": "ir ir_sha1 write_bitcode write_ir",
         "llvm.tools": "clang_path lld_path program_path",
@@ -34,6 +34,7 @@ __all__ = [
     "code_size",
     "compute_observation",
     "cost_baselines",
+    "image_size",
     "ir",
     "ir_sha1",
     "lld_path",
@@ -61,12 +62,12 @@ if TYPE_CHECKING:
         strip_optnone,
     )
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
-    from aiocg.llvm.object_file import code_size, text_size
     from aiocg.llvm.one_shot import action_names, compute_observation, observation_spaces, reward_spaces
     from aiocg.llvm.programs import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.tools import clang_path, lld_path, program_path
     from aiocg.spaces.baselines import cost_baselines
     from aiocg.states.translation import Translation
+    from aiocg.transport.elf import code_size, image_size, text_size
     from aiocg.validation.legacy_states import modern_state, translate_command_line
 else:
 

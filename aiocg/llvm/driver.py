@@ -2,7 +2,8 @@
 
 The front end compiles it to bitcode. If an object for the same bitcode is in the cache, that is taken. If not, the
 search chooses passes, code is generated for what they leave, and it is compared with what clang alone gives with the
-user's own options and with -Oz: the best of the three is taken. When the search fails, clang's own object is.
+user's own options and with -Oz: the best of the three is taken, but none that has more bytes in the image, or more
+zero-initialised data, than the first of these. When the search fails, clang's own object is.
 
 Light: what a compilation that is in the cache does not need is imported where it is used.
 """
@@ -22,15 +23,15 @@ from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import CacheError
 from aiocg.llvm.command_line import CommandLine, Input
 from aiocg.llvm.driver_settings import DriverError, Settings
-from aiocg.llvm.object_file import text_size
 from aiocg.llvm.output_file import write_whole
+from aiocg.transport.elf import ImageSize, image_size
 
-FORMAT = "1"  # of the cache's entries and keys
+FORMAT = "2"  # of the cache's entries and keys
 LEVEL = "-Oz"  # what the front end marks functions for, and what results are compared with
 
 FOUND, PLAIN = "found", "plain"
 
-TINY_CODE = 64  # bytes of code, or instructions, that no search makes less
+TINY_CODE = 64  # bytes, or instructions, that no search makes less
 LEAST = 4.0  # times what clang takes: with less time left, no search begins
 
 
@@ -60,14 +61,20 @@ class Candidate:
     Attributes:
         name: "found", "-Oz" or "plain".
         content: the object.
+        size: what it brings into an image.
         cost: in the unit that decides.
         how: in a few words how it was found.
     """
 
     name: str
     content: bytes
+    size: ImageSize
     cost: int
     how: str = ""
+
+    def is_within(self, other: "Candidate") -> bool:
+        """Return whether it takes no more room than another, in the image and in memory."""
+        return self.size.stored <= other.size.stored and self.size.zeroed <= other.size.zeroed
 
 
 @dataclass(slots=True)
@@ -161,7 +168,7 @@ class ObjectCompilation:
 
             for program, how in optimise(bitcode, self.settings, left - 2 * once):  # found code is generated, too
                 candidates.append(self._by_search(program, how))
-        known = [candidate for candidate in candidates if candidate is not None]
+        known = [candidate for candidate in candidates if candidate is not None and candidate.is_within(plain)]
         best = min(known, key=lambda candidate: candidate.cost)  # the first of equals: the plainest
         costs: dict[str, int] = {}
         for candidate in known:
@@ -190,11 +197,12 @@ class ObjectCompilation:
 
     def _candidate(self, name: str, output: Path, program: Path, how: str) -> Candidate:
         content = output.read_bytes()
+        size = image_size(content)
         if not self.settings.counts_instructions:
-            return Candidate(name, content, text_size(content), how)
+            return Candidate(name, content, size, size.stored, how)
         from aiocg.llvm.one_shot import compute_observation
 
-        return Candidate(name, content, compute_observation("IrInstructionCount", program), how)
+        return Candidate(name, content, size, compute_observation("IrInstructionCount", program), how)
 
     def _plain_words(self, level: str) -> list[str]:
         words = self.command.options("level", "linking", "dependency")
@@ -237,8 +245,7 @@ def describe(verdict: Verdict, level: str) -> str:
     cost = verdict.costs[verdict.chosen]
     others = ", ".join(f"{names[name]} {value}" for name, value in verdict.costs.items() if name != verdict.chosen)
     took = f" by {verdict.how}" if verdict.chosen == FOUND else f" as {names[verdict.chosen]} alone"
-    unit = "bytes of code" if verdict.unit == "bytes" else verdict.unit
-    return f"{cost} {unit}{took}; {others}"
+    return f"{cost} {verdict.unit}{took}; {others}"
 
 
 def _colours() -> list[str]:

@@ -19,13 +19,13 @@ class Settings:
         search: "greedy", "random" or "beam"; "O1" to "Oz"; a pipeline or other action text; the path of a state as
             JSON, whose actions are taken; or "none".
         reward: the reward space that a search maximises. If it is one of IR instructions these decide what is best,
-            otherwise the bytes of code and read-only data do.
+            otherwise the bytes that the object brings into an image do.
         budget: seconds that a search may take for one file.
         report: the file to which the report is appended, standard error if "".
     """
 
     search: str = "greedy"
-    reward: str = "ObjectTextSizeOz"
+    reward: str = "ObjectImageSizeOz"
     budget: float = 10.0
     report: str = ""
 

@@ -61,9 +61,9 @@ for name, description, observation, reward in (
     ("llvm-ic-v0", "fewer IR instructions than -Oz", None, "IrInstructionCountOz"),
     ("llvm-autophase-ic-v0", "as llvm-ic-v0, observing Autophase", "Autophase", "IrInstructionCountOz"),
     ("llvm-ir-ic-v0", "as llvm-ic-v0, observing the IR as text", "Ir", "IrInstructionCountOz"),
-    ("llvm-codesize-v0", "smaller object code than -Oz", None, "ObjectTextSizeOz"),
-    ("llvm-autophase-codesize-v0", "as llvm-codesize-v0, observing Autophase", "Autophase", "ObjectTextSizeOz"),
-    ("llvm-ir-codesize-v0", "as llvm-codesize-v0, observing the IR as text", "Ir", "ObjectTextSizeOz"),
+    ("llvm-codesize-v0", "smaller object code than -Oz", None, "ObjectImageSizeOz"),
+    ("llvm-autophase-codesize-v0", "as llvm-codesize-v0, observing Autophase", "Autophase", "ObjectImageSizeOz"),
+    ("llvm-ir-codesize-v0", "as llvm-codesize-v0, observing the IR as text", "Ir", "ObjectImageSizeOz"),
 ):
     register(
         EnvironmentSpec(

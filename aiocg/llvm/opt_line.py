@@ -74,8 +74,9 @@ class OptLine:
         """Return an action as one element of a list of passes over the module, None if its nesting is not known."""
         if text in self._pipelines:
             return _as_one(self._pipelines[text])
-        if text.startswith(("@", "{", "mark<")):
-            kind = {"@": "on one function or loop", "{": "with options of the pass builder"}.get(text[0], "that mark")
+        if text.startswith(("@", "{", "mark<", "clang<")):
+            reasons = {"@": "on one function or loop", "{": "with options of the pass builder"}
+            kind = reasons.get(text[0], "by that name")
             raise NotExpressible(f"opt cannot run passes {kind}: {text}")
         elements = split_list(text)
         first = _base(elements[0]) if elements else ""

@@ -16,7 +16,7 @@ from aiocg.transport.system import processors
 
 __all__ = ["HELD_OUT", "STARTS", "Program", "find_programs", "hash_of", "prepare_programs"]
 
-STARTS = {"O0": (), "OzMinsize": ("mark<minsize>", "default<Oz>")}
+STARTS = {"O0": (), "OzMinsize": ("mark<minsize>", "clang<Oz>")}
 """What an episode begins with, by name: nothing, or -Oz of the program marked `minsize`, as `clang -Oz` does."""
 
 HELD_OUT = ("programs-v0", "cbench-v1", "chstone-v0", "mibench-v1", "polybench-v1", "npb-v0", "blas-v0", "opencv-v0")

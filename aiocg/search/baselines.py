@@ -25,7 +25,7 @@ def baselines(env: Env) -> dict[str, tuple[str, ...]]:
             found |= {level: (space.text(level),) for level in LEVELS}
             break
     if env.spec.worker == "llvm":
-        found["OzMinsize"] = ("mark<minsize>", "default<Oz>")  # as clang -Oz does
+        found["OzMinsize"] = ("mark<minsize>", "clang<Oz>")  # as clang -Oz does
     return found
 
 

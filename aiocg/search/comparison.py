@@ -13,7 +13,7 @@ __all__ = ["compare"]
 async def compare(env: Env, actions: Sequence[str] | None = None) -> Comparison | None:
     """Compare the program at hand with what it was, and with what the baselines make of it.
 
-    The cost is that of the environment's reward space: a search for `ObjectTextSizeOz` is compared in bytes.
+    The cost is that of the environment's reward space: a search for `ObjectImageSizeOz` is compared in bytes.
 
     Args:
         env: an environment that was reset.

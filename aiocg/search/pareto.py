@@ -67,7 +67,7 @@ async def pareto(
 ) -> ParetoResult:
     """Search for programs that trade one cost for another, by NSGA-II of pymoo, such as bytes for time::
 
-        found = await aiocg.search.pareto(env, costs=("ObjectTextSizeBytes", "Runtime"), start="Oz")
+        found = await aiocg.search.pareto(env, costs=("ObjectImageSizeBytes", "Runtime"), start="Oz")
 
     Each list has an action, or none, at each place; where an action is a whole command line, it has a choice for each
     option. The front has those of the compiler's own levels that nothing found is better than. What was measured is

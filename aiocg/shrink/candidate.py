@@ -41,7 +41,7 @@ class Candidates:
     compiler: ClassVar[str] = "clang"
     levels: ClassVar[Sequence[str]] = tuple(LEVELS)
     short: ClassVar[str] = "only the core set"
-    quick: ClassVar[tuple[str, ...]] = ("mark<minsize>", "default<Oz>")
+    quick: ClassVar[tuple[str, ...]] = ("mark<minsize>", "clang<Oz>")
 
     name: str
     linker: Linker

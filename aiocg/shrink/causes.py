@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from aiocg.errors import AiocgError
-from aiocg.llvm.object_file import merged_symbols
 from aiocg.llvm.tools import apply, inlined
 from aiocg.shrink.candidate import OURS, Candidates
+from aiocg.transport.elf import merged_symbols
 
 OUTLINED = "OUTLINED_FUNCTION"
 NAMED = 3  # functions in one cause

@@ -10,7 +10,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.llvm.object_file import Section, sections
+from aiocg.transport.elf import Section, sections
 
 _WASM, _WASM_CUSTOM, _WASM_CODE, _WASM_DATA = b"\0asm", 0, 10, 11
 _UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table", ".ARM.exidx", ".ARM.extab")

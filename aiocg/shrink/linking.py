@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.llvm.object_file import sections
 from aiocg.programs.project.commands import Unit
 from aiocg.shrink.cross import Cross, Tools
 from aiocg.shrink.inputs import Inputs, Part
 from aiocg.shrink.tools import JOIN, LTO, PLAIN, Lld, Zig
 from aiocg.shrink.tuning import POLISH, compiler_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
+from aiocg.transport.elf import sections
 
 _FIXED = 2  # the type of an ELF file that is loaded where it says
 _BUILD_ID = ".note.gnu.build-id"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from aiocg.llvm.object_file import symbol_sizes
 from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates
 from aiocg.shrink.causes import causes_of
 from aiocg.shrink.image import Image
+from aiocg.transport.elf import symbol_sizes
 
 SHOWN = 10  # symbols of an image in text
 

@@ -19,7 +19,6 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.llvm.driver_settings import Settings
-from aiocg.llvm.object_file import text_size
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.objects import archive_members
 from aiocg.shrink.candidate import first_diagnostic
@@ -28,6 +27,7 @@ from aiocg.shrink.image import put, read_image
 from aiocg.shrink.searching import search
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.units import LEVEL, SECTIONS, run
+from aiocg.transport.elf import text_size
 
 LINK = "--aiocg-link"  # the first word for the linker of the second compilation, before the linker itself
 

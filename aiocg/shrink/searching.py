@@ -6,7 +6,7 @@ from aiocg.runtime import Runtime
 from aiocg.search import Budget, functionwise
 
 TRIES = 3  # searches of a module; one ends early when a pass is not deterministic and its result is needed again
-REWARD = "ObjectTextSizeOzMinsize"
+REWARD = "ObjectImageSizeOzMinsize"
 CORE = Budget(seconds=1.0, evaluations=60)
 """For an image whose entry in the lock file is stale: what comes first in a search, the core set."""
 

@@ -37,7 +37,7 @@ def searched_with() -> str:
 class Clang:
     """The clang that compiles benchmarks, for this machine, and its lld."""
 
-    reward: str = "ObjectTextSizeOzMinsize"
+    reward: str = "ObjectImageSizeOzMinsize"
 
     def compiler(self, cplusplus: bool) -> list[str]:
         """Return the first words of a command that compiles C or C++."""

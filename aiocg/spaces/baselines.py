@@ -68,7 +68,8 @@ class Cost(NamedTuple):
 
 COSTS = (
     Cost("IrInstructionCount", "", "the number of IR instructions"),
-    Cost("ObjectTextSize", "Bytes", "the bytes of code and read-only data in the object file"),
+    Cost("ObjectImageSize", "Bytes", "the bytes that the object file brings into an image"),
+    Cost("ObjectTextSize", "Bytes", "the bytes of code and read-only data in the object file, as in CompilerGym"),
     Cost("TextSize", "Bytes", "the bytes of code and read-only data in the linked program"),
 )
 """The costs that have baselines."""
@@ -80,8 +81,8 @@ def cost_baselines(cost: str) -> Baselines | None:
     Each says in its `cost` what to observe of the program found: for sizes of machine code these differ.
 
     Args:
-        cost: the observation that a search lowers, such as `IrInstructionCount`, or `ObjectTextSizeBytes` and
-            `ObjectTextSizeMinsizeBytes`, for which the answer is the same.
+        cost: the observation that a search lowers, such as `IrInstructionCount`, or `ObjectImageSizeBytes` and
+            `ObjectImageSizeMinsizeBytes`, for which the answer is the same.
     """
     for one in COSTS:
         if cost in {one.baseline(level).cost for level in LEVELS}:

@@ -18,7 +18,7 @@ OPTIONS = ("screening", "hill_climb", "genetic", "random")  # of whole command l
 LIBRARIES = ("cma", "lamcts", "nevergrad", "optuna", "opentuner")  # each needs its library
 SCHEDULES = ("schedule",)
 WITHOUT_SEED = ("greedy", "beam")
-SIZES = ("IrInstructionCount", "ObjectTextSizeMinsizeBytes")  # whose functions `functionwise` knows
+SIZES = ("IrInstructionCount", "ObjectImageSizeMinsizeBytes")  # whose functions `functionwise` knows
 SPEED = "flops"
 
 

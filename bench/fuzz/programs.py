@@ -17,7 +17,7 @@ from bench.fuzz.mutation import damaged
 
 NAMES = ("gcd", "crc32", "nqueens", "qsort")
 ACTIONS = ("mem2reg", "instcombine", "simplifycfg", "gvn")
-OBSERVATIONS = ("Autophase", "IrInstructionCount", "ObjectTextSizeBytes", "Ir")
+OBSERVATIONS = ("Autophase", "IrInstructionCount", "ObjectImageSizeBytes", "Ir")
 PATIENT = Policy(  # with workers that die all the time
     first_delay=0.01,
     max_delay=0.05,

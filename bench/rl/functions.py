@@ -39,7 +39,7 @@ from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs
 from bench.processes import processor_seconds
 
-BASES = (("mark<minsize>", "default<Oz>"), ("{inliner-threshold=0}default<Oz>",), functionwise_bases.BASES[0])
+BASES = (("mark<minsize>", "clang<Oz>"), ("{inliner-threshold=0}default<Oz>",), functionwise_bases.BASES[0])
 TESTED = range(1_000_000, 1_000_042)  # seeds of aiocg-v0 that the leaderboard has
 CHUNK = 8  # proposals in one message
 SOURCES = ("sdist-v0", "aiocg-v0")

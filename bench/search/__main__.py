@@ -100,7 +100,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--bitcode", nargs="+", type=Path, default=[], help="folders of .bc and .ll files, as suites")
     parser.add_argument("--seconds", nargs="+", type=float, help="budgets; 10 by default")
     parser.add_argument("--searches", nargs="+", choices=SEARCHES, help="functionwise by default")
-    parser.add_argument("--goals", nargs="+", choices=[*GOALS, RUNTIME], help="instructions and text by default")
+    parser.add_argument("--goals", nargs="+", choices=[*GOALS, RUNTIME], help="instructions and bytes by default")
     parser.add_argument("--seeds", type=int, help="how many: 0, 1, 2 ...; 1 by default")
     parser.add_argument("--workers", type=int)
     parser.add_argument(

@@ -40,7 +40,7 @@ def lines_of_code(search: str) -> int:
 
 
 def _section(rows: Sequence[Row], seconds: float) -> list[str]:
-    goals = {"instructions": (USUAL, STRONGER), "text": (USUAL, STRONGER), RUNTIME: (STRONGER,)}
+    goals = {"instructions": (USUAL, STRONGER), "bytes": (USUAL, STRONGER), RUNTIME: (STRONGER,)}
     body = []
     for search in (*SEARCHES, RACING):
         mine = [row for row in rows if row["search"] == search]
@@ -70,7 +70,7 @@ def _heading(rows: Sequence[Row], seconds: float) -> str:
     shortened = [f"{seconds:g} s instead of {SECONDS:,.0f} s"] if seconds < SECONDS else []
     shortened += [f"{seeds} of {SEEDS} replicas"] if seeds < SEEDS else []
     pairs = {(row["goal"], row["search"]) for row in rows}
-    wanted = {(goal, search) for goal in ("instructions", "text") for search in SEARCHES} | {(RUNTIME, RACING)}
+    wanted = {(goal, search) for goal in ("instructions", "bytes") for search in SEARCHES} | {(RUNTIME, RACING)}
     shortened += [f"{len(wanted & pairs)} of {len(wanted)} searches and goals"] if wanted - pairs else []
     return f"Shortened {PAPER}: {', '.join(shortened)}" if shortened else f"The protocol of {PAPER}"
 

@@ -23,7 +23,7 @@ from bench.search.runs import RUNTIME
 from bench.search.stored import Row
 
 ALL = "all"  # suites together
-TITLES = {"instructions": "By instructions", "text": "By bytes", RUNTIME: "By running time"}
+TITLES = {"instructions": "By instructions", "bytes": "By bytes", RUNTIME: "By running time"}
 EXPLANATION = (
     "Means are geometric over programs, of each of which the seeds are averaged first; in brackets 95 % intervals of "
     "2,000 bootstrap samples of programs. *best* is the share of programs on which no other search of the table is "
@@ -90,7 +90,7 @@ def _summary(rows: Sequence[Row]) -> str:
     goal = rows[0]["goal"]
     ratios = {
         "instructions": {"-Oz/found, stronger": STRONGER, "usual -Oz": USUAL},
-        "text": {
+        "bytes": {
             "-Oz/found, stronger": STRONGER, "usual -Oz": USUAL, "code, stronger": CODE, "code, usual": CODE_USUAL
         },
         RUNTIME: {"level/found": STRONGER},

@@ -37,8 +37,8 @@ GOALS = {
     "instructions": Goal(
         "IrInstructionCountOzMinsize", "IrInstructionCount", "IrInstructionCountOz", "IrInstructionCount"
     ),
-    "text": Goal(
-        "ObjectTextSizeOzMinsize", "ObjectTextSizeMinsizeBytes", "ObjectTextSizeOz", "ObjectTextSizeBytes"
+    "bytes": Goal(
+        "ObjectImageSizeOzMinsize", "ObjectImageSizeMinsizeBytes", "ObjectImageSizeOz", "ObjectImageSizeBytes"
     ),
 }  # fmt: skip
 
@@ -100,7 +100,7 @@ async def _shrink(runtime: aiocg.Runtime, job: Job, program: Program, row: Row) 
         await env.step_texts(found.actions)
         cost, usual_cost = await env.observe(goal.cost, goal.usual_cost)
         validation = await env.validate()
-        code = await _code_sizes(env, found.actions) if job.goal == "text" else {}
+        code = await _code_sizes(env, found.actions) if job.goal == "bytes" else {}
     row |= {
         "found": int(cost), "found_usual": int(usual_cost), **code, "evaluations": found.evaluations,
         "elapsed": round(found.elapsed, 3), "curve": curve.points, "actions": list(found.actions),
@@ -125,7 +125,7 @@ async def _race(runtime: aiocg.Runtime, job: Job, program: Program, row: Row) ->
 
 
 async def _code_sizes(env: aiocg.Env, actions: tuple[str, ...]) -> Row:
-    """Return the bytes of code alone, of objects of which the goal "text" counts read-only data too."""
+    """Return the bytes of code alone, of objects of which the goal "bytes" counts data too."""
     lists = {"code": (*actions, MARK), "code_usual": actions, "code_OzMinsize": (MARK, OZ), "code_Oz": (OZ,)}
     sizes = {}
     for name, texts in lists.items():

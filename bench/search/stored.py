@@ -14,7 +14,7 @@ class Job(NamedTuple):
 
     Attributes:
         program: its suite and name, such as "programs-v0/qsort".
-        goal: "instructions", "text" or "runtime".
+        goal: "instructions", "bytes" or "runtime".
         search: its name in `aiocg.search`.
         seconds: the budget.
         seed: of the search; those without random choices ignore it.

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from aiocg.llvm import text_size
+from aiocg.llvm import image_size
 
 PROJECT = Path(__file__).resolve().parent
 COMPILER = f"{sys.executable} -P -m aiocg.cli cc"
@@ -19,7 +19,7 @@ WAYS = {  # what is compared: options of the compiler, and the search
 
 
 def build(folder: Path, flags: str, search: str) -> tuple[int, float, float]:
-    """Return the bytes of code of the whole program, and the seconds that building and its own tests took.
+    """Return the bytes in the image of the whole program, and the seconds that building and its own tests took.
 
     Raises:
         subprocess.CalledProcessError: when it does not build or fails its tests.
@@ -31,12 +31,12 @@ def build(folder: Path, flags: str, search: str) -> tuple[int, float, float]:
     built = time.monotonic()
     checked = subprocess.run([*make, "check"], check=True, env=environment, stdout=subprocess.PIPE, text=True)
     assert "check passed" in checked.stdout
-    return text_size((folder / "pack").read_bytes()), built - started, time.monotonic() - built
+    return image_size((folder / "pack").read_bytes()).stored, built - started, time.monotonic() - built
 
 
 def main() -> None:
     """Print one line for each way."""
-    print(f"{'':12}{'code':>8}{'of -Oz':>8}{'build':>9}{'check':>9}")
+    print(f"{'':12}{'bytes':>8}{'of -Oz':>8}{'build':>9}{'check':>9}")
     results = {}
     with tempfile.TemporaryDirectory() as scratch:
         for number, (name, way) in enumerate(WAYS.items()):

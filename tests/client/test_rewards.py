@@ -25,7 +25,7 @@ from aiocg.spaces.rewards import (
 
 COUNTS = st.integers(0, 10**6)
 REWARDS = {reward.name: reward for reward in llvm_rewards()}
-PREFIXES = ("IrInstructionCount", "ObjectTextSize", "TextSize")
+PREFIXES = ("IrInstructionCount", "ObjectImageSize", "ObjectTextSize", "TextSize")
 MARKS = {"OsOptsize": "Optsize", "OzMinsize": "Minsize"}
 COSTS = [name for name in REWARDS if name != "runtime"]
 
@@ -49,6 +49,7 @@ def test_there_are_plain_and_scaled_rewards_for_each_cost_and_one_for_time() -> 
     sized = ("Bytes", "OptsizeBytes", "MinsizeBytes", *scaled)
     expected = [
         *(f"IrInstructionCount{suffix}" for suffix in ("", *scaled)),
+        *(f"ObjectImageSize{suffix}" for suffix in sized),
         *(f"ObjectTextSize{suffix}" for suffix in sized),
         *(f"TextSize{suffix}" for suffix in sized),
         "runtime",
@@ -75,11 +76,11 @@ def test_sizes_are_compared_with_the_same_mark_on_both_sides(prefix: str, level:
         assert reward.baseline_spaces == (f"{prefix}O0{mark}", f"{prefix}{level}")
 
 
-@pytest.mark.parametrize("cost", ["ObjectTextSizeBytes", "ObjectTextSizeMinsizeBytes"])
+@pytest.mark.parametrize("cost", ["ObjectImageSizeBytes", "ObjectImageSizeMinsizeBytes"])
 def test_a_result_is_told_against_the_usual_baseline_and_the_stronger(cost: str) -> None:
     usual, stronger = cost_baselines(cost) or pytest.fail("there are none")
-    assert usual == ("Oz", "ObjectTextSizeBytes", "ObjectTextSizeO0", "ObjectTextSizeOz")
-    marked = ("ObjectTextSizeMinsizeBytes", "ObjectTextSizeO0Minsize", "ObjectTextSizeOzMinsize")
+    assert usual == ("Oz", "ObjectImageSizeBytes", "ObjectImageSizeO0", "ObjectImageSizeOz")
+    marked = ("ObjectImageSizeMinsizeBytes", "ObjectImageSizeO0Minsize", "ObjectImageSizeOzMinsize")
     assert stronger == (STRONGER, *marked)
 
 
@@ -90,7 +91,7 @@ def test_the_baselines_of_instructions_count_the_same_program() -> None:
     assert cost_baselines("Autophase") is None
 
 
-@pytest.mark.parametrize("name", ["IrInstructionCount", "ObjectTextSizeBytes", "TextSizeMinsizeBytes"])
+@pytest.mark.parametrize("name", ["IrInstructionCount", "ObjectImageSizeBytes", "TextSizeMinsizeBytes"])
 def test_the_plain_reward_is_the_decrease(name: str) -> None:
     assert (earn(name, 100, 60), earn(name, 60, 100)) == (40.0, -40.0)
 

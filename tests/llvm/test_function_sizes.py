@@ -11,7 +11,7 @@ from aiocg.errors import ObservationFailed
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SIZES, TOTAL = "FunctionTextSizesMinsize", "ObjectTextSizeMinsizeBytes"
+SIZES, TOTAL = "FunctionImageSizesMinsize", "ObjectImageSizeMinsizeBytes"
 WAYS = ("sroa", "sroa,simplifycfg<switch-to-lookup>", "sroa,gvn,loop(loop-rotate),slp-vectorizer", "instcombine,dse")
 
 
@@ -48,5 +48,5 @@ async def test_object_files_of_others_are_refused(make: Callable[..., Any], tmp_
     program = tmp_path / "mac.ll"
     program.write_text('target triple = "x86_64-apple-macosx"\ndefine i32 @main() {\n  ret i32 0\n}\n')
     env = await make(program)
-    with pytest.raises(ObservationFailed, match="not Mach-O"):
+    with pytest.raises(ObservationFailed, match="but Mach-O"):
         await env.observe(SIZES)

@@ -18,9 +18,11 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600
 # They build the program with a sanitizer and run it, which takes seconds: tried on one program.
 SANITIZED = ("ExecutionAsan", "ExecutionTsan", "ExecutionMsan", "ExecutionUbsan")
 MEASURED = {"Runtime", "Buildtime"}
-OF_MACHINE = MEASURED | {"CpuInfo", "FunctionTextSizesMinsize", "IsBuildable", "IsRunnable", "ObjectFile", "Assembly"}
+OF_MACHINE = MEASURED | {"CpuInfo", "FunctionImageSizesMinsize", "IsBuildable", "IsRunnable", "ObjectFile", "Assembly"}
 SIZES = ["Bytes", "O0", "O3", "Oz", "MinsizeBytes", "O0Minsize", "OzMinsize", "OptsizeBytes", "O0Optsize", "OsOptsize"]
-OF_MACHINE |= {f"{kind}{what}" for kind in ("ObjectTextSize", "TextSize") for what in SIZES}
+OF_MACHINE |= {
+    f"{kind}{what}" for kind in ("ObjectBssSize", "ObjectImageSize", "ObjectTextSize", "TextSize") for what in SIZES
+}
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

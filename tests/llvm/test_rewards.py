@@ -17,7 +17,7 @@ from aiocg.spaces.rewards import CostReward
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WALK = ("mem2reg", "inline", "simplifycfg", "instcombine", "loop-unroll", "gvn", "reg2mem", "sroa", "dce")
-COSTS = {"IrInstructionCount": "", "ObjectTextSize": "Bytes", "TextSize": "Bytes"}
+COSTS = {"IrInstructionCount": "", "ObjectImageSize": "Bytes", "ObjectTextSize": "Bytes", "TextSize": "Bytes"}
 
 
 async def test_rewards_follow_from_the_costs(make, program) -> None:  # type: ignore[no-untyped-def]
@@ -53,7 +53,7 @@ def expected(before: list[int], after: list[int], scales: list[list[float]]) -> 
     ("id", "observation", "reward"),
     [
         (f"llvm-{prefix}{kind}-v0", observation, f"{reward}Oz")
-        for kind, reward in (("ic", "IrInstructionCount"), ("codesize", "ObjectTextSize"))
+        for kind, reward in (("ic", "IrInstructionCount"), ("codesize", "ObjectImageSize"))
         for prefix, observation in (("", None), ("autophase-", "Autophase"), ("ir-", "Ir"))
     ],
 )
@@ -70,7 +70,7 @@ async def test_environments_have_the_spaces_that_their_names_say(  # type: ignor
 
 async def test_oz_is_worth_one(make, program) -> None:  # type: ignore[no-untyped-def]
     env = await make(program, "llvm-codesize-v0", action_space=["default<Oz>", "default<O3>"])
-    _, rewards, *_ = await env.step("default<Oz>", reward_spaces=["ObjectTextSizeOz", "IrInstructionCountOz"])
+    _, rewards, *_ = await env.step("default<Oz>", reward_spaces=["ObjectImageSizeOz", "IrInstructionCountOz"])
     assert rewards == [1.0, 1.0]
 
 
@@ -85,17 +85,17 @@ def marked_for_size(ir: str) -> str:
 async def test_as_good_as_oz_of_a_program_marked_for_size_is_worth_one(  # type: ignore[no-untyped-def]
     make, program: str, tmp_path: Path
 ) -> None:
-    names = "IrInstructionCountOzMinsize", "ObjectTextSizeOzMinsize"
+    names = "IrInstructionCountOzMinsize", "ObjectImageSizeOzMinsize"
     levels = {"action_space": ["default<Oz>", "default<O3>"]}
     env = await make(program, **levels)
     instructions, size = await env.observe(*names)
-    before = await env.observe("IrInstructionCountO0", "ObjectTextSizeO0Minsize")
+    before = await env.observe("IrInstructionCountO0", "ObjectImageSizeO0Minsize")
     path = tmp_path / "marked.ll"
     path.write_text(marked_for_size(await env.observe("Ir")))
     marked = await make(path, **levels)
     _, rewards, *_ = await marked.step("default<Oz>", reward_spaces=names)
     assert rewards == [1.0, 1.0]
-    same = "IrInstructionCount", "ObjectTextSizeBytes", "ObjectTextSizeMinsizeBytes", *names
+    same = "IrInstructionCount", "ObjectImageSizeBytes", "ObjectImageSizeMinsizeBytes", *names
     assert await marked.observe(*same) == [instructions, size, size, instructions, size]
     now, rewards, *_ = await env.step("default<O3>", observation_spaces=[same[0], same[2]], reward_spaces=names)
     saved = zip(before, now, (instructions, size), strict=True)

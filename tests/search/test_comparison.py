@@ -11,7 +11,7 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("reward_space", ["IrInstructionCountOz", "ObjectTextSizeBytes"])
+@pytest.mark.parametrize("reward_space", ["IrInstructionCountOz", "ObjectImageSizeBytes"])
 async def test_a_search_is_compared_in_the_cost_of_its_reward(reward_space: str) -> None:
     async with aiocg.Runtime(workers=1) as runtime:
         env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd", reward_space=reward_space)

@@ -13,7 +13,7 @@ from aiocg.search.tuner import FAILED, Outcome, Proposal
 
 from .toy import ALPHABET, outcome_of
 
-COSTS = ("IrInstructionCount", "ObjectTextSizeBytes")
+COSTS = ("IrInstructionCount", "ObjectImageSizeBytes")
 PROGRAM = "programs-v0/gcd"
 FEW = Budget(evaluations=80)  # some generations
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.llvm.object_file import merged_symbols, symbol_sizes
 from aiocg.shrink.candidate import Candidates
 from aiocg.shrink.causes import explained
 from aiocg.shrink.image import Image, smallest
 from aiocg.shrink.report import ImageReport, Report, Symbol, compared, report_of
+from aiocg.transport.elf import merged_symbols, symbol_sizes
 
 OWN, OZ, FOUND = Image(1000, 100, 50, 40), Image(900, 100, 50, 40), Image(800, 100, 50, 60)
 REPORT = ImageReport(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.llvm.object_file import sections
+from aiocg.transport.elf import sections
 
 pytestmark = pytest.mark.slow
 

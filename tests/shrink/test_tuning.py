@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
-from aiocg.llvm.object_file import sections, symbol_sizes
 from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import TUNED, Candidates
 from aiocg.shrink.checking import Check
 from aiocg.shrink.image import read_image
 from aiocg.shrink.tuning import NO_PLT, POLISH, RELR, candidates, compiler_words, linker_words, tune
+from aiocg.transport.elf import sections, symbol_sizes
 
 SOURCE = """
 #include <stdio.h>

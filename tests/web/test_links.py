@@ -64,16 +64,16 @@ async def test_what_a_file_includes_and_the_reward_space_are_in_its_link(
     (tmp_path / "times.h").write_text("#define TIMES 3\n")
     (tmp_path / "f.c").write_text('#include "times.h"\nint f(int n) { return n * TIMES; }\n')
     session = await ExplorerSession.open(
-        runtime, "llvm-ic-v0", benchmark=str(tmp_path / "f.c"), reward_space="ObjectTextSizeBytes"
+        runtime, "llvm-ic-v0", benchmark=str(tmp_path / "f.c"), reward_space="ObjectImageSizeBytes"
     )
     (node,) = await session.step(["mem2reg"])
     found = read(link_to(session))
-    assert (found.language, found.reward_space) == ("bitcode", "ObjectTextSizeBytes")
+    assert (found.language, found.reward_space) == ("bitcode", "ObjectImageSizeBytes")
     await session.close()
     (tmp_path / "times.h").unlink()
     async with Sessions(runtime, Limits()) as sessions:
         again = sessions.find(await sessions.open_saved(found.opening(sessions.limits)))
-        assert again.costs == ("ObjectTextSizeBytes",) and again.tree.present.state == node.state
+        assert again.costs == ("ObjectImageSizeBytes",) and again.tree.present.state == node.state
 
 
 def test_what_a_file_includes_cannot_be_in_a_link_of_gcc(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ async def test_steps_make_nodes_with_costs_beside_the_compilers_own_levels(sessi
 
 async def test_the_cost_is_that_of_the_environments_own_reward(runtime: aiocg.Runtime) -> None:
     session = await ExplorerSession.open(runtime, "llvm-codesize-v0", benchmark=program())
-    assert session.costs == ("ObjectTextSizeBytes",) and set(session.lines) == {"-O3", "-Oz"}
+    assert session.costs == ("ObjectImageSizeBytes",) and set(session.lines) == {"-O3", "-Oz"}
     await session.close()
 
 

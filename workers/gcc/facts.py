@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+from aiocg.transport.elf import NotElf, text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.elf import NotElf, text_size
 from aiocg.workers.gcc.assembly import instruction_counts
 
 

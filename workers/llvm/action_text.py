@@ -2,6 +2,7 @@
 
     action   := ""                                   nothing
               | pipeline                             what `opt -passes=` takes, or the name of an action of `Passes`
+              | "clang<Oz>"                          the passes of clang -Oz: as default<Oz>, with slp-vectorizer
               | "{" options "}" pipeline             pass builder options first
               | "mark<minsize>" | "mark<optsize>"    mark functions for size, as clang -Oz or -Os does
               | target "(" pipeline ")"              on one function

@@ -3,12 +3,13 @@
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.macro_actions import CLANG_OZ
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.recipe import Program
 
 LEVELS = ("O0", "O1", "O2", "O3", "Os", "Oz")
-MARKED_LEVELS = {"OsOptsize": ("mark<optsize>", "default<Os>"), "OzMinsize": ("mark<minsize>", "default<Oz>")}
-"""The actions of each level on marked functions: first the mark that `clang` sets at that level."""
+MARKED_LEVELS = {"OsOptsize": ("mark<optsize>", "default<Os>"), "OzMinsize": ("mark<minsize>", CLANG_OZ)}
+"""What clang does at these levels: first it marks the functions."""
 
 
 class Benchmark:

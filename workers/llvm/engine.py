@@ -12,6 +12,7 @@ from aiocg.workers.llvm.function_passes import defined_function, run_on_each
 from aiocg.workers.llvm.function_sizes import FunctionSizes
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
+from aiocg.workers.llvm.macro_actions import CLANG_OZ, clang_oz
 from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
@@ -146,6 +147,10 @@ class Engine:
     def loops(self) -> Loops:
         """Finds and unrolls loops."""
         return Loops(self.natives.load("loops"))
+
+    @cached_property
+    def _clang_oz(self) -> str:
+        return clang_oz(self.library)
 
     def bitcode(self, state: State) -> bytes:
         """Return the state as bitcode: always the same bytes, free of metadata kinds left over in the context."""
@@ -370,10 +375,11 @@ class Engine:
                 return self._see(module, surveyor.survey(module) if surveyor else None)
             module.canonical = False
             return None
+        pipeline = self._clang_oz if action.pipeline == CLANG_OZ else action.pipeline
         if surveyor is None:
-            module.run_passes(action.pipeline, machine, action.options, function)
+            module.run_passes(pipeline, machine, action.options, function)
             return self._see(module, None)
-        text, pointer = action.pipeline.encode(), machine.pointer if machine else None
+        text, pointer = pipeline.encode(), machine.pointer if machine else None
         if action.options:
             with pass_builder_options(self.library, action.options) as options:
                 error, facts = surveyor.run(module, function, text, pointer, options)

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Collection, Sequence
 
-from aiocg.workers import elf
+from aiocg.transport import elf
 from aiocg.workers.llvm.constructors import is_elf
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.object_code import CodeGenerator
@@ -28,8 +28,9 @@ _REFERENT = re.compile(rb"^(?:attributes )?([#!]\d+) = (.*)$", re.MULTILINE)
 _ABOUT_ALL = re.compile(
     rb'^(?:@(?!"?switch\.table)|define |declare (?!.*@llvm\.)|target |module asm |!llvm\.).*$', re.MULTILINE
 )
-_TABLE = re.compile(rb'^@"?switch\.table\.(.+?)"? = .* constant \[(\d+) x i(\d+)\]', re.MULTILINE)
+_TABLE = re.compile(rb'^@"?switch\.table\.(.+?)"? = .* constant \[(\d+) x (?:i(\d+)|ptr)\]', re.MULTILINE)
 """What `simplifycfg` makes of switches, by the names of functions."""
+_ADDRESS = 8 + 24  # bytes of an address in a table, and of its relocation
 _POOLED = (4, 8, 16, 32)  # bytes of tables that are in the sections of constants
 
 
@@ -64,7 +65,7 @@ class FunctionSizes:
             self._known |= {key: sizes[name] for name, key in zip(names, keys, strict=True)}
         for name, count, width in _TABLE.findall(text):
             owner = name if name in sizes else name.rpartition(b".")[0]
-            size = int(count) * int(width) // 8
+            size = int(count) * (int(width) // 8 if width else _ADDRESS)
             if owner in sizes and size not in _POOLED:
                 sizes[owner] += size
         return [sizes[name] for name in names]

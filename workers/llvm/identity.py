@@ -5,6 +5,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from aiocg.transport import elf
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.memory.records import FORMAT
 
@@ -21,7 +22,7 @@ def identity(library: Library, cache: Path, *choices: object) -> bytes:
     """
     found = hashlib.blake2b(repr((FORMAT, library.version, *choices)).encode(), digest_size=20)
     found.update(_content(library.path, cache))
-    for path in sorted([*_SOURCES.glob("*.py"), *_SOURCES.glob("native/*.[ch]")]):
+    for path in sorted([*_SOURCES.glob("*.py"), *_SOURCES.glob("native/*.[ch]"), Path(elf.__file__)]):
         found.update(path.read_bytes())
     return found.digest()
 

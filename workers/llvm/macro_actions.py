@@ -7,7 +7,8 @@ does and omits those that the release lacks.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from aiocg.workers.llvm.passes import Pass
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.passes import Pass, available
 from aiocg.workers.llvm.pipeline_text import Element, read, write
 
 
@@ -48,6 +49,11 @@ _SCALAR = (
 _REDUNDANCY = (
     "sroa,vector-combine,mldst-motion,gvn,sccp,bdce,instcombine,jump-threading,correlated-propagation,adce,memcpyopt,"
     "dse,move-auto-init"
+)
+_LOOP_VECTORS = (
+    "float2int,lower-constant-intrinsics,loop(loop-rotate<no-header-duplication>,loop-deletion),loop-distribute,"
+    "inject-tli-mappings,loop-vectorize<no-interleave-forced-only;vectorize-forced-only>,infer-alignment,"
+    "loop-load-elim,instcombine"
 )
 _SIMPLIFICATION = (
     f"{_SCALAR},{_MEMORY_LOOPS},simplifycfg<switch-range-to-icmp>,instcombine,{_SHAPE_LOOPS},{_REDUNDANCY},"
@@ -125,9 +131,7 @@ MACROS = (
     Macro(
         "oz-vectorize",
         f"Vectorise where it was asked for, simplify with all that is allowed late: {_OZ}, the fifth",
-        "function(float2int,lower-constant-intrinsics,loop(loop-rotate<no-header-duplication>,loop-deletion),"
-        "loop-distribute,inject-tli-mappings,loop-vectorize<no-interleave-forced-only;vectorize-forced-only>,"
-        f"infer-alignment,loop-load-elim,instcombine,{_LATE},vector-combine,instcombine)",
+        f"function({_LOOP_VECTORS},{_LATE},vector-combine,instcombine)",
     ),
     Macro(
         "oz-last",
@@ -138,8 +142,24 @@ MACROS = (
     ),
 )
 
+CLANG_OZ = "clang<Oz>"
+"""The action that runs what `clang -Oz` does: `default<Oz>`, as LLVM defines it for `opt`, has no SLP vectoriser."""
+
+_PARTS_OF_OZ = ("oz-early", "oz-module", "oz-inline", "oz-global", "oz-vectorize", "oz-last")
+_PARTS_KNOWN = 22  # the release of LLVM whose -Oz these are
+
 _MANAGERS = ("cgscc", "function", "loop", "loop-mssa")
 _AS_THEY_ARE = ("default", "loop-vectorize", "scc-oz-module-inliner")  # not names of `Passes`, or with parameters
+
+
+def clang_oz(library: Library) -> str:
+    """Return the pipeline of `CLANG_OZ`; for other releases than the one whose parts are known, it is `default<Oz>`."""
+    if library.version[0] != _PARTS_KNOWN:
+        return "default<Oz>"
+    pipelines = {macro.name: macro.pipeline for macro in MACROS}
+    pipelines["oz-vectorize"] = f"function({_LOOP_VECTORS},{_LATE},slp-vectorizer,vector-combine,instcombine)"
+    passes = {one.name: one for one in available(library)}
+    return spelled(",".join(pipelines[name] for name in _PARTS_OF_OZ), passes)
 
 
 def spelled(pipeline: str, passes: Mapping[str, Pass]) -> str:

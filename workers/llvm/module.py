@@ -23,6 +23,7 @@ NAME = b"<stdin>"  # what `opt` calls a module that it reads from a pipe
 _LEFT_BY_UPGRADE = (b"llvm.lifetime.start.i64", b"llvm.lifetime.end.i64")
 _ERROR, _REMARK = 0, 2  # LLVMDSError, LLVMDSRemark
 _RETURN_STATUS = 2  # LLVMReturnStatusAction
+_DEFAULT_LEVEL, _POSITION_INDEPENDENT, _ANY_CODE_MODEL = 2, 2, 0  # LLVMCodeGenLevelDefault, LLVMRelocPIC, ...Default
 
 
 class LlvmError(Exception):
@@ -34,7 +35,11 @@ class NoSuchTarget(LlvmError):
 
 
 class TargetMachine:
-    """A target machine as `opt` creates it for a triple: no CPU, no features, default options."""
+    """A target machine as clang creates it for a triple, for passes and for code generation alike.
+
+    It is for position-independent code, at the level of -O2, -Os and -Oz, and for the processor that clang assumes.
+    Functions may name other processors.
+    """
 
     def __init__(self, library: Library, pointer: int) -> None:
         self.library = library
@@ -43,14 +48,29 @@ class TargetMachine:
     @classmethod
     def create(cls, library: Library, triple: bytes) -> Self | None:
         """Return the machine for `triple`; None if the triple is empty or LLVM lacks its target, as in `opt`."""
-        target, message = c_void_p(), c_void_p()
-        if not triple:
+        try:
+            return cls.of(library, triple) if triple else None
+        except LlvmError:
             return None
-        if library.c.LLVMGetTargetFromTriple(triple, byref(target), byref(message)):
-            library.take_string(message.value)
-            return None
-        pointer = library.c.LLVMCreateTargetMachine(target, triple, b"", b"", 0, 0, 0)
-        return cls(library, pointer) if pointer else None
+
+    @classmethod
+    def of(cls, library: Library, triple: bytes) -> Self:
+        """Return the machine for `triple`, or for this computer if the triple is empty.
+
+        Raises:
+            LlvmError: if LLVM lacks the target.
+        """
+        c, target, message = library.c, c_void_p(), c_void_p()
+        name = triple or library.take_string(c.LLVMGetDefaultTargetTriple()).encode()
+        if c.LLVMGetTargetFromTriple(name, byref(target), byref(message)):
+            raise LlvmError(f"code generation: {library.take_string(message.value)}")
+        processor = b"x86-64" if name.startswith(b"x86_64") else b""
+        pointer = c.LLVMCreateTargetMachine(
+            target, name, processor, b"", _DEFAULT_LEVEL, _POSITION_INDEPENDENT, _ANY_CODE_MODEL
+        )
+        if not pointer:
+            raise LlvmError(f"code generation: LLVM has no code generator for {name.decode(errors='replace')}")
+        return cls(library, pointer)
 
     def data_layout(self) -> str:
         """Return the data layout of the target."""

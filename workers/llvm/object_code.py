@@ -1,25 +1,22 @@
-"""Machine code for a program, generated in this process, and its sizes.
-
-The size is the one that CompilerGym measured: the `text` column of `llvm-size`, which counts code and read-only data,
-as neither changes while the program runs.
-"""
+"""Machine code for a program, generated in this process, and its sizes: see `aiocg.transport.elf`."""
 
 import ctypes
 from collections.abc import Callable
 from ctypes import byref, c_void_p
+from typing import TypeVar
 
-from aiocg.workers import elf
+from aiocg.transport import elf
+from aiocg.transport.elf import ImageSize
 from aiocg.workers.llvm.constructors import lower_constructors
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
 from aiocg.workers.llvm.size_attributes import NOTHING, Attributes, mark
 from aiocg.workers.llvm.states import State
-from aiocg.workers.memory.records import SIZE
+from aiocg.workers.memory.records import BSS_SIZE, IMAGE_SIZE, SIZES, TEXT_SIZE
 
-_DEFAULT_LEVEL = 2  # LLVMCodeGenLevelDefault, what clang chooses for -O2, -Os and -Oz
-_POSITION_INDEPENDENT = 2  # LLVMRelocPIC, clang's default
-_ANY_CODE_MODEL = 0  # LLVMCodeModelDefault
 _ASSEMBLY, _OBJECT_FILE = 0, 1  # LLVMAssemblyFile, LLVMObjectFile
+
+_Size = TypeVar("_Size")
 
 
 class CodeGenerator:
@@ -70,7 +67,7 @@ class CodeGenerator:
         self._last = None
 
     def text_size(self, state: State, attributes: Attributes = NOTHING) -> int:
-        """Return the bytes of code and read-only data in the object file; see `text_size`.
+        """Return the bytes of code and read-only data in the object file.
 
         Args:
             state: the program.
@@ -79,13 +76,30 @@ class CodeGenerator:
         Raises:
             LlvmError: as for `object_file`, and if the object file is not ELF.
         """
-        key = "-".join((SIZE, *attributes))
-        if key not in state.memo:
-            state.memo[key] = text_size(self.object_file(state, attributes))
+        return self._size(TEXT_SIZE, state, attributes)
+
+    def image_size(self, state: State, attributes: Attributes = NOTHING) -> ImageSize:
+        """Return what the object file brings into an image.
+
+        Args:
+            state: the program.
+            attributes: as for `object_file`.
+
+        Raises:
+            LlvmError: as for `object_file`, and if the object file is not ELF.
+        """
+        return ImageSize(self._size(IMAGE_SIZE, state, attributes), self._size(BSS_SIZE, state, attributes))
+
+    def _size(self, name: str, state: State, attributes: Attributes) -> int:
+        memo, key = state.memo, "-".join((name, *attributes))
+        if key not in memo:
+            binary = self.object_file(state, attributes)
+            for one, size in zip(SIZES, (text_size(binary), *image_size(binary)), strict=True):
+                memo["-".join((one, *attributes))] = size
             if self.learned is not None:
                 self.learned(state)
-        size: int = state.memo[key]
-        return size
+        found: int = memo[key]
+        return found
 
     def generate(
         self,
@@ -115,10 +129,14 @@ class CodeGenerator:
             mark(module, attributes)
             if prepare is not None:
                 prepare(module)
-            machine = self._machine(module.triple)
+            # A machine serves one module only: it remembers the addresses of the functions in a module's `llvm.used`,
+            # and gives a separate section to any object at such an address in the next module.
+            machine = TargetMachine.of(self.library, module.triple)
             message, buffer = c_void_p(), c_void_p()
-            failed = c.LLVMTargetMachineEmitToMemoryBuffer(machine, module.pointer, kind, byref(message), byref(buffer))
-            c.LLVMDisposeTargetMachine(machine)
+            failed = c.LLVMTargetMachineEmitToMemoryBuffer(
+                machine.pointer, module.pointer, kind, byref(message), byref(buffer)
+            )
+            machine.close()
             errors = [text for text in (self.library.take_string(message.value), *module.context.take_errors()) if text]
             code = b""
             if not failed:
@@ -128,32 +146,27 @@ class CodeGenerator:
             raise LlvmError("code generation: " + ("; ".join(errors) or "LLVM gave no reason"))
         return code
 
-    def _machine(self, triple: bytes) -> int:
-        """Create the target machine that clang uses for a triple; functions may name other processors.
-
-        A machine serves one module only: it remembers the addresses of the functions in a module's `llvm.used`, and
-        gives a separate section to any object at such an address in the next module.
-        """
-        c, target, message = self.library.c, c_void_p(), c_void_p()
-        name = triple or self.library.take_string(c.LLVMGetDefaultTargetTriple()).encode()
-        if c.LLVMGetTargetFromTriple(name, byref(target), byref(message)):
-            raise LlvmError(f"code generation: {self.library.take_string(message.value)}")
-        processor = b"x86-64" if name.startswith(b"x86_64") else b""
-        pointer = c.LLVMCreateTargetMachine(
-            target, name, processor, b"", _DEFAULT_LEVEL, _POSITION_INDEPENDENT, _ANY_CODE_MODEL
-        )
-        if not pointer:
-            raise LlvmError(f"code generation: LLVM has no code generator for {name.decode(errors='replace')}")
-        return int(pointer)
-
 
 def text_size(binary: bytes) -> int:
-    """Return the `text` size of an ELF object or executable in bytes; see `aiocg.workers.elf`.
+    """Return the `text` size of an ELF object or executable in bytes.
 
     Raises:
         LlvmError: if the content is not ELF.
     """
+    return _measured(elf.text_size, binary)
+
+
+def image_size(binary: bytes) -> ImageSize:
+    """Return the image size of an ELF object or executable.
+
+    Raises:
+        LlvmError: if the content is not ELF.
+    """
+    return _measured(elf.image_size, binary)
+
+
+def _measured(measure: Callable[[bytes], _Size], binary: bytes) -> _Size:
     try:
-        return elf.text_size(binary)
+        return measure(binary)
     except elf.NotElf as error:
         raise LlvmError(str(error)) from None

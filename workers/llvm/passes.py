@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import lru_cache
 from typing import NamedTuple
 
 from aiocg.workers.llvm.library import Library
@@ -37,6 +38,7 @@ _LOOPS = ("loop", "loop-mssa")
 _OVER_FUNCTIONS_TOO = ("guard-widening",)  # a function pass and a loop pass share the name; alone it means the former
 
 
+@lru_cache(maxsize=4)
 def available(library: Library) -> tuple[Pass, ...]:
     """Return the passes that the library has, sorted by name, so that indexes are stable for one release.
 

@@ -14,9 +14,9 @@ import re
 import struct
 from pathlib import PurePosixPath
 
+from aiocg.transport.elf import NotElf, sections
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.elf import NotElf, sections
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.program import BITCODE
@@ -162,7 +162,7 @@ def machine_code_problem(content: bytes) -> str:
     """Return why a file is not plain machine code; "" if it is."""
     if content.startswith(_ELF):
         try:
-            kinds = {kind for kind, _, _ in sections(content)}
+            kinds = {one.kind for one in sections(content)}
         except NotElf as error:
             return f"is damaged: {error}"
         return "has a section that tells the linker what to do" if kinds.intersection(_FOR_THE_LINKER) else ""

@@ -10,6 +10,7 @@ from aiocg.workers.llvm import pass_options
 from aiocg.workers.llvm.action_text import LONG, ActionSyntaxError, ActionText, parse, quote
 from aiocg.workers.llvm.inlining import split
 from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.macro_actions import CLANG_OZ
 from aiocg.workers.llvm.pass_exclusions import REFUSED
 from aiocg.workers.llvm.passes import Pass, available, needs_memory_ssa
 from aiocg.workers.llvm.pipeline_text import Element, read, walk
@@ -62,7 +63,7 @@ class Vocabulary:
             action = parse(text)
         except ActionSyntaxError as error:
             raise _unknown(str(error)) from None
-        if text in MARKS:
+        if text in MARKS or text == CLANG_OZ:
             return text
         if action.each:
             parts = [(function, self._checked_part(function, pipeline)) for function, pipeline in action.each]

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-FORMAT = 1  # increase when keys or records change
+FORMAT = 2  # increase when keys or records change
 COUNTS = ("inst_count", "autophase")  # facts that are little-endian int64
-SIZE = "object_text_size"  # beginning of the names of sizes; others, such as those of programs, depend on the machine
+# Beginnings of the names of sizes; others, such as those of programs, depend on the machine.
+TEXT_SIZE, IMAGE_SIZE, BSS_SIZE = SIZES = ("object_text_size", "object_image_size", "object_bss_size")
 
 Step = tuple[int, str]
 """The fingerprint of a state, and an action."""
@@ -48,7 +49,7 @@ def facts_of(memo: Mapping[str, object]) -> dict[str, int | bytes]:
     return {
         name: value
         for name, value in memo.items()
-        if (name in COUNTS or name.startswith(SIZE)) and isinstance(value, (int, bytes))
+        if (name in COUNTS or name.startswith(SIZES)) and isinstance(value, (int, bytes))
     }
 
 

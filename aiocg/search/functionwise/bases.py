@@ -24,7 +24,7 @@ def marked(actions: Actions, cost: str) -> Actions:
 
 
 BASES: tuple[Actions, ...] = (
-    _ARGUMENTS, _oz(0), _oz(25), _RAW, (MARK, "default<Oz>"), _oz(5), _inlined(0), _inlined(25),
+    _ARGUMENTS, _oz(0), _oz(25), _RAW, (MARK, "clang<Oz>"), _oz(5), _inlined(0), _inlined(25),
     _inlined(100),
 )  # fmt: skip
 """The most promising first."""

@@ -10,7 +10,7 @@ from aiocg.search.functionwise.population import Passes
 
 FILES = {  # by the observation of function costs
     "FunctionInstructionCounts": "core_instructions.txt",
-    "FunctionTextSizesMinsize": "core_text.txt",
+    "FunctionImageSizesMinsize": "core_bytes.txt",
 }
 
 

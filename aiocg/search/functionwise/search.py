@@ -37,7 +37,7 @@ from aiocg.search.tuner import Outcome
 __all__ = ["functionwise"]
 
 AHEAD = 4  # chunks in flight, whatever the number of lanes, so that the result does not depend on it
-WORK = {"IrInstructionCount": 3_000, "ObjectTextSizeMinsizeBytes": 8_000}  # in the proposals of one chunk, roughly
+WORK = {"IrInstructionCount": 3_000, "ObjectImageSizeMinsizeBytes": 8_000}  # in the proposals of one chunk, roughly
 MOST = 8  # proposals in one chunk
 PATIENCE = 60  # chunks without progress after which the search leaves a base
 FRUITLESS = 3  # stages without progress after which an attempt ends
@@ -56,7 +56,7 @@ DEFAULT_BUDGET = Budget(seconds=10)
 
 COSTS = {  # observation of a program's cost -> observation of its functions' costs
     "IrInstructionCount": "FunctionInstructionCounts",
-    "ObjectTextSizeMinsizeBytes": "FunctionTextSizesMinsize",
+    "ObjectImageSizeMinsizeBytes": "FunctionImageSizesMinsize",
 }
 SPEED = 150_000  # units of cost that a lane evaluates in a second, roughly; decides the number of starting bases
 
@@ -83,8 +83,8 @@ async def functionwise(
     lanes.
 
     Args:
-        env: an LLVM environment, with a reward space that is based on the instruction count or on the size of machine
-            code of functions marked `minsize`.
+        env: an LLVM environment, with a reward space that is based on the instruction count or on the bytes in the
+            image of functions marked `minsize`.
         budget: when to stop; 10 seconds if None.
         seed: the seed of all random choices.
         progress: called from time to time.

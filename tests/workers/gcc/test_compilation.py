@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from aiocg.transport.elf import text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.elf import text_size
 from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
 from aiocg.workers.gcc.local import LocalRunner
 from aiocg.workers.gcc.sources import read_sources

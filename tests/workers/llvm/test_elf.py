@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from aiocg.workers.elf import NotElf, function_sizes
+from aiocg.transport.elf import NotElf, function_sizes
 
 SOURCE = b"""
 void declared(void);

@@ -135,7 +135,7 @@ def test_size_of_machine_code_is_remembered_although_it_is_measured_later(
         engine.transitions.begin(before)
         after = engine.apply(before, "sroa")
         written(engine, place)
-        sizes.append((engine.code.text_size(before), engine.code.text_size(after)))
+        sizes.append((engine.code.image_size(before).stored, engine.code.image_size(after).stored))
         written(engine, place)
         monkeypatch.setattr(type(engine.code), "generate", lambda *_: pytest.fail("machine code was generated again"))
     assert sizes[0] == sizes[1] and sizes[0][0] > sizes[0][1] > 0

@@ -5,7 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.memory.records import COUNTS, SIZE, Record, decode, encode, facts_of, key_of
+from aiocg.workers.memory.records import COUNTS, IMAGE_SIZE, Record, decode, encode, facts_of, key_of
 
 CONTEXT = b"c" * 20
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -13,7 +13,7 @@ FACTS = st.fixed_dictionaries(
     {},
     optional={
         COUNTS[0]: st.lists(INT64, max_size=80).map(lambda numbers: struct.pack(f"<{len(numbers)}q", *numbers)),
-        f"{SIZE}-minsize": st.integers(0, 2**40),
+        f"{IMAGE_SIZE}-minsize": st.integers(0, 2**40),
     },
 )
 RECORDS = st.builds(Record, st.integers(0, 2**128 - 1), st.integers(0, 2**63 - 1), FACTS)
@@ -42,13 +42,24 @@ def test_keys_differ_by_context_state_and_action() -> None:
 
 
 def test_only_what_is_the_same_on_all_machines_is_remembered() -> None:
-    memo = {"inst_count": b"12345678", "object_text_size": 40, "text_size-ab": 90, "cloned": True, "functions": [b"f"]}
-    assert facts_of(memo) == {"inst_count": b"12345678", "object_text_size": 40}
+    memo = {
+        "inst_count": b"12345678",
+        "object_text_size": 40,
+        "object_image_size-minsize": 50,
+        "text_size-ab": 90,
+        "cloned": True,
+        "functions": [b"f"],
+    }
+    assert facts_of(memo) == {
+        "inst_count": b"12345678",
+        "object_text_size": 40,
+        "object_image_size-minsize": 50,
+    }
 
 
 def test_records_agree_if_they_differ_in_nothing_that_both_know() -> None:
-    record = Record(1, 10, {SIZE: 40})
+    record = Record(1, 10, {IMAGE_SIZE: 40})
     assert record.agrees(Record(1, 10, {"inst_count": b"12345678"}))
-    assert not record.agrees(Record(1, 10, {SIZE: 41}))
+    assert not record.agrees(Record(1, 10, {IMAGE_SIZE: 41}))
     assert not record.agrees(Record(2, 10, {}))
     assert not record.agrees(Record(1, 11, {}))

@@ -11,7 +11,7 @@ from aiocg.workers.llvm.observations.observation import Observation, Subject, co
 from aiocg.workers.llvm.size_attributes import MINSIZE, NOTHING, OPTSIZE, Attributes
 from aiocg.workers.llvm.states import State
 
-__all__ = ["LEVELS", "sizes"]
+__all__ = ["BASELINES", "LEVELS", "sizes"]
 
 LEVELS = {
     "O0": "of the program as it came",
@@ -29,6 +29,9 @@ _MARKS: tuple[tuple[str, Attributes, str, dict[str, str]], ...] = (
     ("Minsize", MINSIZE, _MARKED.format("minsize and optsize"), {"O0Minsize": "O0", "OzMinsize": "OzMinsize"}),
     ("Optsize", OPTSIZE, _MARKED.format("optsize"), {"O0Optsize": "O0", "OsOptsize": "OsOptsize"}),
 )
+
+BASELINES = {attributes: next(reversed(levels.values())) for _, attributes, _, levels in _MARKS}
+"""The level that sizes are usually compared with, by mark."""
 
 
 def sizes(

@@ -13,7 +13,7 @@ from aiocg.workers.llvm.observations.observation import Observation, Subject
 from aiocg.workers.llvm.size_attributes import MINSIZE
 
 FUNCTIONS = "Functions"
-FUNCTION_SIZES = "FunctionTextSizesMinsize"
+FUNCTION_SIZES = "FunctionImageSizesMinsize"
 FUNCTION_COUNTS = "FunctionInstructionCounts"
 CALLS = "Calls"
 REMOVABLE = "RemovableFunctions"
@@ -101,8 +101,8 @@ OBSERVATIONS = (
         ObservationSpec(
             FUNCTION_SIZES,
             "array",
-            "Bytes that each of `Functions` adds to an object file, marked minsize and optsize before code is "
-            "generated: machine code, its entry of the unwind table, jump tables and the constants that it refers to.",
+            "Bytes that each of `Functions` brings into an image, marked minsize and optsize before code is generated: "
+            "machine code, its entry of the unwind table, jump tables and the constants that it refers to.",
             "int64",
             (-1,),
             low=0,

@@ -50,7 +50,7 @@ async def list_rewards(shell: Context, words: list[str]) -> Result:
 async def reward(shell: Context, words: list[str]) -> Result:
     """Show what the actions earned, in the default reward or another.
 
-    Example: reward; reward ObjectTextSizeOz
+    Example: reward; reward ObjectImageSizeOz
     """
     session = shell.session
     name = words[0] if words else session.env.reward_space
@@ -138,7 +138,7 @@ async def set_default_reward(shell: Context, words: list[str]) -> Result:
 
     The actions so far are rewarded in it as well.
 
-    Example: set-default-reward ObjectTextSizeOz
+    Example: set-default-reward ObjectImageSizeOz
     """
     session = shell.session
     await session.set_reward(words[0] if words else None)
