@@ -1,5 +1,6 @@
 """The command line as a process: signals, terminals and pipes, and what it leaves."""
 
+import json
 import os
 import pty
 import re
@@ -29,7 +30,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> Non
         process.kill()
     assert process.returncode == 130, output
     assert "Traceback" not in output
-    assert re.match(r"interrupted (before anything was evaluated|after [\d.]+ s)", output), output
+    assert re.search(r"^interrupted (before anything was evaluated|after [\d.]+ s)", output, re.MULTILINE), output
     assert place.leftovers() == []
     assert place.processes() == []
 
@@ -45,6 +46,93 @@ def test_kill_of_the_command_leaves_nothing_either(place: Any) -> None:
         process.kill()
         process.wait()
     assert place.remains() == []
+
+
+def until_it_evaluates(process: "subprocess.Popen[str]") -> None:
+    """Wait until a search shows on standard error what it has found."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if " evaluated, " in line:
+            return
+    raise AssertionError("it ended before it showed anything")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("algorithm", ["functionwise", "random"])
+def test_a_signal_writes_the_best_so_far_and_says_so(place: Any, number: signal.Signals, algorithm: str) -> None:
+    files = ("-o", "best.o", "--state", "best.json", "--plot", "best.svg")
+    command = ["aiocg", "search", algorithm, CHEAPEST, "--budget", "600", "--workers", "2", *files]
+    process = place.start(*command, stderr=subprocess.PIPE)
+    try:
+        until_it_evaluates(process)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + number, output
+    assert re.match(
+        r"interrupted after [\d.]+ s and \d+ evaluations?, wrote best.o and best.json and best.svg; ", output
+    )
+    assert place.leftovers() == [] and place.processes() == []
+    assert (place.folder / "best.o").read_bytes().startswith(b"\x7fELF")
+    assert b"<svg" in (place.folder / "best.svg").read_bytes()
+    validated = place.run("aiocg", "validate", "best.json")
+    assert validated.returncode == 0, validated.stdout
+    again = place.run("aiocg", "replay", "best.json", "-o", "again.o")
+    assert again.returncode == 0
+    assert (place.folder / "again.o").read_bytes() == (place.folder / "best.o").read_bytes()
+
+
+@pytest.mark.slow
+def test_an_interrupted_search_says_as_json_what_it_wrote(place: Any) -> None:
+    files = ("-o", "missing/there.o", "--state", "best.json")
+    (place.folder / "missing").mkdir()
+    process = place.start("aiocg", "search", CHEAPEST, "--budget", "600", *files, "--json", stderr=subprocess.PIPE)
+    try:
+        until_it_evaluates(process)
+        (place.folder / "missing").rmdir()
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    found = json.loads(output)
+    assert process.returncode == 143
+    assert (found["output"], found["state"], found["plot"]) == (None, "best.json", None)
+    assert "missing/there.o not written (cannot write missing/there.o: No such file" in found["error"]
+    assert json.loads((place.folder / "best.json").read_text())["actions"] == found["actions"]
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_at_once(place: Any) -> None:
+    process = place.start("aiocg", "search", CHEAPEST, "--budget", "600", "-o", "best.o", stderr=subprocess.PIPE)
+    try:
+        until_it_evaluates(process)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode in (130, 143) and output == ""  # whichever was handled last
+    assert place.remains() == []
+
+
+@pytest.mark.slow
+def test_an_interrupted_front_is_printed(place: Any) -> None:
+    costs = "IrInstructionCount,ObjectTextSizeBytes"
+    process = place.start(
+        "aiocg", "search", "pareto", CHEAPEST, "--costs", costs, "--budget", "600", "--json", stderr=subprocess.PIPE
+    )
+    try:
+        assert process.stderr is not None
+        assert any(" evaluations" in line for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 143
+    assert json.loads(output)["points"]
+    assert place.leftovers() == [] and place.processes() == []
 
 
 @pytest.mark.slow

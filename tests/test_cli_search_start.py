@@ -69,8 +69,8 @@ def test_ctrl_c_is_an_error_in_json() -> None:
         process.wait(0.3)  # a moment at which it starts, or has started
     process.send_signal(signal.SIGINT)
     said, errors = process.communicate(timeout=60)
-    assert b"Traceback" not in errors
     if process.returncode == 130:  # else it was Python that was interrupted, before it came to us
+        assert b"Traceback" not in errors
         assert json.loads(said.splitlines()[-1])["error"].startswith("interrupted ")
 
 

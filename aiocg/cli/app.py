@@ -30,7 +30,7 @@ from aiocg.cli import (
     transitions,
     validate,
 )
-from aiocg.cli.output import CommandError, console, fail, print_json_error
+from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error
 from aiocg.cli.shell import entry as shell
 
 app = typer.Typer(
@@ -147,7 +147,7 @@ def options(
 
 def _interrupted() -> NoReturn:
     print_json_error("interrupted")
-    sys.exit(130)
+    sys.exit(interrupted_status())
 
 
 def main() -> None:

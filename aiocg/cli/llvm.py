@@ -10,7 +10,18 @@ import typer
 from rich.text import Text
 
 from aiocg.cli.amounts import count_option, time_option
-from aiocg.cli.output import Json, check_writable, console, fail, print_json, print_line, run, table, write_file
+from aiocg.cli.output import (
+    Json,
+    check_writable,
+    console,
+    fail,
+    interrupted_status,
+    print_json,
+    print_line,
+    run,
+    table,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from aiocg.llvm.audit_report import Report
@@ -80,7 +91,7 @@ def audit(
     else:
         _print(report)
     if interrupted:
-        fail("interrupted", 130) if not report.trajectories else sys.exit(130)
+        fail("interrupted", interrupted_status()) if not report.trajectories else sys.exit(interrupted_status())
 
 
 @contextlib.contextmanager

@@ -5,7 +5,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Iterable, Sequence
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -22,6 +24,8 @@ Workers = Annotated[
     int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
 ]
 """The `--workers` option."""
+
+QUIET, BETWEEN = 2.0, 10.0  # seconds before the first line of progress where there is no terminal, and between lines
 
 console = Console(stderr=False, highlight=False, soft_wrap=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -61,6 +65,48 @@ def print_line(text: str) -> None:
 def counted(number: int, what: str) -> str:
     """Return a number with its noun: "1 program", "2 programs"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+@contextlib.contextmanager
+def working(name: str, stage: str, *, json: bool = False) -> Iterator[Callable[[Text | str], None]]:
+    """Show what a command is doing, by a function that takes the next stage, or a whole line.
+
+    A terminal shows it at once and then on one line. Elsewhere, and with --json, it is a line of standard error after
+    two seconds, and another every ten.
+    """
+    started, shown = time.monotonic(), [Text(stage)]
+
+    def line() -> Text:
+        if shown[-1].spans:  # a whole line
+            return shown[-1]
+        seconds = time.monotonic() - started
+        return Text(f"{name}  {seconds:.1f} s  {shown[-1].plain}", no_wrap=True, overflow="ellipsis")
+
+    def show(text: Text | str) -> None:
+        shown[:] = [text if isinstance(text, Text) else Text(text)]
+
+    if console.is_terminal and not json:
+        from rich.live import Live
+
+        with Live(get_renderable=line, console=console, refresh_per_second=8, transient=True):
+            yield show
+        return
+    ended = threading.Event()
+
+    def print_lines() -> None:
+        pause = QUIET
+        while not ended.wait(pause):
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it
+                errors.print(line().plain, markup=False)
+            pause = BETWEEN
+
+    thread = threading.Thread(target=print_lines, daemon=True)
+    thread.start()
+    try:
+        yield show
+    finally:
+        ended.set()
+        thread.join()
 
 
 def table(
@@ -130,25 +176,109 @@ def print_json_error(message: str) -> None:
 
 
 def interrupted(message: str) -> NoReturn:
-    """Say what Ctrl-C has left, with --json also as the JSON object on the last line of standard output, and exit."""
+    """Print what a signal has left, with --json also as the JSON object on the last line, and exit."""
     errors.print(message, markup=False)
     print_json_error(message)
-    sys.exit(130)
+    sys.exit(interrupted_status())
+
+
+def interrupted_status() -> int:
+    """Return the exit status of a command that a signal has ended: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (_received or [signal.SIGINT])[0]
 
 
 T = TypeVar("T")
 
+_received: list[int] = []  # signals that have ended the latest `run`
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine; Ctrl-C cancels it, so that it can clean up."""
-    with contextlib.closing(main):  # Ctrl-C may come before it begins
+
+def run(main: Coroutine[Any, Any, T], ending: Callable[[], object] | None = None) -> T:
+    """Run a coroutine.
+
+    Ctrl-C, SIGTERM and SIGHUP cancel it, so that it can clean up, and keep what it has; a second one ends the process.
+
+    Args:
+        main: the coroutine.
+        ending: called at a signal instead of cancelling, where the coroutine then comes to an end soon.
+
+    Raises:
+        KeyboardInterrupt: if it was cancelled by a signal.
+    """
+    _received.clear()
+    with contextlib.closing(main):  # a signal may come before it begins
         import asyncio
 
-        if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.SIG_DFL):
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces the start-up handler
-        try:
-            import uvloop
-        except ImportError:  # Windows has none
-            return asyncio.run(main)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(main)
+        factory = None
+        with contextlib.suppress(ImportError):  # Windows has none
+            from uvloop import new_event_loop as factory
+        with asyncio.Runner(loop_factory=factory) as runner:
+            loop, tasks = runner.get_loop(), set[asyncio.Task[Any]]()
+
+            def stop(number: int, _: object) -> None:
+                _end_at_second(number)
+                for task in tasks:
+                    loop.call_soon_threadsafe(ending or task.cancel)
+
+            async def begin() -> T:
+                task = asyncio.current_task()
+                assert task is not None
+                tasks.add(task)
+                if _received:
+                    raise asyncio.CancelledError
+                return await main
+
+            try:
+                with _handled_by(stop):
+                    return runner.run(begin())
+            except asyncio.CancelledError:
+                if not _received:
+                    raise
+                raise KeyboardInterrupt from None
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; a second signal ends the process."""
+
+    def stop(number: int, _: object) -> None:
+        _end_at_second(number)
+        raise KeyboardInterrupt
+
+    _received.clear()
+    with _handled_by(stop):
+        yield
+
+
+def _end_at_second(number: int) -> None:
+    """Take note of a signal, and end the process if it is the second one."""
+    if _received:
+        console.show_cursor()
+        os._exit(128 + number)
+    _received.append(number)
+
+
+def was_stopped() -> bool:
+    """Return whether a signal has cancelled the task, which goes on from there to keep what it has."""
+    import asyncio
+
+    task = asyncio.current_task()
+    if _received and task is not None and task.cancelling():
+        task.uncancel()
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _handled_by(stop: Callable[[int, object], None]) -> Iterator[None]:
+    """Handle the signals that end a process, except those that it was started to ignore, as by nohup."""
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    ours = [number for number, handler in before.items() if handler is not None and handler is not signal.SIG_IGN]
+    for number in ours:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            if signal.getsignal(number) is stop:
+                signal.signal(number, before[number])

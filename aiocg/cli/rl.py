@@ -17,8 +17,12 @@ from aiocg.cli.output import (
     console,
     counted,
     fail,
+    interrupted,
+    interrupted_status,
+    interruptible,
     print_json,
     table,
+    working,
     write_file,
 )
 from aiocg.cli.rl_job import (
@@ -106,40 +110,49 @@ def train(
     check_writable(checkpoint)
     check_writable(plot, ".png", ".svg")
     _check_resumption(checkpoint, resume)
-    need_pytorch()
-    writers = [] if tensorboard is None else [writer_to(tensorboard)]
-    from aiocg.rl import PhaseOrdering, SyncRuntime
-    from aiocg.rl.ppo import Learner, Settings
-    from aiocg.rl.training import draw_curve
-    from aiocg.rl.training import train as run
+    learner, stopped = None, False
+    with interruptible(), working("rl train", "loading PyTorch", json=json) as show, contextlib.ExitStack() as stack:
+        need_pytorch()
+        writers = [] if tensorboard is None else [writer_to(tensorboard)]
+        from aiocg.rl import PhaseOrdering, SyncRuntime
+        from aiocg.rl.ppo import Learner, Settings
+        from aiocg.rl.training import draw_curve
+        from aiocg.rl.training import train as run
 
-    interrupted = False
-    with SyncRuntime(workers=workers) as runtime, contextlib.ExitStack() as stack:
-        if wandb is not None:
-            writers.append(stack.enter_context(run_of(wandb)))
-        if resume:
-            learner, more = Learner.load(checkpoint)
-            choice = Choice(**more)
-        else:
-            choice = Choice(tuple(programs or ("csmith-v0", "aiocg-v0")), count, first, largest)
-            settings = Settings(episodes=episodes, batch=batch, rate=rate, entropy=entropy, seed=seed)
-            learner = new_learner(runtime, actions, steps, tuple(start or ("O0", "OzMinsize")), choice, settings)
-        ready = prepared(runtime, choice, learner.facts.starts, json=json, training=True)
-        learner.know(one.uri for one in ready)
-        with PhaseOrdering(runtime, learner.facts.actions, num_envs=envs, steps=learner.facts.steps) as ordering:
+        show("starting workers")
+        try:
+            runtime = stack.enter_context(SyncRuntime(workers=workers))
+            if wandb is not None:
+                writers.append(stack.enter_context(run_of(wandb)))
+            if resume:
+                learner, more = Learner.load(checkpoint)
+                choice = Choice(**more)
+            else:
+                choice = Choice(tuple(programs or ("csmith-v0", "aiocg-v0")), count, first, largest)
+                settings = Settings(episodes=episodes, batch=batch, rate=rate, entropy=entropy, seed=seed)
+                learner = new_learner(runtime, actions, steps, tuple(start or ("O0", "OzMinsize")), choice, settings)
+            ready = prepared(runtime, choice, learner.facts.starts, show, json=json, training=True)
+            learner.know(one.uri for one in ready)
+            ordering = stack.enter_context(
+                PhaseOrdering(runtime, learner.facts.actions, num_envs=envs, steps=learner.facts.steps)
+            )
             if imitate is not None and not resume:
+                show(f"learning from {imitate}")
                 imitate_from(imitate, learner, ordering, ready, json=json)
-            progress = progress_to(learner.settings.episodes, writers, json=json)
-            try:
-                run(ordering, learner, ready, checkpoint=checkpoint, more=dataclasses.asdict(choice), progress=progress)
-            except KeyboardInterrupt:
-                interrupted = True
-    text, told = _outcome(checkpoint, learner, interrupted=interrupted)
+            progress = progress_to(learner.settings.episodes, writers, show, json=json)
+            run(ordering, learner, ready, checkpoint=checkpoint, more=dataclasses.asdict(choice), progress=progress)
+        except KeyboardInterrupt:
+            stopped = True
+            if learner is not None and not checkpoint.exists() and imitate is None:
+                learner.save(checkpoint, dataclasses.asdict(choice))
+    if learner is None or not checkpoint.exists():
+        interrupted(f"interrupted before training began; {checkpoint} was not written")
+    text, told = _outcome(checkpoint, learner, interrupted=stopped)
     answer(json, told, text)
     if plot is not None and learner.curve:
         draw_curve(learner.curve, plot)
-    if interrupted:
-        sys.exit(130)
+    if stopped:
+        sys.exit(interrupted_status())
 
 
 def _check_resumption(checkpoint: Path, resume: bool) -> None:
@@ -193,9 +206,10 @@ def evaluate(
         fail(f"{policy} is for single functions: aiocg search policy PROGRAM --policy {policy}")
     starts = tuple(start or chosen.facts.starts)
     check_starts(starts)
-    with SyncRuntime(workers=workers) as runtime:
+    with working("rl evaluate", "starting workers", json=json) as show, SyncRuntime(workers=workers) as runtime:
         choice = Choice(tuple(programs or ("csmith-v0",)), count, first, largest)
-        ready = prepared(runtime, choice, starts, json=json, training=False)
+        ready = prepared(runtime, choice, starts, show, json=json, training=False)
+        show(f"episodes on {counted(len(ready), 'program')}")
         with PhaseOrdering(runtime, chosen.facts.actions, num_envs=envs, steps=chosen.facts.steps) as ordering:
             began = time.perf_counter()
             results = run(ordering, chosen, ready, starts, temperature=temperature, seed=seed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aiocg.cli.output import console, counted, fail, print_line
+from aiocg.cli.output import counted, fail, print_line
 
 if TYPE_CHECKING:
     from aiocg.rl import PhaseOrdering, Program, Scores, SyncRuntime
@@ -44,7 +44,13 @@ def check_starts(starts: Sequence[str]) -> None:
 
 
 def prepared(
-    runtime: "SyncRuntime", choice: Choice, starts: Sequence[str], *, json: bool, training: bool
+    runtime: "SyncRuntime",
+    choice: Choice,
+    starts: Sequence[str],
+    show: Callable[[str], None],
+    *,
+    json: bool,
+    training: bool,
 ) -> "list[Program]":
     """Return the programs that were asked for, compiled and measured."""
     from aiocg.rl.programs import check_training, find_programs, prepare_programs
@@ -54,11 +60,10 @@ def prepared(
     benchmarks = list(find_programs(runtime.runtime, choice.programs, choice.count, choice.first))
     if not benchmarks:
         fail(f"{', '.join(choice.programs)} has no programs from place {choice.first} on")
-    shown = console.is_terminal and not json
+    show(f"compiling and measuring {counted(len(benchmarks), 'program')}")
 
     def progress(kept: int, left_out: int) -> None:
-        if shown:
-            console.print(f"programs: {kept} of {len(benchmarks)} ready, {left_out} left out", end="\r")
+        show(f"programs: {kept} of {len(benchmarks)} ready, {left_out} left out")
 
     ready = runtime.run(
         lambda: prepare_programs(runtime.runtime, benchmarks, starts=starts, largest=choice.largest, progress=progress)
@@ -152,14 +157,16 @@ def run_of(folder: Path) -> Iterator[Callable[[dict[str, float]], None]]:
 
 
 def progress_to(
-    episodes: int, writers: Sequence[Callable[[dict[str, float]], None]], *, json: bool
+    episodes: int, writers: Sequence[Callable[[dict[str, float]], None]], show: Callable[[str], None], *, json: bool
 ) -> Callable[[dict[str, float]], None]:
     """Return what tells of each update of a training, and has it written where that is wanted."""
     began = time.monotonic()
+    show("the first episodes")
 
     def progress(told: dict[str, float]) -> None:
         for write in writers:
             write(told)
+        show(f"{told['episodes']:,} of {episodes:,} episodes")
         if json:
             return
         found = {key.removeprefix("ratio_"): value for key, value in told.items() if key.startswith("ratio_")}

@@ -1,14 +1,14 @@
 """What all commands of `aiocg search` have in common: their options, running the search, and writing what it found."""
 
+import asyncio
 import contextlib
 import dataclasses
 import re
 import sys
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -19,13 +19,15 @@ from aiocg.cli.output import (
     Json,
     Workers,
     check_writable,
-    console,
     counted,
     errors,
     fail,
+    interrupted_status,
     print_json,
     print_line,
     run,
+    was_stopped,
+    working,
     write_file,
 )
 from aiocg.cli.program import Flags, observation_of, write_program
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from aiocg import Env
     from aiocg.datasets import Benchmark
     from aiocg.search import Progress, SearchResult
+    from aiocg.states.state import CompilerEnvState
 
     SearchFunction = Callable[..., Awaitable[SearchResult]]
 
@@ -124,6 +127,7 @@ RunLine = Annotated[
     ),
 ]
 
+FILES = ("output", "state", "plot")  # options that name a file to write
 REWARDS = ("IrInstructionCountOz", "obj_text_size_Os")  # for environments without one of their own
 OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
 OF_BOTH = ("random", "nevergrad", "optuna", "opentuner", "lamcts", "cma")  # and those that search lists of actions, too
@@ -157,7 +161,7 @@ class Job:
     course: list[tuple[int, float]] = field(default_factory=list, init=False)
 
     def run(self, function: "SearchFunction") -> None:
-        """Run the search on an event loop; Ctrl-C tells what was found so far."""
+        """Run the search on an event loop; Ctrl-C and SIGTERM write the best so far."""
         check_writable(self.output)
         check_writable(self.state)
         check_writable(self.plot, ".svg")
@@ -165,29 +169,40 @@ class Job:
         try:
             run(self._search(function))
         except KeyboardInterrupt:
-            if self.json:
-                best = {"actions": self.latest.actions, "reward": self.latest.reward} if self.latest is not None else {}
-                print_json({"error": f"interrupted {self._found()}", **best})
-                sys.exit(130)
-            print_line(f"interrupted {self._found()}")
-            if self.latest is not None and self.latest.actions:
-                from aiocg.spaces.actions import join_texts
+            self._end_interrupted({})
 
-                print_line(join_texts(self.latest.actions))
-            sys.exit(130)
+    def _end_interrupted(self, kept: "Mapping[str, str]") -> NoReturn:
+        """Print the best so far and which files have it, and exit."""
+        from aiocg.spaces.actions import join_texts
 
-    def _found(self) -> str:
-        """Describe when the search was interrupted, and the best result so far."""
-        if self.latest is None:
-            return "before anything was evaluated"
-        done = f"after {self.latest.elapsed:.1f} s and {self.latest.evaluations} evaluations, nothing was written"
-        worth = self.latest.note or f"reward {self.latest.reward:.4f}"
-        best = f"{worth} with" if self.latest.actions else "the program as it is"
-        return f"{done}; best so far: {best}"
+        latest, asked = self.latest, (self.output, self.state, self.plot)
+        if latest is None:
+            found = "before anything was evaluated"
+        else:
+            found = f"after {latest.elapsed:.1f} s and {counted(latest.evaluations, 'evaluation')}"
+        if any(path is not None and name not in kept for name, path in zip(FILES, asked, strict=True)):
+            problem = f" ({kept['error']})" if "error" in kept else ""
+            missing = [
+                str(path) for name, path in zip(FILES, asked, strict=True) if path is not None and name not in kept
+            ]
+            found += f", {' and '.join(missing)} not written{problem}"
+        if written := [kept[name] for name in FILES if name in kept]:
+            found += f", wrote {' and '.join(written)}"
+        if latest is not None:
+            worth = latest.note or f"reward {latest.reward:.4f}"
+            found += f"; best so far: {f'{worth} with' if latest.actions else 'the program as it is'}"
+        if self.json:
+            best = {"actions": latest.actions, "reward": latest.reward} if latest is not None else {}
+            print_json({"error": f"interrupted {found}", **best, **{name: kept.get(name) for name in FILES}})
+        else:
+            print_line(f"interrupted {found}")
+            if latest is not None and latest.actions:
+                print_line(join_texts(latest.actions))
+        sys.exit(interrupted_status())
 
     async def _search(self, function: "SearchFunction") -> None:
         with contextlib.ExitStack() as display:
-            show = display.enter_context(self._display())
+            show = display.enter_context(working(self.algorithm, "starting workers", json=self.json))
             async with aiocg.Runtime(workers=self.workers, memory=self.memory) as runtime:
                 if self.log is not None:
                     runtime.log_to(self.log)
@@ -204,12 +219,59 @@ class Job:
                     await env.choose_actions([text for text, usable in zip(self.texts, known, strict=True) if usable])
                 self._prepare(env)
                 show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
-                result = await self._result(function, env, show)
-                finding = await Finding.observe(self.algorithm, env, result)
-                display.close()
-                remembered = of_memory(await runtime.statistics())
-                picture = "" if self.plot is None else result.svg(self.course)
-                await self._hand_over(env, finding, picture, remembered)
+                try:
+                    result = await self._result(function, env, show)
+                    finding = await Finding.observe(self.algorithm, env, result)
+                    display.close()
+                    remembered = of_memory(await runtime.statistics())
+                    picture = "" if self.plot is None else result.svg(self.course)
+                    await self._hand_over(env, finding, picture, remembered)
+                except asyncio.CancelledError:
+                    if self.latest is None or not was_stopped():
+                        raise
+                    show("interrupted: writing the best so far; Ctrl-C again leaves it")
+                    kept = await self._keep(env, self.latest)
+                    display.close()
+                    self._end_interrupted(kept)
+
+    async def _keep(self, env: "Env", latest: "Progress") -> dict[str, str]:
+        """Write the best so far to the files that were asked for, the quickest first; return those written, by option.
+
+        A program that does something else is not written.
+        """
+        from aiocg.search import SearchResult
+        from aiocg.search.lanes import go_to
+        from aiocg.search.result import begin_state
+        from aiocg.states.state import CompilerEnvState
+
+        kept: dict[str, str] = {}
+        try:
+            if self.state is not None:  # at once, and again with the reward, which may take long
+                uri = str(env.benchmark.uri)
+                self._write_state(CompilerEnvState(environment=env.spec.id, benchmark=uri, actions=latest.actions))
+                kept["state"] = str(self.state)
+            if self.plot is not None:
+                begun, count = begin_state(self.algorithm, env), latest.evaluations
+                result = SearchResult(latest.actions, latest.reward, count, latest.elapsed, complete=False, state=begun)
+                write_file(self.plot, result.svg(self.course).encode())
+                kept["plot"] = str(self.plot)
+            if self.output is not None:
+                await env.reset()
+                await go_to(env, latest.actions)
+                if latest.actions and env.benchmark.program is not None and env.benchmark.program.runs:
+                    validation = await env.validate(sanitizers=())
+                    if not validation.okay():
+                        raise CommandError(f"it does not do what the program does: {validation.error_details}")
+                await write_program(env, self.output)
+                kept["output"] = str(self.output)
+            if self.state is not None:
+                if self.output is None:
+                    await env.reset()
+                    await go_to(env, latest.actions)
+                self._write_state(env.state)
+        except (CommandError, aiocg.AiocgError) as error:
+            kept["error"] = str(error).partition("\n")[0]
+        return kept
 
     async def _benchmark(self, runtime: "aiocg.Runtime") -> "Benchmark":
         """Return the program, compiled and run as the command says."""
@@ -282,7 +344,7 @@ class Job:
         problem: dict[str, str] = {}
         try:  # files first: whoever reads our output may leave early, as `head` does
             if self.state is not None:
-                write_file(self.state, env.state.to_json().encode() + b"\n")
+                self._write_state(env.state)
             if self.output is not None and right:
                 await write_program(env, self.output)
             if self.plot is not None:
@@ -300,6 +362,10 @@ class Job:
                     print_line(remembered)
         if problem or not right:
             sys.exit(1)
+
+    def _write_state(self, state: "CompilerEnvState") -> None:
+        assert self.state is not None
+        write_file(self.state, state.to_json().encode() + b"\n")
 
     def _searches_lines(self, env: "Env") -> bool:
         """Return whether the search chooses whole command lines."""
@@ -325,30 +391,6 @@ class Job:
                 fail(str(error))
         if self.minimize and env.reward_space is not None and not env.reward_spaces[env.reward_space].deterministic:
             fail(f"{env.reward_space} is measured and never twice the same: --minimize cannot tell what does nothing")
-
-    @contextlib.contextmanager
-    def _display(self) -> "Iterator[Callable[[Text | str], None]]":
-        """Show progress on a terminal; before there is any, the time spent and the current stage."""
-        if self.json or not console.is_terminal:
-            yield lambda _: None
-            return
-        from rich.live import Live
-        from rich.text import Text
-
-        started = time.monotonic()
-        shown: list[Text | str] = ["starting workers"]
-
-        def line() -> Text:
-            if isinstance(shown[-1], Text):
-                return shown[-1]
-            seconds = time.monotonic() - started
-            return Text(f"{self.algorithm}  {seconds:.1f} s  {shown[-1]}", no_wrap=True, overflow="ellipsis")
-
-        def show(text: Text | str) -> None:
-            shown[:] = [text]
-
-        with Live(get_renderable=line, console=console, refresh_per_second=8, transient=True):
-            yield show
 
 
 def is_expression(target: str) -> bool:

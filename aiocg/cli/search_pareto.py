@@ -1,6 +1,5 @@
 """`aiocg search pareto`: find programs that trade one cost for another."""
 
-import contextlib
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -9,13 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import aiocg
-from aiocg.cli.output import Json, Workers, check_writable, console, fail, print_json, print_line, run, table
+from aiocg.cli.output import (
+    Json,
+    Workers,
+    check_writable,
+    console,
+    fail,
+    interrupted_status,
+    print_json,
+    print_line,
+    run,
+    table,
+    working,
+)
 from aiocg.cli.program import Flags
 from aiocg.cli.search_job import ActionSpaceName, Environment, Evaluations, Seconds, Seed, Start, Target
 
 if TYPE_CHECKING:
     from aiocg import Env
-    from aiocg.search import ParetoResult, Progress
+    from aiocg.search import ParetoResult
 
 EVALUATIONS = 1000
 
@@ -54,18 +65,15 @@ def pareto(
         evaluations = EVALUATIONS
     options: aiocg.search.Options = {"budget": aiocg.search.Budget(budget, evaluations), "start": start}
 
+    ended: list[bool] = []
+
     async def search() -> None:
         async with aiocg.Runtime(workers=workers) as runtime:
             benchmark = await runtime.find_benchmark(target, flags or ())
             made = await runtime.make(env, benchmark=benchmark, action_space=action_space)
-            with contextlib.ExitStack() as display:
-                if not json and console.is_terminal:
-                    status = display.enter_context(console.status("pareto: starting"))
-
-                    def progress(now: "Progress") -> None:
-                        status.update(f"pareto: {now.evaluations} evaluations in {now.elapsed:.0f} s")
-
-                    options["progress"] = progress
+            with working("pareto", "evaluating the compiler's own levels", json=json) as show:
+                options["progress"] = lambda now: show(f"{now.evaluations} evaluations")
+                options["watch"] = lambda _: not ended
                 try:
                     names = [name.strip() for name in costs.split(",")]
                     found = await aiocg.search.pareto(made, names, seed=seed, **options)
@@ -73,12 +81,14 @@ def pareto(
                     fail(str(error))
             if not found.points:
                 fail(f"none of {', '.join(found.costs)} can be had of {made.benchmark.uri}")
-            await _tell(made, found, plot, json)
+            await _tell(made, found, plot, json, validate=not ended)
 
-    run(search())
+    run(search(), ending=lambda: ended.append(True))
+    if ended:
+        sys.exit(interrupted_status())
 
 
-async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool) -> None:
+async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool, *, validate: bool) -> None:
     """Print the front, and draw it."""
     from aiocg.search.lanes import go_to
     from aiocg.spaces.actions import join_texts
@@ -86,7 +96,7 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
     validated = []
     for point in found.points:
         await go_to(env, point.actions)
-        runs = env.benchmark.program is not None and bool(env.benchmark.program.runs)
+        runs = validate and env.benchmark.program is not None and bool(env.benchmark.program.runs)
         validated.append((await env.validate(sanitizers=())).okay() if runs else None)
     problem = {}
     if plot is not None:
@@ -115,7 +125,7 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
         if problem:
             sys.exit(1)
         return
-    words = {True: "yes", False: "WRONG", None: "no inputs"}
+    words = {True: "yes", False: "WRONG", None: "no inputs" if validate else "not run"}
     rows = [
         (number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", words[right])
         for number, (one, right) in enumerate(zip(found.points, validated, strict=True), 1)

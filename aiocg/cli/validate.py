@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from aiocg.cli.output import Json, Workers, check_writable, console, counted, errors, fail, print_json, print_line, run
+from aiocg.cli.output import (
+    Json,
+    Workers,
+    check_writable,
+    console,
+    counted,
+    errors,
+    fail,
+    interrupted_status,
+    print_json,
+    print_line,
+    run,
+)
 
 if TYPE_CHECKING:
     from aiocg.states.files import State
@@ -261,7 +273,7 @@ def validate(
     except KeyboardInterrupt:
         ending = {"error": f"interrupted; {len(summary.results)} of {len(states)} states were validated"}
         errors.print(ending["error"])
-        status = 130
+        status = interrupted_status()
     if json:
         print_json({**summary.to_json(), "bad_rows": bad_rows, **ending})
     elif summary.results:

@@ -243,6 +243,10 @@ class Learner:
             path: the file, an `.npz` archive without pickled objects.
             more: what else to keep, as JSON can say it.
         """
+        write_checkpoint(path, self.checkpoint(more))
+
+    def checkpoint(self, more: Mapping[str, Any] | None = None) -> bytes:
+        """Return the content of a checkpoint; see `save`."""
         header = {
             "format": FORMAT, "facts": self.facts, "settings": self.settings, "size": self.size,
             "update": self.update, "curve": self.curve, "more": dict(more or {}),
@@ -254,9 +258,7 @@ class Learner:
                 arrays[f"{name}{number}"] = np.asarray(value)
         content = io.BytesIO()
         np.savez(content, **arrays)
-        beside = Path(f"{path}.part")
-        beside.write_bytes(content.getvalue())
-        beside.replace(path)
+        return content.getvalue()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> tuple["Learner", dict[str, Any]]:
@@ -317,3 +319,10 @@ def advantages(
         gain = there[:, step] * (reward[:, step] + discount * following - value[:, step] + discount * trace * gain)
         gains[:, step], following = gain, value[:, step]
     return gains[there], (gains + value)[there]
+
+
+def write_checkpoint(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a checkpoint, which takes the place of an earlier one when it is whole."""
+    beside = Path(f"{path}.part")
+    beside.write_bytes(content)
+    beside.replace(path)

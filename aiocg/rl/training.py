@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aiocg.rl.ppo import Learner
+from aiocg.rl.ppo import Learner, write_checkpoint
 from aiocg.rl.programs import Program
 from aiocg.rl.vector import PhaseOrdering, Plan, Trajectory, collect
 
@@ -59,6 +59,7 @@ def train(
         progress: told of each update.
     """
     settings, facts = learner.settings, learner.facts
+    consistent = learner.checkpoint(more)  # an interruption may come in the middle of an update
     try:
         while not learner.finished:
             began = time.perf_counter()
@@ -73,12 +74,13 @@ def train(
                 "learning": time.perf_counter() - collected,
             }
             learner.curve.append(told)
+            consistent = learner.checkpoint(more)
             if checkpoint is not None and learner.update % every == 0:
-                learner.save(checkpoint, more)
+                write_checkpoint(checkpoint, consistent)
             progress(told)
     finally:
         if checkpoint is not None:
-            learner.save(checkpoint, more)
+            write_checkpoint(checkpoint, consistent)
 
 
 def summary(trajectories: Sequence[Trajectory]) -> dict[str, float]:

@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from aiocg.env.candidate import Candidate
@@ -104,6 +105,7 @@ async def functionwise(
             f"functionwise knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
         )
     meter, alphabet = checked(budget, DEFAULT_BUDGET).start(), SpaceAlphabet(env.action_space)
+    progress = progress and _finished(progress, cost)
     record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     async with open_lanes(env, lanes, rewarded=False) as crew:
@@ -120,6 +122,11 @@ async def functionwise(
     record.actions = marked(record.actions, cost)
     await go_to(env, record.actions)
     return record.result(complete=search.exhausted, baselines=known, earned=earned, checks=checker.checks())
+
+
+def _finished(progress: ProgressCallback, cost: str) -> ProgressCallback:
+    """Return a callback that is given actions as the result has them."""
+    return lambda now: progress(replace(now, actions=marked(now.actions, cost)))
 
 
 class _Search:
