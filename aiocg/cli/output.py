@@ -208,9 +208,11 @@ def run(main: Coroutine[Any, Any, T], ending: Callable[[], object] | None = None
     with contextlib.closing(main):  # a signal may come before it begins
         import asyncio
 
-        factory = None
+        factory: Callable[[], asyncio.AbstractEventLoop] | None = None
         with contextlib.suppress(ImportError):  # Windows has none
-            from uvloop import new_event_loop as factory
+            import uvloop
+
+            factory = uvloop.new_event_loop
         with asyncio.Runner(loop_factory=factory) as runner:
             loop, tasks = runner.get_loop(), set[asyncio.Task[Any]]()
 
