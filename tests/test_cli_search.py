@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.llvm import text_size
+from aiocg.llvm import image_size
 
 from .command_line import CHEAPEST, PLAIN, Run
 from .machine import needs_headers
@@ -16,7 +16,8 @@ from .machine import needs_headers
 SEARCH_KEYS = {
     "validated",
     "checks",
-    "text",
+    "bytes",
+    "zeroed",
     "baselines",
     "timing",
     "improved",
@@ -93,7 +94,7 @@ def test_search_json_has_stable_keys(command: Run, algorithm: str) -> None:
     assert set(found) == SEARCH_KEYS and found["reward"] >= max(found["baselines"].values())
     assert found["algorithm"] == algorithm
     assert found["benchmark"] == f"benchmark://{CHEAPEST}"
-    for costs in (found["instructions"], found["text"]):
+    for costs in (found["instructions"], found["bytes"], found["zeroed"]):
         assert set(costs) == {"before", "O3", "Oz", "OzMinsize", "found"}
 
 
@@ -258,8 +259,8 @@ def test_a_program_alone_is_searched_function_by_function_and_written_as_an_obje
 ) -> None:
     found = command("search", CHEAPEST, "--evaluations", "60", "-o", tmp_path / "best.o", "--json").json
     assert (found["algorithm"], found["reward_space"]) == ("functionwise", "ObjectImageSizeOzMinsize")
-    assert found["text"]["found"] <= min(found["text"]["Oz"], found["text"]["OzMinsize"])
-    assert text_size((tmp_path / "best.o").read_bytes()) == found["text"]["found"]
+    assert found["bytes"]["found"] <= min(found["bytes"]["Oz"], found["bytes"]["OzMinsize"])
+    assert image_size((tmp_path / "best.o").read_bytes()) == (found["bytes"]["found"], found["zeroed"]["found"])
 
 
 @pytest.mark.slow
@@ -276,7 +277,7 @@ def test_a_program_of_ones_own_is_made_faster_where_the_command_says_how_it_is_r
     assert found["validated"] is (True if found["actions"] else None)  # nothing, where the program as it was is as fast
     assert found["benchmark"].endswith("it.c?flag=-O3") and set(found["baselines"]) == {"O0", "O2", "O3"}
     assert found["timing"]["faster"] == found["improved"] and found["timing"]["runs"] >= 5
-    assert text_size((tmp_path / "fast.o").read_bytes()) > 0
+    assert image_size((tmp_path / "fast.o").read_bytes()).stored > 0
     done = command("search", f"{CHEAPEST}?flag=-O1", "--reward=runtime", "--budget", "0.5")
     assert "-O3 does less here than clang -O3" in done.out and " -O3 " in done.out and "runs in turns" in done.out
     done = command("search", "it.c", "--reward=runtime", "--run", "'", "--budget", "0.5")
