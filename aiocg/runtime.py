@@ -180,7 +180,7 @@ class Runtime:
 
         welcome = await asyncio.shield(session.worker.welcome)
         spaces = self._spaces_of(spec, welcome)
-        known = {reward.name: reward for reward in spec.rewards()}
+        known = {one.name: one for one in spec.rewards() if spaces[1].keys() >= set(one.needs)}
         env = Env(self, spec, welcome, session, target, spaces, known | rewards_of_observations(spaces[1], known))
         for space in derived_observation_spaces:
             env.add_observation_space(space)

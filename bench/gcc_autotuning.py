@@ -1,17 +1,18 @@
-"""How much smaller than -Os a search makes programs by GCC's options: the protocol of CompilerGym's paper, on our own.
+"""How much smaller than -Os and -Oz a search makes programs by GCC's options, by the protocol of CompilerGym's paper.
 
     python -m bench.gcc_autotuning --quick                        # one small program, some seconds
     python -m bench.gcc_autotuning --results gcc.json             # 12 programs, 4 searches, 3 seeds: hours
     python -m bench.gcc_autotuning --results gcc.json --report    # the table of what is stored
 
 As there (Cummins et al., CGO 2022, section VII.D): each search may compile a program 1,000 times, is repeated with
-other seeds, and is worth the size at -Os over the size found, as a geometric mean over programs and seeds. A compile is
-a command line that was not tried before in that search; one that GCC refuses counts. Sizes of baselines do not.
+other seeds, and is worth the baseline's size over the size found, as a geometric mean over programs and seeds. A
+compile is a command line that was not tried before in that search; one that GCC refuses counts. Baselines do not.
 
-Otherwise than there, the size is that of the object's code and read-only data, unwind tables with them, and a command
-line only counts when the program that it makes prints what is expected of it on all its inputs; if it does not, the
-best one before it that does is taken. What the results file has is not searched again, so that a run that was
-interrupted goes on where it was.
+Unlike there, the size is what the object brings into an image: code, constants, variables with a value, unwind tables.
+The baseline is the smaller of -Os and -Oz with those options of the line found that are no optimisations, such as
+-fno-asynchronous-unwind-tables. A command line only counts when its program prints what is expected of it on all its
+inputs; if it does not, the best one before it that does is taken. Programs without inputs are not run, which the report
+says. Runs that the results file has are not searched again, so that an interrupted bench continues.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import aiocg
+from aiocg.gcc.rival import same_meaning
 from aiocg.search import Budget, Progress, SearchResult
 from aiocg.search.metrics import geometric_mean, mean_of_ratios
 from bench.machine import describe_machine
@@ -33,9 +35,8 @@ PROGRAMS = (
     *("adpcm", "aes", "chacha20", "crc32", "dct", "fft"),
     *("fir", "huffman", "matmul", "qsort", "sha256", "stackvm"),
 )
-REWARD = "obj_text_size"
-NO_TABLES = "-fno-asynchronous-unwind-tables -fno-unwind-tables"  # needs no search: C needs none of x86-64's tables
-BARE = f"gcc -Os {NO_TABLES}"
+REWARD = "obj_image_size"
+LEVELS = ("O0", "Os", "Oz", "O2", "O3")
 
 Search = Callable[..., Awaitable[SearchResult]]
 SEARCHES: dict[str, Search] = {
@@ -53,13 +54,13 @@ class Run:
     Attributes:
         program, algorithm, seed, evaluations: what was run.
         environment, compiler: what it was run on.
-        sizes: bytes at "O0", "Os", "O2", "O3", and "bare" for -Os without unwind tables.
+        sizes: bytes at each of `LEVELS` that the compiler has.
         improvements: each new best, as [compiles until then, bytes, command line].
         failed: how many compiles failed.
         seconds: that the search took.
         right: index in `improvements` of the best whose program prints what it should, -1 if none does; None when the
             outputs have not been checked.
-        bare: bytes of that one without unwind tables; None where that was not measured.
+        rival, words: bytes and words of the baseline of that one; None where that was not measured.
     """
 
     program: str
@@ -73,7 +74,8 @@ class Run:
     failed: int
     seconds: float
     right: int | None = None
-    bare: int | None = None
+    rival: int | None = None
+    words: str = ""
 
     @property
     def key(self) -> tuple[str, str, int, int, str]:
@@ -87,14 +89,19 @@ class Run:
         return self.improvements[index][1] if index >= 0 else self.sizes["O0"]
 
     @property
-    def ratio(self) -> float:
-        """How many times smaller than at -Os."""
-        return self.sizes["Os"] / self.found
+    def level(self) -> int:
+        """Bytes at the smaller of -Os and -Oz."""
+        return min(self.sizes[name] for name in ("Os", "Oz") if name in self.sizes)
 
     @property
-    def bare_ratio(self) -> float | None:
-        """How many times smaller than at -Os, both without unwind tables."""
-        return self.sizes["bare"] / self.bare if self.bare else None
+    def ratio(self) -> float:
+        """How many times smaller than the baseline."""
+        return (self.rival or self.level) / self.found
+
+    @property
+    def gross(self) -> float:
+        """How many times smaller than the smaller of -Os and -Oz alone."""
+        return self.level / self.found
 
 
 class Results:
@@ -124,12 +131,9 @@ class Results:
 
 async def search(env: aiocg.Env, program: str, algorithm: str, seed: int, evaluations: int) -> Run:
     """Search one program, and measure the baselines."""
-    await env.reset(benchmark=f"programs-v0/{program}")
-    names = ("O0", "Os", "O2", "O3")
+    await env.reset(benchmark=_benchmark(program))
+    names = [name for name in LEVELS if f"{REWARD}_{name}" in env.observation_spaces]
     sizes = dict(zip(names, await env.observe(*(f"{REWARD}_{name}" for name in names)), strict=True))
-    await env.step(BARE)
-    sizes["bare"] = await env.observe(REWARD)
-    await env.reset()
     improvements: list[tuple[int, int, str]] = []
 
     def note(progress: Progress) -> None:
@@ -154,20 +158,22 @@ async def search(env: aiocg.Env, program: str, algorithm: str, seed: int, evalua
 
 
 async def check(env: aiocg.Env, run: Run) -> None:
-    """Find the best improvement of a run whose program prints what it should, on all inputs."""
-    await env.reset(benchmark=f"programs-v0/{run.program}")
+    """Find the best improvement of a run whose program prints what it should, on all inputs, and its baseline."""
+    await env.reset(benchmark=_benchmark(run.program))
     for index in reversed(range(len(run.improvements))):
         await env.reset()
         await env.step(run.improvements[index][2])
         result = await env.validate(sanitizers=())
-        if not result.benchmark_semantics_validated:
-            return  # nothing here can run programs
-        if result.okay():
-            run.right = index
-            await env.step(f"{run.improvements[index][2]} {NO_TABLES}")
-            run.bare = await env.observe(REWARD)
+        if result.okay() or not result.benchmark_semantics_validated:
+            if rival := await same_meaning(env, REWARD):
+                run.rival, run.words = round(rival.cost), " ".join(rival.words)
+            run.right = index if result.benchmark_semantics_validated else None
             return
     run.right = -1
+
+
+def _benchmark(program: str) -> str:
+    return program if "/" in program else f"programs-v0/{program}"
 
 
 async def measure(options: argparse.Namespace, results: Results) -> None:
@@ -186,35 +192,34 @@ async def measure(options: argparse.Namespace, results: Results) -> None:
                         results.save()
                         print(f"{program} {algorithm} {seed}: {run.ratio:.3f} in {run.seconds} s", flush=True)
         for run in results.runs:  # those that were interrupted in between
-            if run.right is None and run.environment == env.spec.id:
+            if run.right is run.rival is None and run.environment == env.spec.id:
                 await check(env, run)
                 results.save()
 
 
 def report(runs: Sequence[Run]) -> str:
-    """Return a table in Markdown: bytes at -Os and how many times smaller each search made the program.
+    """Return a table in Markdown: bytes at -Os and -Oz, and how many times smaller each search made the program.
 
-    Behind the slash both are without unwind tables, so that what one option earns does not count.
+    The first number is against the smaller level with the same options that are no optimisations, and the one behind
+    the slash against that level alone.
     """
     algorithms = [name for name in SEARCHES if any(run.algorithm == name for run in runs)]
-    lines = [f"| program | -Os | -Os without unwind tables | {' | '.join(algorithms)} | best |"]
-    lines.append("|---|" + "---:|" * (3 + len(algorithms)))
+    lines = [f"| program | -Os | -Oz | {' | '.join(algorithms)} | best | its baseline |"]
+    lines.append("|---|" + "---:|" * (4 + len(algorithms)))
     programs = sorted({run.program for run in runs})
     for program in programs:
         mine = [run for run in runs if run.program == program]
-        sizes = mine[0].sizes
         cells = [_mean([run for run in mine if run.algorithm == name]) for name in algorithms]
-        best = min(run.found for run in mine)
-        bare = f"{sizes['Os'] / sizes['bare']:.3f}"
-        lines.append(f"| {program} | {sizes['Os']:,} | {bare} | {' | '.join(cells)} | {best:,} |")
-    sizes_of = {run.program: run.sizes for run in runs}
-    bare = f"{geometric_mean([sizes['Os'] / sizes['bare'] for sizes in sizes_of.values()]):.3f}"
+        best = min(mine, key=lambda run: run.found)
+        levels = [f"{best.sizes[name]:,}" if name in best.sizes else "" for name in ("Os", "Oz")]
+        baseline = f"{best.rival or best.level:,}"
+        lines.append(f"| {' | '.join((program, *levels, *cells))} | {best.found:,} | {baseline} |")
     cells = []
     for name in algorithms:
         of_programs = [[run for run in runs if (run.algorithm, run.program) == (name, one)] for one in programs]
         complete = all(of_programs)  # or else it is the mean of something else
         cells.append(_mean_of_programs(of_programs) if complete else "")
-    lines.append(f"| geometric mean | | {bare} | {' | '.join(cells)} | |")
+    lines.append(f"| geometric mean | | | {' | '.join(cells)} | | |")
     return "\n".join(lines)
 
 
@@ -237,15 +242,14 @@ def notes(runs: Sequence[Run]) -> str:
 def _mean(runs: Sequence[Run]) -> str:
     if not runs:
         return ""
-    bare = [run.bare_ratio for run in runs if run.bare_ratio is not None]
-    further = f" / {geometric_mean(bare):.3f}" if len(bare) == len(runs) else ""
-    return f"{geometric_mean([run.ratio for run in runs]):.3f}{further}"
+    return " / ".join(
+        f"{geometric_mean(ratios):.3f}" for ratios in ([run.ratio for run in runs], [run.gross for run in runs])
+    )
 
 
 def _mean_of_programs(runs: Sequence[Sequence[Run]]) -> str:
     """Return means over programs, of each of which the seeds are averaged first, with 95 % bootstrap intervals."""
-    further = [[run.bare_ratio for run in mine if run.bare_ratio is not None] for mine in runs]
-    columns = [[[run.ratio for run in mine] for mine in runs], *([further] if all(further) else [])]
+    columns = [[[run.ratio for run in mine] for mine in runs], [[run.gross for run in mine] for mine in runs]]
     return " / ".join(_with_interval([geometric_mean(seeds) for seeds in column]) for column in columns)
 
 
@@ -261,7 +265,9 @@ def _several(values: Iterable[int]) -> str:
 def main() -> None:
     """Read the command line, search, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.gcc_autotuning", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), help="of programs-v0")
+    parser.add_argument(
+        "--programs", nargs="+", default=list(PROGRAMS), help="names in programs-v0, or of benchmarks"
+    )
     parser.add_argument("--algorithms", nargs="+", choices=list(SEARCHES), default=list(SEARCHES))
     parser.add_argument("--evaluations", type=int, default=1000, help="compiles a search")
     parser.add_argument("--seeds", type=int, default=3, help="how often each search is repeated")

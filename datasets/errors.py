@@ -178,3 +178,11 @@ def _suggestion(nearest: Sequence[str], known: Sequence[str]) -> str:
     if known:
         return f"there are {', '.join(known)}"
     return "there are no datasets"
+
+
+def first_diagnostic(error: Exception) -> str:
+    """Return the line of an error that says most."""
+    lines = str(getattr(error, "diagnostics", "") or error).splitlines()
+    return next(
+        (line.strip() for line in lines if "error" in line), lines[0].strip() if lines else type(error).__name__
+    )

@@ -128,7 +128,7 @@ RunLine = Annotated[
 ]
 
 FILES = ("output", "state", "plot")  # options that name a file to write
-REWARDS = ("IrInstructionCountOz", "obj_text_size_Os")  # for environments without one of their own
+REWARDS = ("IrInstructionCountOz", "obj_image_size_Oz", "obj_image_size_Os")  # of environments without one
 OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
 OF_BOTH = ("random", "nevergrad", "optuna", "opentuner", "lamcts", "cma")  # and those that search lists of actions, too
 

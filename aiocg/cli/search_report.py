@@ -12,6 +12,7 @@ from aiocg.cli.output import console, counted, print_line
 
 if TYPE_CHECKING:
     from aiocg import Env
+    from aiocg.gcc.rival import SameMeaning
     from aiocg.search import Progress, SearchResult
     from aiocg.search.metrics import Comparison
     from aiocg.search.result import Checks
@@ -45,8 +46,7 @@ COSTS = {  # of LLVM's programs, by what the table and JSON call them: observati
 TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
 LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
-BASELINES = ("Oz", "Os")  # what is compared with, the first that there is
-COLUMNS = ("O2", "Os")  # of the table, where a compiler has options
+COLUMNS = ("O2", "Os", "Oz")  # of the table, where a compiler has options
 
 MOST_SIGNS = 5  # of undefined behaviour that are printed
 UNDEFINED = "hint        the behaviour of this program is undefined in places, so that options may change what it does"
@@ -85,6 +85,7 @@ class Finding:
         self._costs = costs  # as in `COSTS`, what was observed
         self._comparison = comparison
         self._line: str | None = None  # the compiler's command line, for those that have such
+        self._same: SameMeaning | None = None  # what it is compared with
         self.validation: ValidationResult | None = None
 
     @classmethod
@@ -99,7 +100,10 @@ class Finding:
                 costs[what] = dict(zip(names, await env.observe(*names.values()), strict=True))
         found = cls(algorithm, env, result, costs, await search.compare(env))
         if COMMAND_LINE in env.observation_spaces:
+            from aiocg.gcc.rival import same_meaning
+
             found._line = await env.observe(COMMAND_LINE)
+            found._same = await same_meaning(env, found._comparison.cost) if found._comparison is not None else None
         if result.actions and env.benchmark.program is not None and env.benchmark.program.runs:
             found.validation = await env.validate(sanitizers=())
         return found
@@ -123,6 +127,8 @@ class Finding:
         else:
             print_line(f"options     {_options(self._line)}")
             print_line(self._line if result.actions else nothing)
+            for word, effect in self._effects.items():
+                print_line(f"changes     {word}: {effect}")
         if self._costs and len(set(self._costs["instructions"].values())) == 1:
             print_line(NOTHING_TO_DO)
         if result.timing is not None and NOT_UNROLLED in self._env.benchmark.content:
@@ -153,6 +159,8 @@ class Finding:
             "bytes": self._costs.get("bytes"),
             ZEROED: self._costs.get(ZEROED),
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,
+            "same_meaning": self._same._asdict() if self._same is not None else None,
+            "changes": self._effects,
             "actions": list(result.actions),
             "start": result.start,
             "improved": result.improved,
@@ -182,13 +190,14 @@ class Finding:
                 )
             return _right(table)
         comparison = self._comparison
-        if comparison is None or not comparison.baselines.keys() >= set(COLUMNS):
+        levels = [level for level in COLUMNS if comparison is not None and level in comparison.baselines]
+        if comparison is None or not levels:
             return None
-        baselines = [comparison.baselines[level] for level in COLUMNS]
+        baselines = [comparison.baselines[level] for level in levels]
         values = [comparison.unoptimised, *baselines, comparison.found]
-        table = Table("", "before", *(f"-{level}" for level in COLUMNS), "found", title=title)
+        table = Table("", "before", *(f"-{level}" for level in levels), "found", title=title)
         table.add_row(comparison.cost, *map(str, values))
-        table.add_row(f"relative to -{COLUMNS[-1]}", *(f"{value / max(baselines[-1], 1):.3f}" for value in values))
+        table.add_row(f"relative to -{levels[-1]}", *(f"{value / max(baselines[-1], 1):.3f}" for value in values))
         return _right(table)
 
     def _against_baselines(self) -> Iterator[str]:
@@ -205,17 +214,17 @@ class Finding:
             usual = compared(costs["Oz"], costs["found"], "-Oz")
             stronger = compared(costs["OzMinsize"], costs["found"], "clang -Oz")
             yield f"{what:13}{usual}, {stronger} (ratio {ratio(costs['OzMinsize'], costs['found']):.4f})"
-        if self._costs:
+        if (same := self._same) is None or (comparison := self._comparison) is None:
             return
-        comparison = self._comparison
-        level = next((level for level in BASELINES if comparison is not None and level in comparison.baselines), None)
-        if comparison is None or level is None:
-            return
-        baseline, found = comparison.baselines[level], comparison.found
-        yield (
-            f"against -{level} {comparison.cost} {found}, where -{level} has {baseline}: "
-            f"{compared(baseline, found, f'-{level}')} (ratio {ratio(baseline, found):.4f})"
-        )
+        level, *others = same.words
+        line, found = " ".join(same.words), comparison.found
+        sizes = f"{comparison.cost} {found} and {same.cost}, ratio {ratio(same.cost, found):.4f}"
+        yield f"compared    {compared(same.cost, found, line)} ({sizes})"
+        if others:
+            words = " ".join(others)
+            yield f"not counted {compared(same.alone, same.cost, level)} by {words} alone: {same.alone} to {same.cost}"
+        if "Oz" not in comparison.baselines:
+            yield f"no -Oz      {self._env.compiler_version} has none, as GCC has it since 12: compared with -Os"
 
     def _validated(self) -> str:
         """Say whether the program that was found does what it should."""
@@ -228,6 +237,16 @@ class Finding:
             skipped = "; ".join(self.validation.skipped)
             return f"partly: {skipped}" if skipped else "yes: it was run, and printed what it should"
         return f"WRONG: {self.validation.error_details}. It was not written; report the state (--state) as a bug"
+
+    @property
+    def _effects(self) -> dict[str, str]:
+        """The options found that change what the program does, and how."""
+        line = self._env.action_spaces.language.line
+        if self._line is None or line is None:
+            return {}
+        from aiocg.gcc.meaning import effects
+
+        return dict(effects(self._line.split()[1:], line.options))
 
     @property
     def _is_of_kernels(self) -> bool:

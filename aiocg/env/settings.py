@@ -129,7 +129,7 @@ class EnvSettings:
         """
         if not isinstance(reward, Reward):
             raise TypeError(f"a reward of your own is an aiocg.spaces.rewards.Reward, not {reward!r}")
-        for name in (*reward.observation_spaces, *reward.baseline_spaces):
+        for name in reward.needs:
             check_known("observation space", name, self.observation_spaces)
         self.reward_spaces[reward.name] = reward
         self._default_plan = self._plan(self._observation_space, self._reward_space)

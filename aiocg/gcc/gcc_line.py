@@ -64,31 +64,7 @@ class GccLine:
             return " ".join((self._compiler, *words, _FILES))
         if not all(os.path.isfile(os.path.join(tree.origin, unit)) for unit in tree.units):
             return " ".join((self._compiler, *words, _FILES))
-        return " && ".join(self._commands(words, tree))
-
-    def _commands(self, words: Sequence[str], tree: SourceTree) -> Iterator[str]:
-        """Yield the commands that compile a program on this machine as workers do, and link its units."""
-        compiler = self._compiler
-        if compiler.startswith(_IN_IMAGE):
-            there = shlex.quote(f"{tree.origin}:{tree.origin}:ro")
-            compiler = compiler.replace(_IN_IMAGE, f"{_IN_IMAGE} -v {there}", 1)
-        if any(map(_DATED.search, tree.files.values())):
-            inside = compiler != self._compiler
-            compiler = compiler.replace(" -w ", f" -e {_DATE} -w ", 1) if inside else f"{_DATE} {compiler}"
-        own = [*map(shlex.quote, tree.flags), *(shlex.quote(f"-I{tree.origin}/{folder}") for folder in tree.include)]
-        if tree.freestanding:
-            own += ["-nostdinc", "-isystem", f'"$({self._compiler} -print-file-name=include)"']
-        objects = []
-        for number, unit in enumerate(tree.units):
-            path, stem = os.path.join(tree.origin, unit), os.path.splitext(os.path.basename(unit))[0]
-            stem = f"./{stem}" if stem.startswith("-") else stem
-            objects.append(shlex.quote(f"{stem}.o" if len(tree.units) == 1 else f"{stem}.{number}.o"))
-            language = "c" if unit in tree.units_in_c else tree.language
-            given = [] if LANGUAGES.get(os.path.splitext(unit)[1]) == language else ["-x", language]
-            names = [shlex.quote(f"{_MAP}{tree.origin}/="), shlex.quote(f"{_SEED}{unit}")]
-            yield " ".join((compiler, *own, *given, *names, *words, "-c", shlex.quote(path), "-o", objects[-1]))
-        if len(objects) > 1:
-            yield " ".join((compiler, *map(shlex.quote, tree.flags), "-r -nostdlib -o program.o", *objects))
+        return " && ".join(commands(self._compiler, words, tree))
 
     write_exact = write
 
@@ -147,6 +123,37 @@ class GccLine:
         else:
             for name, count in counts:
                 yield from [name] * count
+
+
+def commands(compiler: str, words: Sequence[str], tree: SourceTree) -> Iterator[str]:
+    """Yield the commands for a shell that compile a program on this machine as workers do, and link its units.
+
+    Args:
+        compiler: the words by which a shell calls it.
+        words: the options.
+        tree: the program; its files are in its `origin`.
+    """
+    calling = compiler
+    if compiler.startswith(_IN_IMAGE):
+        there = shlex.quote(f"{tree.origin}:{tree.origin}:ro")
+        calling = calling.replace(_IN_IMAGE, f"{_IN_IMAGE} -v {there}", 1)
+    if any(map(_DATED.search, tree.files.values())):
+        inside = calling != compiler
+        calling = calling.replace(" -w ", f" -e {_DATE} -w ", 1) if inside else f"{_DATE} {calling}"
+    own = [*map(shlex.quote, tree.flags), *(shlex.quote(f"-I{tree.origin}/{folder}") for folder in tree.include)]
+    if tree.freestanding:
+        own += ["-nostdinc", "-isystem", f'"$({compiler} -print-file-name=include)"']
+    objects = []
+    for number, unit in enumerate(tree.units):
+        path, stem = os.path.join(tree.origin, unit), os.path.splitext(os.path.basename(unit))[0]
+        stem = f"./{stem}" if stem.startswith("-") else stem
+        objects.append(shlex.quote(f"{stem}.o" if len(tree.units) == 1 else f"{stem}.{number}.o"))
+        language = "c" if unit in tree.units_in_c else tree.language
+        given = [] if LANGUAGES.get(os.path.splitext(unit)[1]) == language else ["-x", language]
+        names = [shlex.quote(f"{_MAP}{tree.origin}/="), shlex.quote(f"{_SEED}{unit}")]
+        yield " ".join((calling, *own, *given, *names, *words, "-c", shlex.quote(path), "-o", objects[-1]))
+    if len(objects) > 1:
+        yield " ".join((calling, *map(shlex.quote, tree.flags), "-r -nostdlib -o program.o", *objects))
 
 
 def _command(compiler: str) -> str:

@@ -5,9 +5,10 @@ from aiocg.spaces.rewards import CostReward, Reward, RuntimeReward
 _COSTS = (
     ("asm_size", "the bytes of assembly"),
     ("obj_size", "the bytes of the object file"),
+    ("obj_image_size", "the bytes that the object file brings into an image"),
     ("obj_text_size", "the bytes of code and read-only data in the object file"),
 )
-_LEVELS = ("Os", "O2", "O3")
+_LEVELS = ("Os", "Oz", "O2", "O3")
 
 
 def gcc_rewards() -> list[Reward]:

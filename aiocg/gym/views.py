@@ -151,7 +151,7 @@ def derived(
 
 async def earned(env: Env, reward: Reward) -> float:
     """Compute the reward of a single step from the start of the episode to the present state."""
-    names = (*reward.observation_spaces, *reward.baseline_spaces)
+    names = reward.needs
     after = await env.observe(*names[: len(reward.observation_spaces)], *names[:1])  # at least two, so a list
     async with await env.fork() as start:
         start.observation_space = start.reward_space = None

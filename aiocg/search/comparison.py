@@ -38,6 +38,6 @@ async def compare(env: Env, actions: Sequence[str] | None = None) -> Comparison 
 
 def _baselines(env: Env, reward: CostReward) -> dict[str, str]:
     """Return the observations that give the cost of a reward at levels of optimisation, by level."""
-    levels = {level: f"{reward.cost}_{level}" for level in ("O0", "O2", "O3", "Os")}
+    levels = {level: f"{reward.cost}_{level}" for level in ("O0", "O2", "O3", "Os", "Oz")}
     known = {level: name for level, name in levels.items() if name in env.observation_spaces}
     return known or baselines_of(reward)

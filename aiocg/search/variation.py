@@ -91,7 +91,7 @@ class Variation:
         levels: each optimisation level alone.
         known: an option and its choice for each word of `KNOWN` that the compiler has.
         starts: what needs no luck: no option given, and each level.
-        heads: -Os with the first 1, 2, 4, 8 and 16 of `known`.
+        heads: -Oz, or -Os where there is none, with the first 1, 2, 4, 8 and 16 of `known`.
         shares: how likely each option is the one that a change of one option touches, as float64, shape (options,).
     """
 
@@ -109,7 +109,7 @@ class Variation:
             self._line([(index, choice)]) for index in self._levels for choice in range(len(self._options[index]))
         )
         self.starts = (self._line(()), *self.levels)
-        small = tuple(self._read(("-Os",)))
+        small = tuple(self._read(("-Oz",))) or tuple(self._read(("-Os",)))
         self.heads = tuple(self._line((*small, *self.known[:count])) for count in HEADS if self.known)
 
     def draw(self, rng: np.random.Generator) -> Choices:

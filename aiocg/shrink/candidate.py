@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
@@ -208,11 +208,3 @@ def keeping(linker: Linker, parts: Sequence[Part]) -> Linker:
             raise BenchmarkInitError(name_of(part), "the build has left no machine code of it")
         kept[part] = path
     return replace(linker, kept=kept)
-
-
-def first_diagnostic(error: Exception) -> str:
-    """Return the line of an error that says most."""
-    lines = str(getattr(error, "diagnostics", "") or error).splitlines()
-    return next(
-        (line.strip() for line in lines if "error" in line), lines[0].strip() if lines else type(error).__name__
-    )

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
+from aiocg.gcc.meaning import is_meaning
 from aiocg.programs.project.commands import Unit
 from aiocg.shrink.blame import least
-from aiocg.shrink.candidate import OURS, OWN, Candidates, first_diagnostic
+from aiocg.shrink.candidate import OURS, OWN, Candidates
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure
 from aiocg.shrink.inputs import Part, name_of, read_inputs
@@ -29,32 +30,12 @@ if TYPE_CHECKING:
     from aiocg.search.budget import Meter
     from aiocg.transport.options import Option
 
-LEVELS = ("-Os", "-Os -flto")
+LEVELS = ("-Os", "-Oz", "-Os -flto", "-Oz -flto")
 """What the search begins with, and what results are compared with, beside the build's own."""
 
 GCC = "GCC"  # begins the name of a compiler in the lock file
 COLLECT = "-Wl,--gc-sections"
 PEELING = 0.25  # of the time: dropping options that save nothing
-
-_MEANING = re.compile(
-    r"-O|-fast|-f(?:no-)?(?:unsafe-math|finite-math|signed-zeros|trapping-math|math-errno|associative-math|reciprocal-math|"
-    r"cx-|rounding-math|signaling-nans|fp-|excess-precision|single-precision|float-store|fast-math|"
-    r"exceptions|non-call-exceptions|delete-dead-exceptions|asynchronous-unwind|unwind-tables|"
-    r"stack-protector|stack-clash|stack-check|split-stack|sanitize|harden|zero-call|trivial-auto|cf-protection|"
-    r"trapv|wrapv|strict-aliasing|strict-overflow|delete-null-pointer|isolate-erroneous|"
-    r"merge-all-constants|allow-store-data-races|strict-volatile|semantic-interposition|visibility|"
-    r"threadsafe|rtti|strict-enums|enforce-eh|sized|openmp|openacc|short|pack|common|plt|pic|pie|lto|whole|"
-    r"function-sections|data-sections|profile|branch-prob|auto-profile|instrument|vtable|devirtualize-at|"
-    r"align-functions|printf-return|keep-|toplevel|unit-at|no-builtin|builtin|eliminate-unused-debug)"
-)
-
-
-def is_meaning(option: str) -> bool:
-    """Say whether an option may change what a program does, or how it is protected, debugged or called.
-
-    The search leaves those alone.
-    """
-    return _MEANING.match(option) is not None
 
 
 class Gcc(Clang):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
@@ -24,7 +24,7 @@ from aiocg.llvm.tools import LoadedTool, apply
 from aiocg.programs.project.commands import run_build
 from aiocg.programs.project.compilation import ALWAYS, OLD_C
 from aiocg.shrink import compiler
-from aiocg.shrink.candidate import Candidates, first_diagnostic
+from aiocg.shrink.candidate import Candidates
 from aiocg.shrink.image import read_image
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.compilation import each
-from aiocg.shrink.candidate import OURS, OWN, Candidates, first_diagnostic, keeping
+from aiocg.shrink.candidate import OURS, OWN, Candidates, keeping
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import name_of, read_inputs

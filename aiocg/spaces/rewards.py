@@ -50,6 +50,11 @@ class Reward:
         self.name = name
         self.description = description
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The observations that it is computed from; a compiler without one of them does not have the reward."""
+        return (*self.observation_spaces, *self.baseline_spaces)
+
     def reward(self, before: Mapping[str, Any], after: Mapping[str, Any], baseline: Mapping[str, Any]) -> float:
         """Return the reward of a step.
 

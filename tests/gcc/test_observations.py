@@ -23,10 +23,10 @@ async def test_all_spaces_are_there_and_true_of_their_values(make: Callable[...,
         await env.step(line)
         for name in env.observation_spaces:
             assert env.observation_spaces[name].space.contains(await env.observe(name)), name
-    sizes = ("asm_size", "obj_size", "obj_text_size")
-    levels = {f"{size}_{level}" for size in sizes for level in ("O0", "O2", "O3", "Os")}
+    sizes = ("asm_size", "obj_size", "obj_image_size", "obj_bss_size", "obj_text_size")
+    levels = {f"{size}_{level}" for size in sizes for level in ("O0", "O2", "O3", "Os", "Oz")}
     assert set(env.observation_spaces) == levels | {
-        *("source", "rtl", "asm", "asm_size", "asm_hash", "instruction_counts", "obj", "obj_size", "obj_text_size"),
+        *("source", "rtl", "asm", "asm_hash", "instruction_counts", "obj", *sizes),
         *("obj_hash", "choices", "command_line", "runtime", "is_runnable", "execution"),
         "undefined_behaviour",
     }

@@ -11,11 +11,11 @@ from .written import program
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-COSTS = ("asm_size", "obj_size", "obj_text_size")
+COSTS = ("asm_size", "obj_size", "obj_image_size", "obj_text_size")
 
 
 async def test_there_are_rewards_for_each_cost_plain_and_scaled_and_for_the_runtime() -> None:
-    names = {f"{cost}{suffix}" for cost in COSTS for suffix in ("", "_Os", "_O2", "_O3")}
+    names = {f"{cost}{suffix}" for cost in COSTS for suffix in ("", "_Os", "_Oz", "_O2", "_O3")}
     assert {reward.name for reward in gcc_rewards()} == names | {"runtime"}
 
 
@@ -29,7 +29,7 @@ async def test_the_first_action_earns_its_due(make: Callable[..., Any], cost: st
     assert reward == await env.observe(f"{cost}_Os") - before and env.episode_reward == 0
 
 
-@pytest.mark.parametrize("level", ["Os", "O2"])
+@pytest.mark.parametrize("level", ["Os", "Oz", "O2"])
 async def test_scaled_rewards_are_1_for_what_the_level_saves(make: Callable[..., Any], level: str) -> None:
     env = await make(action_space="command_line", reward_space=f"asm_size_{level}")
     _, reward, *_ = await env.step(f"gcc -{level}")

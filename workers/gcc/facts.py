@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from aiocg.transport.elf import NotElf, text_size
+from aiocg.transport.elf import NotElf, image_size, text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.assembly import instruction_counts
@@ -19,11 +19,14 @@ def _hash(product: list[bytes] | bytes) -> str:
     return hashlib.md5(whole, usedforsecurity=False).hexdigest()
 
 
-def _text_size(code: bytes) -> int:
-    try:
-        return text_size(code)
-    except NotElf as error:
-        raise CompilationError(FailureCode.OBSERVATION, str(error)) from None
+def _of_elf(measure: Callable[[bytes], int]) -> Callable[[bytes], int]:
+    def measured(code: bytes) -> int:
+        try:
+            return measure(code)
+        except NotElf as error:
+            raise CompilationError(FailureCode.OBSERVATION, str(error)) from None
+
+    return measured
 
 
 FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -32,7 +35,9 @@ FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "instruction_counts": ("asm", lambda assembly: instruction_counts(b"".join(assembly))),
     "obj_size": ("obj", _size),
     "obj_hash": ("obj", _hash),
-    "obj_text_size": ("obj", _text_size),
+    "obj_image_size": ("obj", _of_elf(lambda code: image_size(code).stored)),
+    "obj_bss_size": ("obj", _of_elf(lambda code: image_size(code).zeroed)),
+    "obj_text_size": ("obj", _of_elf(text_size)),
 }
 """For each fact the product that it describes, and the function that computes it."""
 

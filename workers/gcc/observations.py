@@ -1,19 +1,19 @@
 """The observation spaces of the GCC environments, by name."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
-from aiocg.transport.options import UNSET
+from aiocg.transport.options import UNSET, Option
 from aiocg.workers.gcc.compilation import Benchmark, Compilation
 from aiocg.workers.gcc.execution import Execution
 from aiocg.workers.gcc.parameters import Parameters
 from aiocg.workers.programs.recipe import Program
 from aiocg.workers.programs.times import time_values, times_spec
 
-_LEVELS = ("O0", "Os", "O2", "O3")
+_LEVELS = ("O0", "Os", "Oz", "O2", "O3")
 
 
 class Subject(Protocol):
@@ -49,9 +49,12 @@ class Observation(NamedTuple):
     compute: Callable[[Subject], Any]
 
 
-def observation_spaces(options: int) -> tuple[ObservationSpec, ...]:
-    """Return all spaces for a compiler with this number of options."""
-    return tuple([_sized(one.spec, options) for one in OBSERVATIONS.values()])
+def observation_spaces(options: Sequence[Option]) -> tuple[ObservationSpec, ...]:
+    """Return all spaces for a compiler with these options; sizes at `-Oz` only where it has that level."""
+    levels = {word.removeprefix("-") for one in options if one.kind == "level" for word in one.texts}
+    missing = tuple([f"_{level}" for level in _LEVELS if level not in levels])
+    known = [one.spec for name, one in OBSERVATIONS.items() if not name.endswith(missing)]
+    return tuple([_sized(spec, len(options)) for spec in known])
 
 
 def _sized(spec: ObservationSpec, options: int) -> ObservationSpec:
@@ -106,7 +109,9 @@ def _made(
 _SIZES = {
     "asm_size": "Bytes of the assembly, as the compiler writes it.",
     "obj_size": "Bytes of the object file.",
-    "obj_text_size": "Bytes of code and read-only data in the object file.",
+    "obj_image_size": "Bytes that the object file brings into an image: all that is loaded, but for zeroed memory.",
+    "obj_bss_size": "Bytes of memory that begin as zero, of which the object file has nothing.",
+    "obj_text_size": "Bytes of code and read-only data in the object file; moving data into variables lowers it.",
 }
 
 _ALL = (
@@ -145,7 +150,10 @@ _ALL = (
         lambda subject: subject.compilation().object_file(),
     ),
     _made("obj_size", "integer", _SIZES["obj_size"], 0, _fact("obj_size"), low=0),
-    _made("obj_text_size", "integer", _SIZES["obj_text_size"], 0, _fact("obj_text_size"), low=0),
+    *(
+        _made(name, "integer", _SIZES[name], 0, _fact(name), low=0)
+        for name in ("obj_image_size", "obj_bss_size", "obj_text_size")
+    ),
     _made("obj_hash", "text", "MD5 of the object file, in hexadecimal.", "", _fact("obj_hash")),
     _made(
         "undefined_behaviour",

@@ -66,7 +66,7 @@ class GccSession(CompilationSession):
         cls.language = Language.of(found.options)
         cls.compiler_version = found.version
         cls.action_spaces = action_spaces(cls.language)
-        cls.observation_spaces = observation_spaces(len(found.options))
+        cls.observation_spaces = observation_spaces(found.options)
 
     @classmethod
     def _find(cls) -> CompilerOptions:

@@ -1,0 +1,141 @@
+"""What results are compared with: GCC's smallest level, with the same meaning or of the same sources."""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.errors import BenchmarkInitError, DatasetError, first_diagnostic
+from aiocg.datasets.process import run_bounded, told_of
+from aiocg.datasets.scratch import scratch_folder
+from aiocg.gcc.gcc_line import commands
+from aiocg.gcc.meaning import is_meaning
+from aiocg.transport.elf import image_size
+
+if TYPE_CHECKING:
+    from aiocg.env.env import Env
+
+SMALLEST = ("-Oz", "-Os")  # GCC has the first since its release 12
+TIMEOUT = 600.0  # seconds
+_QUESTION_TIMEOUT = 20.0
+
+
+class SameMeaning(NamedTuple):
+    """The smallest program of a level with those options of a command line that are no optimisations.
+
+    Attributes:
+        words: the level, and the options that change what a program does or how it is protected.
+        cost: of the program with all of them.
+        alone: of the program with the level alone.
+    """
+
+    words: tuple[str, ...]
+    cost: float
+    alone: float
+
+
+async def same_meaning(env: "Env", cost: str) -> SameMeaning | None:
+    """Return what a search for options has to beat; None when the compiler refuses both levels.
+
+    Options such as `-fno-asynchronous-unwind-tables` make any program smaller, and are no achievement of a search.
+
+    Args:
+        env: an environment of GCC, at what a search has found.
+        cost: an observation.
+    """
+    line = env.action_spaces.language.line
+    assert line is not None
+    _, *words = (await env.observe("command_line")).split(" ")
+    meaning = tuple([word for word in words if is_meaning(word) and not word.startswith("-O")])
+    known = {word for option in line.options if option.kind == "level" for word in option.texts}
+    levels = [level for level in SMALLEST if level in known]
+    lines = [(level, *more) for more in ((), meaning) for level in levels]
+    found = await env.expand_texts([(" ".join(("gcc", *one)),) for one in lines], observation_spaces=[cost])
+    costs = {one: tried.observation[0] for one, tried in zip(lines, found, strict=True) if tried.error is None}
+    rivals = [one for one in costs if one[1:] == meaning]
+    if not rivals:
+        return None
+    best = min(rivals, key=lambda one: costs[one])
+    return SameMeaning(best, costs[best], costs.get(best[:1], costs[best]))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GccObject:
+    """What the GCC of this machine makes of a program's sources with one flag.
+
+    Attributes:
+        compiler: its name and release; "" if there is none.
+        level: the flag.
+        bytes: that the object file brings into an image; None if there is none.
+        problem: why not, "" if there is one.
+    """
+
+    compiler: str = ""
+    level: str = ""
+    bytes: int | None = None
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as JSON can say it."""
+        return dataclasses.asdict(self)
+
+
+def compile_small(benchmark: Benchmark, driver: str = "gcc") -> GccObject:
+    """Compile a program's sources for size by a GCC of this machine, with the flags of the program.
+
+    Args:
+        benchmark: with sources.
+        driver: a name on PATH, or a path.
+
+    Raises:
+        CompilationCancelled: when the event of `aiocg.datasets.process.cancellable` was set.
+    """
+    found = shutil.which(driver)
+    macros = _macros(found) if found is not None else {}
+    if found is None or "__GNUC__" not in macros or "__clang__" in macros:
+        return GccObject(problem=f"there is no GCC here: no {driver} on PATH" + (" that is one" if found else ""))
+    release = ".".join(macros.get(f"__GNUC_{part}__", "0") for part in ("MINOR", "PATCHLEVEL"))
+    compiler = f"gcc {macros['__GNUC__']}.{release}"
+    level = SMALLEST[int(macros["__GNUC__"]) < 12]
+    try:
+        return GccObject(compiler, level, image_size(_object(benchmark, found, level)).stored)
+    except (DatasetError, ValueError, OSError) as error:
+        return GccObject(compiler, level, problem=first_diagnostic(error))
+
+
+def _object(benchmark: Benchmark, compiler: str, level: str) -> bytes:
+    """Return the object file of a program's units together."""
+    tree = benchmark.source_tree
+    name = str(benchmark.uri)
+    with scratch_folder() as scratch:
+        origin, output = Path(os.path.realpath(scratch), "source"), Path(scratch, "output")
+        output.mkdir()
+        for path, content in tree.files.items():
+            place = origin / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        script = " && ".join(commands(compiler, (level, "-w"), dataclasses.replace(tree, origin=str(origin))))
+        environment = {**os.environ, "LC_ALL": "C"}
+        late = f"{compiler} took longer than {TIMEOUT:g} s and was stopped"
+        with told_of(name, compiler, late=late, cancelled="compiling by GCC was cancelled"):
+            status, said = run_bounded(("sh", "-c", script), cwd=str(output), env=environment, timeout=TIMEOUT)
+        if status:
+            raise BenchmarkInitError(name, "gcc does not accept it", said.strip())
+        made = output / "program.o" if len(tree.units) > 1 else next(output.glob("*.o"))
+        return made.read_bytes()
+
+
+def _macros(compiler: str) -> dict[str, str]:
+    """Return the macros that a compiler defines; none when it does not work."""
+    command = [compiler, "-dM", "-E", "-x", "c", os.devnull]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_QUESTION_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    lines = (line.split(" ", 2) for line in done.stdout.splitlines() if line.startswith("#define "))
+    return {words[1]: words[-1] for words in lines}

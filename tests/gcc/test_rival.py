@@ -1,0 +1,131 @@
+"""What results of GCC are compared with, and which of its options are no optimisations."""
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiocg.gcc.meaning import effects
+from aiocg.gcc.rival import same_meaning
+from aiocg.transport.options import Option
+
+from ..command_line import CHEAPEST, Run, runner
+from .written import LOOP, program
+
+pytestmark = pytest.mark.needs("gcc")
+
+KEYS = "static long keys[200] = {3, 1, 4, 1, 5, 9};\nlong key(long n) { return keys[n & 3] ^ keys[n % 200]; }\n"
+NO_TABLES = "-fno-asynchronous-unwind-tables"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_table_counts_wherever_it_is(make: Callable[..., Any]) -> None:
+    env = await make(program(KEYS), action_space="command_line")
+    sizes = ("obj_text_size", "obj_image_size")
+    written = await env.observe(*(f"{size}_O0" for size in sizes))
+    constant = await env.observe(*(f"{size}_Os" for size in sizes))
+    assert constant[0] > written[0] + 1200, "-Os makes the table constant, which the text size holds against it"
+    assert constant[1] < written[1] and written[1] - written[0] >= 1600
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_zeroed_memory_is_beside_the_image(make: Callable[..., Any]) -> None:
+    env = await make(program("int seen[500];\nint *last = seen;\n"), action_space="command_line")
+    assert await env.observe("obj_bss_size") == 2000
+    assert await env.observe("obj_image_size") == 8 + 24  # the variable, and an entry of the loader's table
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_dropping_unwind_tables_is_no_gain(make: Callable[..., Any]) -> None:
+    env = await make(program(LOOP), action_space="command_line", reward_space="obj_image_size_Oz")
+    for more in ("", f" {NO_TABLES}"):
+        sizes = {}
+        for level in ("-Os", "-Oz"):
+            await env.step(f"gcc {level}{more}")
+            sizes[level] = await env.observe("obj_image_size")
+        found = await same_meaning(env, "obj_image_size")
+        assert found is not None and found.cost == min(sizes.values()) and found.words[1:] == tuple(more.split())
+        assert found.words[0] in [level for level in sizes if sizes[level] == found.cost]
+        if more:
+            assert found.alone == await env.observe(f"obj_image_size_{found.words[0][1:]}") > found.cost
+        else:
+            assert found.alone == found.cost
+
+
+def test_options_that_change_a_program_are_named() -> None:
+    def flag(name: str, initial: str) -> Option:
+        return Option(name, "flag", texts=(name, f"-fno-{name[2:]}"), initial=initial)
+
+    options = [
+        flag("-fstack-protector", "[enabled]"),
+        flag("-fexceptions", "[disabled]"),
+        flag("-fivopts", "[enabled]"),
+    ]
+    words = (
+        "-Oz",
+        "-fno-ivopts",
+        "-fno-stack-protector",
+        "-fno-exceptions",
+        "-ffinite-math-only",
+        "-fwrapv",
+        NO_TABLES,
+    )
+    found = dict(effects(words, options))
+    assert [*found] == ["-fno-stack-protector", "-ffinite-math-only", NO_TABLES]
+    assert "protected less" in found["-fno-stack-protector"] and "NaN" in found["-ffinite-math-only"]
+
+
+SUM = """double total(const double *v, int n) {
+  double s = 0;
+  for (int i = 0; i < n; i++) s += v[i] == v[i] ? v[i] : 0.0;
+  return s;
+}
+"""
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return runner(monkeypatch, capfd, "search")
+
+
+@pytest.mark.slow
+def test_a_search_names_what_it_changed_and_what_it_does_not_count(command: Run, tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text(SUM)
+    words = ("screening", "sum.c", "--env", "gcc-v0", "--evaluations", 60, "--seed", 1)
+    done = command(*words)
+    assert done.status == 0, done.err
+    assert f"smaller than -Oz {NO_TABLES}" in done.out or f"as large as -Oz {NO_TABLES}" in done.out
+    assert "not counted" in done.out and f"by {NO_TABLES} alone" in done.out
+    assert f"changes     {NO_TABLES}: no unwind tables" in done.out
+    found = command(*words, "--json").json
+    assert found["same_meaning"]["cost"] < found["same_meaning"]["alone"] and NO_TABLES in found["changes"]
+    assert found["metrics"]["baselines"].keys() == {"O2", "O3", "Os", "Oz"}
+
+
+OLDER = """#!/bin/sh
+for word; do
+  if [ "$word" = -Oz ]; then
+    echo "gcc: error: argument to '-O' should be a non-negative integer, 'g', 's' or 'fast'" >&2
+    exit 1
+  fi
+done
+exec {gcc} "$@"
+"""
+
+
+@pytest.mark.slow
+def test_without_oz_the_comparison_is_with_os_and_says_so(command: Run, tmp_path: Path, gcc: str) -> None:
+    older = tmp_path / "gcc-older"
+    older.write_text(OLDER.format(gcc=gcc))
+    older.chmod(older.stat().st_mode | stat.S_IXUSR)
+    words = ("screening", CHEAPEST, "--evaluations", 20, "--env", f"gcc-v0?gcc_bin={older}")
+    done = command(*words)
+    assert done.status == 0, done.err
+    assert "(obj_image_size_Os)" in done.out and "than -Os" in done.out and "-Oz │" not in done.out
+    assert "no -Oz" in done.out and "GCC has it since 12" in done.out
+    refused = command(*words, "--reward", "obj_image_size_Oz")
+    assert refused.status and "obj_image_size_Os" in refused.err
