@@ -1,9 +1,12 @@
 """What results are compared with: GCC's smallest level, with the same meaning or of the same sources."""
 
+import asyncio
+import contextlib
 import dataclasses
 import os
 import shutil
 import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +16,7 @@ from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.gcc.gcc_line import commands
 from aiocg.gcc.meaning import is_meaning
+from aiocg.host.threads import in_thread
 from aiocg.transport.elf import image_size
 
 if TYPE_CHECKING:
@@ -81,6 +85,27 @@ class GccObject:
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON can say it."""
         return dataclasses.asdict(self)
+
+
+@contextlib.asynccontextmanager
+async def compiling_small(benchmark: Benchmark) -> AsyncIterator[Callable[[float | None], Awaitable[GccObject]]]:
+    """Compile a program as `compile_small` does, beside other work.
+
+    Yields:
+        Returns what was compiled; waits for it so many seconds at most, without limit if None.
+    """
+    task = asyncio.ensure_future(in_thread(lambda: compile_small(benchmark)))
+
+    async def result(patience: float | None) -> GccObject:
+        await asyncio.wait([task], timeout=patience)
+        return task.result() if task.done() else GccObject(problem="compiling by GCC takes longer than the search")
+
+    try:
+        yield result
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, DatasetError):
+            await task
 
 
 def compile_small(benchmark: Benchmark, driver: str = "gcc") -> GccObject:

@@ -1,14 +1,18 @@
 """What results of GCC are compared with, and which of its options are no optimisations."""
 
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aiocg.datasets import Benchmark, BenchmarkSource
+from aiocg.gcc import make_benchmark
 from aiocg.gcc.meaning import effects
-from aiocg.gcc.rival import same_meaning
+from aiocg.gcc.rival import compile_small, same_meaning
+from aiocg.transport.elf import image_size
 from aiocg.transport.options import Option
 
 from ..command_line import CHEAPEST, Run, runner
@@ -75,6 +79,50 @@ def test_options_that_change_a_program_are_named() -> None:
     found = dict(effects(words, options))
     assert [*found] == ["-fno-stack-protector", "-ffinite-math-only", NO_TABLES]
     assert "protected less" in found["-fno-stack-protector"] and "NaN" in found["-ffinite-math-only"]
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"), [("one.c", ()), ("one.cpp", ("-std=c++20", "-DN=7")), ("one.c", ("-DN=9",))]
+)
+def test_gcc_compiles_the_same_source_with_the_same_flags(tmp_path: Path, gcc: str, name: str, flags: Any) -> None:
+    text = f'#include "n.h"\n{KEYS}int many[N];\nint n = N + sizeof(long) - 8;\n'
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "n.h").write_text("#ifndef N\n#define N 5\n#endif\n")
+    (tmp_path / name).write_text(text)
+    words = (f"-I{tmp_path / 'include'}", *flags)
+    found = compile_small(Benchmark.from_file(tmp_path / name, words))
+    driver = "g++" if name.endswith("pp") else gcc
+    subprocess.run([driver, *words, "-Oz", "-c", name, "-o", "by-hand.o"], cwd=tmp_path, check=True)
+    assert found.bytes == image_size((tmp_path / "by-hand.o").read_bytes()).stored
+    assert found.level == "-Oz" and found.compiler.startswith("gcc ") and not found.problem
+
+
+def test_several_units_are_one_object(tmp_path: Path) -> None:
+    texts = [
+        BenchmarkSource("a.c", b"int a(void) { return 1; }\n"),
+        BenchmarkSource("b.c", b"int b(void) { return 2; }\n"),
+    ]
+    together, alone = compile_small(make_benchmark(texts)), compile_small(make_benchmark(texts[:1]))
+    assert together.bytes is not None and alone.bytes is not None and together.bytes > alone.bytes
+
+
+@pytest.mark.parametrize(
+    ("driver", "text", "problem"),
+    [
+        ("no-such-gcc", "int x;", "there is no GCC here"),
+        ("false", "int x;", "there is no GCC here"),
+        ("gcc", "int f(void) { return 1 + ; }", "error: expected expression"),
+    ],
+)
+def test_where_gcc_makes_nothing_the_reason_is_said(tmp_path: Path, driver: str, text: str, problem: str) -> None:
+    (tmp_path / "x.c").write_text(text)
+    found = compile_small(Benchmark.from_file(tmp_path / "x.c"), driver)
+    assert found.bytes is None and problem in found.problem
+
+
+def test_bitcode_has_no_sources_for_gcc() -> None:
+    found = compile_small(Benchmark.from_file_contents("benchmark://user-v0/x", b"; no source"))
+    assert found.bytes is None and "sources are not known" in found.problem
 
 
 SUM = """double total(const double *v, int n) {
