@@ -62,12 +62,20 @@ class Workload:
         Returns:
             What is wrong or unwritten in its results, "" if nothing is; and the seconds that the run took.
         """
-        for array in self._results:
-            array.fill(np.nan)
+        self.forget()
         before = time.perf_counter()
         kernel.run(self.arrays)
         taken = time.perf_counter() - before
-        return str(compare(self.computation, self._results, self._expect(rounded)) or ""), taken
+        return self.problem(rounded), taken
+
+    def forget(self) -> None:
+        """Overwrite the results."""
+        for array in self._results:
+            array.fill(np.nan)
+
+    def problem(self, rounded: frozenset[str]) -> str:
+        """Describe what is wrong or unwritten in the results; "" if nothing is."""
+        return str(compare(self.computation, self._results, self._expect(rounded)) or "")
 
     def _expect(self, rounded: frozenset[str]) -> list[Expected]:
         if rounded not in self._expected:
@@ -152,7 +160,9 @@ class Kernels:
     def measure(
         self, schedule: Schedule, samples: int, seconds: float, deadline: float = math.inf, patience: float = math.inf
     ) -> Timing:
-        """Measure the kernel of a schedule; the first time, compare its results with NumPy's before.
+        """Measure the kernel of a schedule; the first time, compare its results with NumPy's.
+
+        It is compared before it is timed and, on a CPU, after that: what counts are runs that did all of the work.
 
         Args:
             schedule: the schedule.
@@ -173,8 +183,8 @@ class Kernels:
         entry = self._entries[schedule.digest]
         try:
             workload = self._workload(schedule.computation)
-            first = 0.0
-            if not entry.checked:
+            first, unknown = 0.0, not entry.checked
+            if unknown:
                 self.checks += 1
                 entry.wrong, first = workload.check(kernel, schedule.on_tensor_cores)
                 entry.checked = True
@@ -184,7 +194,12 @@ class Kernels:
             alone = self.target.name == "cpu"  # on a device the first run also copies the tensors there
             if alone and first > max(seconds, min(LONG * seconds, patience * workload.fastest)):
                 return Timing(first, first, first, samples=1, runs=1)
+            if unknown and alone:
+                workload.forget()
             timing = kernel.time(workload.arrays, samples=samples, seconds=seconds, deadline=deadline)
+            if unknown and alone and (wrong := workload.problem(schedule.on_tensor_cores)):
+                entry.wrong = wrong
+                raise _failure("wrong result", f"the kernel computes something else when it is timed: {wrong}")
             workload.fastest = min(workload.fastest, timing.seconds)
             return timing
         except MemoryError:

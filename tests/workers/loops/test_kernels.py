@@ -96,6 +96,7 @@ class Clocked:
 
     def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
         self.timed += 1
+        self._kernel.run(arrays)
         return Timing(self._seconds, self._seconds, self._seconds, samples, 1)
 
 
@@ -124,3 +125,35 @@ def test_what_is_clearly_slower_than_the_fastest_is_run_once(
     assert kernel.timed == timed
     kept.measure(schedule, 3, seconds, patience=patience)
     assert kernel.timed == timed + 1  # asking again measures, as ever
+
+
+class Idle(Clocked):
+    """A kernel that does a part of the work only when it is timed: it leaves the last result as it is."""
+
+    def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
+        last = arrays[-1][-1].copy()
+        timing = super().time(arrays, samples=samples, seconds=seconds, deadline=deadline)
+        arrays[-1][-1] = last
+        return timing
+
+
+def test_the_runs_that_are_timed_must_do_all_of_the_work() -> None:
+    kept = Kernels(open_target("cpu", {"threads": "1"}))
+    schedule = Schedule.of(parse("C[i:8, j:9] = A[i, j] + 1"), "cpu")
+    kept._entries[schedule.digest].kernel = Idle(kept.kernel(schedule), [0.0], 0.01)
+    for message in ("when it is timed: C", "computes something else"):
+        with pytest.raises(CompilationError, match=message) as raised:
+            kept.measure(schedule, 3, 0.01)
+        assert raised.value.fields == {"reason": "wrong result"}
+
+
+def test_kernels_work_on_numbers_that_no_compiler_knows() -> None:
+    kept = Kernels(open_target("cpu", {"threads": "1"}))
+    schedule = Schedule.of(parse("C[i:8] = sum(k:9) A[i, k] * B[k]"), "cpu")
+    kept.measure(schedule, 1, 0.001)
+    kernel, (workload,) = kept.kernel(schedule), kept._workloads.values()
+    before = workload.arrays[-1].copy()
+    for array in workload.arrays[:-1]:
+        array += 1  # after it was compiled
+    kernel.run(workload.arrays)
+    assert (workload.arrays[-1] != before).all() and len(set(before)) > 1

@@ -22,6 +22,7 @@ from aiocg.workers.programs.execution import Runner
 from aiocg.workers.programs.recipe import Run
 from aiocg.workers.programs.sandbox import Sandbox, choose
 
+CACHING = {"PATH": "/usr/bin:/bin", "HOME": "."}
 Execute = Callable[..., dict[str, Any]]
 
 
@@ -192,6 +193,23 @@ def test_a_program_cannot_change_its_own_file_for_the_next_run(runner: Runner, t
     first, second = (do(runner, run, str(program))["text"] for _ in range(2))
     assert first.startswith("first\n") and first == second
     assert program.read_bytes() == before and stat.S_IMODE(program.stat().st_mode) == 0o755
+
+
+def test_a_program_is_timed_from_its_start_to_its_end(runner: Runner) -> None:
+    environment = {"PATH": "/usr/bin:/bin"}
+    for script in ("sleep 0.2", "(sleep 0.2; echo late) & wait"):
+        assert do(runner, shell(script, environment=environment))["seconds"] >= 0.2
+
+
+def test_work_that_a_program_leaves_to_others_is_not_done(runner: Runner) -> None:
+    environment = {"PATH": "/usr/bin:/bin"}
+    result = do(runner, shell("(sleep 0.2; echo done) &", environment=environment, stdout=b"done\n"))
+    assert result["problem"] == "wrote something else than expected on standard output"
+
+
+def test_a_program_finds_no_results_of_earlier_runs(runner: Runner) -> None:
+    run = shell('cat cached 2>/dev/null || echo computed | tee cached "$HOME/cached" 2>/dev/null', environment=CACHING)
+    assert [do(runner, run)["text"] for _ in range(3)] == ["computed\n"] * 3
 
 
 # ---------------------------------------------------------------------------------------------------- only in a box
