@@ -32,9 +32,9 @@ async def context(env: aiocg.Env) -> np.ndarray:
 
 
 async def size(env: aiocg.Env, chosen: np.ndarray) -> float:
-    """Return bytes of code and constants with -Os and the chosen options."""
+    """Return the bytes of the object with -Os and the chosen options."""
     await env.step_texts([" ".join(["gcc", "-Os", *(text for text, on in zip(OPTIONS, chosen, strict=True) if on)])])
-    return float(await env.observe("obj_text_size"))
+    return float(await env.observe("obj_image_size"))
 
 
 async def main(rounds: int, programs: int, seed: int) -> None:

@@ -120,6 +120,11 @@ class GccEnv(CompilerEnv):
         return int(self.observe("obj_size"))
 
     @property
+    def obj_image_size(self) -> int:
+        """Bytes that the object file brings into an image."""
+        return int(self.observe("obj_image_size"))
+
+    @property
     def obj_text_size(self) -> int:
         """Bytes of code and read-only data in the object file."""
         return int(self.observe("obj_text_size"))

@@ -30,11 +30,13 @@ def test_search_on_the_command_line(command: Run, tmp_path: Path, algorithm: str
     done = command(*words, "-o", "best.o")
     assert done.status == 0, done.err
     assert f"{algorithm} search, benchmark://{CHEAPEST}" in done.out
-    assert all(heading in done.out for heading in ("before", "-O2", "-Os", "found", "obj_text_size", "against -Os"))
+    assert all(
+        heading in done.out for heading in ("before", "-O2", "-Os", "-Oz", "found", "obj_image_size", "compared")
+    )
     assert "passes" not in done.out and "8 evaluations" in done.out
     assert (tmp_path / "best.o").read_bytes()[:4] == b"\x7fELF"
     found = command(*words, "--json").json
-    assert found["reward_space"] == "obj_text_size_Os" and found["action_space"] == "choices"
+    assert found["reward_space"] == "obj_image_size_Oz" and found["action_space"] == "choices"
     assert found["metrics"]["found"] > 0 and found["instructions"] is None
     assert found["actions"][0] in done.out.splitlines()  # as one line that can be pasted
 

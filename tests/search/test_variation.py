@@ -27,6 +27,9 @@ def test_the_heads_have_more_and_more_of_what_is_known_to_help_where_the_compile
     variation = Variation(options)
     lines = [words(options, choices) for choices in variation.heads]
     assert [set(line) for line in lines] == [{"-Os", *known[:count]} for count in HEADS]
+    level, *others = options
+    newer = Variation([Option("-O", "level", texts=(*level.texts, "-Oz")), *others])
+    assert ["-Oz" in words(newer._options, choices) for choices in newer.heads] == [True] * len(HEADS)
     assert [options[index].word(choice) for index, choice in variation.known] == known
 
 

@@ -147,9 +147,9 @@ def test_sizes_and_hashes_are_those_of_what_is_observed(session: GccSession) -> 
     assert "(insn" in session.get_observation("rtl")
 
 
-@pytest.mark.parametrize("size", ["asm_size", "obj_size", "obj_text_size"])
+@pytest.mark.parametrize("size", ["asm_size", "obj_size", "obj_image_size", "obj_text_size"])
 def test_baselines_are_the_sizes_at_their_levels_alone(session: GccSession, size: str) -> None:
-    for level in ("O0", "Os", "O2", "O3"):
+    for level in ("O0", "Os", "Oz", "O2", "O3"):
         session.apply_action(f"gcc -{level} -fno-inline")
         baseline = session.get_observation(f"{size}_{level}")
         session.apply_action(f"gcc -{level}")
