@@ -129,6 +129,7 @@ RunLine = Annotated[
 
 FILES = ("output", "state", "plot")  # options that name a file to write
 REWARDS = ("IrInstructionCountOz", "obj_image_size_Oz", "obj_image_size_Os")  # of environments without one
+PATIENCE = 0.1  # of the budget, to wait for GCC after the search
 OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
 OF_BOTH = ("random", "nevergrad", "optuna", "opentuner", "lamcts", "cma")  # and those that search lists of actions, too
 
@@ -217,11 +218,15 @@ class Job:
 
                     known = await usable_actions(env, self.texts)
                     await env.choose_actions([text for text, usable in zip(self.texts, known, strict=True) if usable])
+                from aiocg.gcc.rival import compiling_small
+
                 self._prepare(env)
                 show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
                 try:
-                    result = await self._result(function, env, show)
-                    finding = await Finding.observe(self.algorithm, env, result)
+                    async with compiling_small(env.benchmark if env.spec.worker == "llvm" else None) as by_gcc:
+                        result = await self._result(function, env, show)
+                        gcc = await by_gcc(None if self.budget is None else PATIENCE * self.budget)
+                    finding = await Finding.observe(self.algorithm, env, result, gcc)
                     display.close()
                     remembered = of_memory(await runtime.statistics())
                     picture = "" if self.plot is None else result.svg(self.course)

@@ -12,7 +12,7 @@ from aiocg.cli.output import console, counted, print_line
 
 if TYPE_CHECKING:
     from aiocg import Env
-    from aiocg.gcc.rival import SameMeaning
+    from aiocg.gcc.rival import GccObject, SameMeaning
     from aiocg.search import Progress, SearchResult
     from aiocg.search.metrics import Comparison
     from aiocg.search.result import Checks
@@ -78,19 +78,28 @@ class Finding:
         result: "SearchResult",
         costs: dict[str, dict[str, int]],
         comparison: "Comparison | None",
+        gcc: "GccObject | None",
     ) -> None:
         self._algorithm = algorithm
         self._env = env
         self._result = result
         self._costs = costs  # as in `COSTS`, what was observed
         self._comparison = comparison
+        self._gcc = gcc
         self._line: str | None = None  # the compiler's command line, for those that have such
         self._same: SameMeaning | None = None  # what it is compared with
         self.validation: ValidationResult | None = None
 
     @classmethod
-    async def observe(cls, algorithm: str, env: "Env", result: "SearchResult") -> "Finding":
-        """Observe what is to be told."""
+    async def observe(
+        cls, algorithm: str, env: "Env", result: "SearchResult", gcc: "GccObject | None" = None
+    ) -> "Finding":
+        """Observe what is to be told.
+
+        Args:
+            algorithm, env, result: what was searched.
+            gcc: what GCC makes of the same sources, of LLVM's programs.
+        """
         from aiocg import search
         from aiocg.errors import ServiceError
 
@@ -98,7 +107,7 @@ class Finding:
         for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
             with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
                 costs[what] = dict(zip(names, await env.observe(*names.values()), strict=True))
-        found = cls(algorithm, env, result, costs, await search.compare(env))
+        found = cls(algorithm, env, result, costs, await search.compare(env), gcc)
         if COMMAND_LINE in env.observation_spaces:
             from aiocg.gcc.rival import same_meaning
 
@@ -158,6 +167,7 @@ class Finding:
             "instructions": self._costs.get("instructions"),
             "bytes": self._costs.get("bytes"),
             ZEROED: self._costs.get(ZEROED),
+            "gcc": self._gcc.to_dict() if self._gcc is not None else None,
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,
             "same_meaning": self._same._asdict() if self._same is not None else None,
             "changes": self._effects,
@@ -178,16 +188,18 @@ class Finding:
     def _table(self, title: Text) -> Table | None:
         """Return costs before, at optimisation levels and as found, and how they relate to those of a level."""
         if self._costs:
-            table = Table("", *LEVELS.values(), title=title)
+            *levels, last = LEVELS
+            columns = [*levels, *self._by_gcc("bytes"), last]
+            table = Table("", *(LEVELS.get(one, one) for one in columns), title=title)
             for what, costs in self._costs.items():
                 if what == ZEROED and not any(costs.values()):
                     continue
-                table.add_row(TITLES[what], *map(str, costs.values()))
+                known = {**costs, **self._by_gcc(what)}
+                table.add_row(TITLES[what], *(str(known.get(one, "")) for one in columns))
                 if what == ZEROED:
                     continue
-                table.add_row(
-                    "relative to clang -Oz", *(f"{cost / max(costs['OzMinsize'], 1):.3f}" for cost in costs.values())
-                )
+                ratios = {one: f"{cost / max(costs['OzMinsize'], 1):.3f}" for one, cost in known.items()}
+                table.add_row("relative to clang -Oz", *(ratios.get(one, "") for one in columns))
             return _right(table)
         comparison = self._comparison
         levels = [level for level in COLUMNS if comparison is not None and level in comparison.baselines]
@@ -200,6 +212,12 @@ class Finding:
         table.add_row(f"relative to -{levels[-1]}", *(f"{value / max(baselines[-1], 1):.3f}" for value in values))
         return _right(table)
 
+    def _by_gcc(self, what: str) -> dict[str, int]:
+        """Return the cost of what GCC makes of the same sources, by its name, if that is known."""
+        if what != "bytes" or self._gcc is None or self._gcc.bytes is None:
+            return {}
+        return {self._gcc.name: self._gcc.bytes}
+
     def _against_baselines(self) -> Iterator[str]:
         """Say how the result compares: of LLVM's programs by instructions and by code, or by time."""
         from aiocg.search.metrics import ratio
@@ -211,9 +229,16 @@ class Finding:
         for what, costs in self._costs.items():
             if what == ZEROED:
                 continue
-            usual = compared(costs["Oz"], costs["found"], "-Oz")
-            stronger = compared(costs["OzMinsize"], costs["found"], "clang -Oz")
-            yield f"{what:13}{usual}, {stronger} (ratio {ratio(costs['OzMinsize'], costs['found']):.4f})"
+            rivals = {"clang -Oz": costs["OzMinsize"], **self._by_gcc(what)}
+            least = min(rivals, key=lambda name: rivals[name])
+            others = {name: cost for name, cost in {"-Oz": costs["Oz"], **rivals}.items() if name != least}
+            further = ", ".join(compared(cost, costs["found"], name) for name, cost in others.items())
+            headline = (
+                f"{compared(rivals[least], costs['found'], least)} (ratio {ratio(rivals[least], costs['found']):.4f})"
+            )
+            yield f"{what:13}{headline}, {further}"
+        if self._costs and self._gcc is not None and self._gcc.problem:
+            yield f"gcc -Oz      not compared: {self._gcc.problem}"
         if (same := self._same) is None or (comparison := self._comparison) is None:
             return
         level, *others = same.words

@@ -15,7 +15,7 @@ from aiocg.datasets.errors import BenchmarkInitError, DatasetError, first_diagno
 from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.gcc.gcc_line import commands
-from aiocg.gcc.meaning import is_meaning
+from aiocg.gcc.meaning import effects
 from aiocg.host.threads import in_thread
 from aiocg.transport.elf import image_size
 
@@ -28,11 +28,11 @@ _QUESTION_TIMEOUT = 20.0
 
 
 class SameMeaning(NamedTuple):
-    """The smallest program of a level with those options of a command line that are no optimisations.
+    """The smallest program of a level with options of a command line that are no optimisations.
 
     Attributes:
-        words: the level, and the options that change what a program does or how it is protected.
-        cost: of the program with all of them.
+        words: the level, and options that change what a program does or how it is protected.
+        cost: of the program with these.
         alone: of the program with the level alone.
     """
 
@@ -44,7 +44,8 @@ class SameMeaning(NamedTuple):
 async def same_meaning(env: "Env", cost: str) -> SameMeaning | None:
     """Return what a search for options has to beat; None when the compiler refuses both levels.
 
-    Options such as `-fno-asynchronous-unwind-tables` make any program smaller, and are no achievement of a search.
+    Options such as `-fno-asynchronous-unwind-tables` make any program smaller, and are no achievement of a search. The
+    level has all such options of the command line, or only those about unwind tables, or none, as is smallest.
 
     Args:
         env: an environment of GCC, at what a search has found.
@@ -53,16 +54,16 @@ async def same_meaning(env: "Env", cost: str) -> SameMeaning | None:
     line = env.action_spaces.language.line
     assert line is not None
     _, *words = (await env.observe("command_line")).split(" ")
-    meaning = tuple([word for word in words if is_meaning(word) and not word.startswith("-O")])
+    meaning = tuple(["-ffast-math" if word == "-Ofast" else word for word, _ in effects(words, line.options)])
+    tables = tuple([word for word in meaning if word.endswith("unwind-tables")])
     known = {word for option in line.options if option.kind == "level" for word in option.texts}
     levels = [level for level in SMALLEST if level in known]
-    lines = [(level, *more) for more in ((), meaning) for level in levels]
+    lines = [(level, *more) for more in dict.fromkeys(((), tables, meaning)) for level in levels]
     found = await env.expand_texts([(" ".join(("gcc", *one)),) for one in lines], observation_spaces=[cost])
     costs = {one: tried.observation[0] for one, tried in zip(lines, found, strict=True) if tried.error is None}
-    rivals = [one for one in costs if one[1:] == meaning]
-    if not rivals:
+    if not costs:
         return None
-    best = min(rivals, key=lambda one: costs[one])
+    best = min(costs, key=lambda one: costs[one])
     return SameMeaning(best, costs[best], costs.get(best[:1], costs[best]))
 
 
@@ -82,21 +83,28 @@ class GccObject:
     bytes: int | None = None
     problem: str = ""
 
+    @property
+    def name(self) -> str:
+        """What to call it in a table."""
+        return f"gcc {self.level}"
+
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON can say it."""
         return dataclasses.asdict(self)
 
 
 @contextlib.asynccontextmanager
-async def compiling_small(benchmark: Benchmark) -> AsyncIterator[Callable[[float | None], Awaitable[GccObject]]]:
-    """Compile a program as `compile_small` does, beside other work.
+async def compiling_small(
+    benchmark: Benchmark | None,
+) -> AsyncIterator[Callable[[float | None], Awaitable[GccObject | None]]]:
+    """Compile a program as `compile_small` does, beside other work; do nothing if there is none.
 
     Yields:
         Returns what was compiled; waits for it so many seconds at most, without limit if None.
     """
-    task = asyncio.ensure_future(in_thread(lambda: compile_small(benchmark)))
+    task = asyncio.ensure_future(in_thread(lambda: None if benchmark is None else compile_small(benchmark)))
 
-    async def result(patience: float | None) -> GccObject:
+    async def result(patience: float | None) -> GccObject | None:
         await asyncio.wait([task], timeout=patience)
         return task.result() if task.done() else GccObject(problem="compiling by GCC takes longer than the search")
 
@@ -127,6 +135,8 @@ def compile_small(benchmark: Benchmark, driver: str = "gcc") -> GccObject:
     level = SMALLEST[int(macros["__GNUC__"]) < 12]
     try:
         return GccObject(compiler, level, image_size(_object(benchmark, found, level)).stored)
+    except BenchmarkInitError as error:
+        return GccObject(compiler, level, problem=first_diagnostic(error) if error.diagnostics else _short(error))
     except (DatasetError, ValueError, OSError) as error:
         return GccObject(compiler, level, problem=first_diagnostic(error))
 
@@ -151,6 +161,10 @@ def _object(benchmark: Benchmark, compiler: str, level: str) -> bytes:
             raise BenchmarkInitError(name, "gcc does not accept it", said.strip())
         made = output / "program.o" if len(tree.units) > 1 else next(output.glob("*.o"))
         return made.read_bytes()
+
+
+def _short(error: BenchmarkInitError) -> str:
+    return error.reason.partition(";")[0]
 
 
 def _macros(compiler: str) -> dict[str, str]:

@@ -1,19 +1,25 @@
 """What a search has found, in the figures that papers report."""
 
+import contextlib
+import dataclasses
 from collections.abc import Sequence
 
 from aiocg.env.env import Env
+from aiocg.errors import ServiceError
 from aiocg.search.lanes import go_to
 from aiocg.search.metrics import Comparison
 from aiocg.spaces.rewards import CostReward, baselines_of
 
 __all__ = ["compare"]
 
+_INSTRUCTIONS, _BYTES = "IrInstructionCount", "ObjectImageSizeOzMinsize"
+
 
 async def compare(env: Env, actions: Sequence[str] | None = None) -> Comparison | None:
     """Compare the program at hand with what it was, and with what the baselines make of it.
 
-    The cost is that of the environment's reward space: a search for `ObjectImageSizeOz` is compared in bytes.
+    The cost is that of the environment's reward space: a search for `ObjectImageSizeOz` is compared in bytes. Numbers
+    of instructions have the bytes beside them: wide vectors are few instructions and many bytes.
 
     Args:
         env: an environment that was reset.
@@ -26,11 +32,20 @@ async def compare(env: Env, actions: Sequence[str] | None = None) -> Comparison 
         ServiceError: when an action fails, or a cost cannot be observed.
     """
     reward = env.reward_spaces.get(env.reward_space or "")
-    names = _baselines(env, reward) if isinstance(reward, CostReward) else {}
-    if not isinstance(reward, CostReward) or "O0" not in names:
+    if not isinstance(reward, CostReward) or "O0" not in _baselines(env, reward):
         return None
     if actions is not None:
         await go_to(env, actions)
+    comparison = await _compared(env, reward)
+    weighed = env.reward_spaces.get(_BYTES)
+    if reward.cost == _INSTRUCTIONS and isinstance(weighed, CostReward):
+        with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
+            return dataclasses.replace(comparison, beside=await _compared(env, weighed))
+    return comparison
+
+
+async def _compared(env: Env, reward: CostReward) -> Comparison:
+    names = _baselines(env, reward)
     found, *costs = await env.observe(reward.cost, *names.values())
     known = dict(zip(names, costs, strict=True))
     return Comparison(reward.cost, known.pop("O0"), found, known)

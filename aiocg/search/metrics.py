@@ -94,12 +94,14 @@ class Comparison:
         unoptimised: the cost of the program as it came.
         found: the cost of the program found.
         baselines: the costs of the baselines, by name, such as "O3" and "Oz".
+        beside: the same comparison in bytes, of costs that bytes have no part in: fewer instructions can be more bytes.
     """
 
     cost: str
     unoptimised: float
     found: float
     baselines: Mapping[str, float]
+    beside: "Comparison | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the costs and all figures as JSON can say them; one that is not finite is None."""
@@ -116,6 +118,7 @@ class Comparison:
                 }
                 for name, baseline in self.baselines.items()
             },
+            "beside": self.beside.to_dict() if self.beside is not None else None,
         }
 
 

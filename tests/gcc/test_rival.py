@@ -58,6 +58,15 @@ async def test_dropping_unwind_tables_is_no_gain(make: Callable[..., Any]) -> No
             assert found.alone == found.cost
 
 
+@pytest.mark.asyncio(loop_scope="session")
+async def test_options_that_make_a_program_larger_are_no_excuse(make: Callable[..., Any]) -> None:
+    env = await make(program(LOOP), action_space="command_line", reward_space="obj_image_size_Oz")
+    plain = min(await env.observe("obj_image_size_Os", "obj_image_size_Oz"))
+    await env.step("gcc -Oz -fstack-protector-all -ftrapv -fno-ivopts")
+    found = await same_meaning(env, "obj_image_size")
+    assert found is not None and found.cost == plain < await env.observe("obj_image_size")
+
+
 def test_options_that_change_a_program_are_named() -> None:
     def flag(name: str, initial: str) -> Option:
         return Option(name, "flag", texts=(name, f"-fno-{name[2:]}"), initial=initial)

@@ -1,0 +1,62 @@
+"""`aiocg search` on LLVM's programs, with what GCC makes of the same sources beside it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .command_line import Run, runner
+
+SOURCE = """#ifndef SCALE
+#define SCALE 3
+#endif
+static const short steps[] = {1, 5, 9, 2};
+int walk(const int *at, int n) {
+  int sum = SCALE;
+  for (int i = 0; i < n; i++) sum += at[i] * steps[i & 3];
+  return sum;
+}
+"""
+WORDS = ("walk.c", "--evaluations", 3)
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    (tmp_path / "walk.c").write_text(SOURCE)
+    return runner(monkeypatch, capfd, "search")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_gcc_stands_beside_clang_and_the_headline_is_against_the_smaller(command: Run) -> None:
+    found = command(*WORDS, "--json").json
+    gcc, sizes = found["gcc"], found["bytes"]
+    assert gcc["bytes"] > 0 and not gcc["problem"] and gcc["compiler"].startswith("gcc ")
+    rivals = {f"gcc {gcc['level']}": gcc["bytes"], "clang -Oz": sizes["OzMinsize"]}
+    least = min(rivals, key=lambda name: rivals[name])
+    done = command(*WORDS)
+    assert done.status == 0, done.err
+    assert f"gcc {gcc['level']} ┃ found" in done.out and str(gcc["bytes"]) in done.out
+    (line,) = [line for line in done.out.splitlines() if line.startswith("bytes   ")]
+    assert line.split("(ratio")[0].rstrip().endswith(f"than {least}") or f"as large as {least} (ratio" in line
+    assert all(f" {other}" in line for other in rivals)
+
+
+@pytest.mark.slow
+def test_without_a_gcc_a_line_says_so(command: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    monkeypatch.setenv("PATH", os.fspath(empty))
+    done = command(*WORDS)
+    assert done.status == 0, done.err
+    assert "gcc -Oz      not compared: there is no GCC here: no gcc on PATH" in done.out
+
+
+@pytest.mark.slow
+def test_a_program_that_came_without_sources_says_so(command: Run, tmp_path: Path) -> None:
+    (tmp_path / "plain.ll").write_text("define i32 @f(i32 %x) {\n  %y = add i32 %x, 1\n  ret i32 %y\n}\n")
+    done = command("plain.ll", "--evaluations", 3)
+    assert done.status == 0, done.err
+    assert "gcc -Oz      not compared: its C or C++ sources are not known" in done.out
