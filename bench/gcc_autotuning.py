@@ -265,9 +265,7 @@ def _several(values: Iterable[int]) -> str:
 def main() -> None:
     """Read the command line, search, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.gcc_autotuning", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--programs", nargs="+", default=list(PROGRAMS), help="names in programs-v0, or of benchmarks"
-    )
+    parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), help="names in programs-v0, or of benchmarks")
     parser.add_argument("--algorithms", nargs="+", choices=list(SEARCHES), default=list(SEARCHES))
     parser.add_argument("--evaluations", type=int, default=1000, help="compiles a search")
     parser.add_argument("--seeds", type=int, default=3, help="how often each search is repeated")

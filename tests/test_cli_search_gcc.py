@@ -44,6 +44,26 @@ def test_gcc_stands_beside_clang_and_the_headline_is_against_the_smaller(command
     assert all(f" {other}" in line for other in rivals)
 
 
+LONG = """#include <stdio.h>
+int main(int count, char **words) {
+  unsigned long sum = count;
+  for (unsigned long i = 0; i < 200000; i++) sum = sum * 31 + (i ^ sum >> 7);
+  printf("%lu %s\\n", sum, words[count - 1]);
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("libc")
+def test_a_run_that_the_compiler_knows_is_named(command: Run, tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text(LONG)
+    words = ("sum.c", "--reward", "runtime", "--budget", 2)
+    for line, constant in (("./sum", True), ("./sum 7", False)):
+        done = command(*words, "--run", line)
+        assert done.status == 0, done.err
+        assert ("this run has no arguments, standard input or files" in done.out) is constant
+
+
 @pytest.mark.slow
 def test_without_a_gcc_a_line_says_so(command: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     empty = tmp_path / "bin"

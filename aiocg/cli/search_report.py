@@ -64,6 +64,12 @@ WEAK_LEVELS = (
 )
 
 
+CONSTANT = (
+    "hint        this run has no arguments, standard input or files, so the compiler may do a part of its work: "
+    "measure a run that has some"
+)
+
+
 class Finding:
     """What a search has found, with what is compared with it. The environment is at the state found.
 
@@ -142,6 +148,8 @@ class Finding:
             print_line(NOTHING_TO_DO)
         if result.timing is not None and NOT_UNROLLED in self._env.benchmark.content:
             print_line(WEAK_LEVELS)
+        if result.timing is not None and _is_constant(self._env):
+            print_line(CONSTANT)
         print_line(f"validated   {self._validated()}")
         for line in _checked(result.checks):
             print_line(line)
@@ -241,13 +249,7 @@ class Finding:
             yield f"gcc -Oz      not compared: {self._gcc.problem}"
         if (same := self._same) is None or (comparison := self._comparison) is None:
             return
-        level, *others = same.words
-        line, found = " ".join(same.words), comparison.found
-        sizes = f"{comparison.cost} {found} and {same.cost}, ratio {ratio(same.cost, found):.4f}"
-        yield f"compared    {compared(same.cost, found, line)} ({sizes})"
-        if others:
-            words = " ".join(others)
-            yield f"not counted {compared(same.alone, same.cost, level)} by {words} alone: {same.alone} to {same.cost}"
+        yield from _against_same_meaning(same, comparison)
         if "Oz" not in comparison.baselines:
             yield f"no -Oz      {self._env.compiler_version} has none, as GCC has it since 12: compared with -Os"
 
@@ -288,6 +290,27 @@ class Finding:
         if result.start == "O0":
             return "start       nothing better than the program as it is was found, so that is the answer"
         return f"start       nothing better than -{result.start} was found, so that is the answer"
+
+
+def _against_same_meaning(same: "SameMeaning", comparison: "Comparison") -> Iterator[str]:
+    """Say how GCC's result compares with a level, and what options that are no optimisations have saved."""
+    from aiocg.search.metrics import ratio
+
+    level, *others = same.words
+    sizes = f"{comparison.cost} {comparison.found} and {same.cost}, ratio {ratio(same.cost, comparison.found):.4f}"
+    yield f"compared    {compared(same.cost, comparison.found, ' '.join(same.words))} ({sizes})"
+    if others:
+        words = " ".join(others)
+        yield f"not counted {compared(same.alone, same.cost, level)} by {words} alone: {same.alone} to {same.cost}"
+
+
+def _is_constant(env: "Env") -> bool:
+    """Return whether the run that is measured has no input."""
+    program = env.benchmark.program
+    if program is None or not program.runs:
+        return False
+    run = program.runs.get(program.measured) or next(iter(program.runs.values()))
+    return not (run.arguments or run.stdin or run.files)
 
 
 def _checked(checks: "Checks") -> Iterator[str]:

@@ -31,11 +31,13 @@ values are in flash; or the loaded bytes compressed by a program."""
 class Image:
     """The bytes of a linked image that are loaded or flashed, without debug information and symbols.
 
+    Every section that the loader maps belongs to one of these, packed relocations (`.relr.dyn`) to the constants.
+
     Attributes:
         code: machine code.
         constants: what cannot be written: literals, tables, and what the loader reads.
         data: variables with an initial value.
-        unwind: unwind tables; told, not counted.
+        unwind: unwind tables; told, not counted as `bytes`, but flashed and compressed with the rest.
         zeroed: variables that begin as zero, which take memory only.
         measured: what counts instead, see `measure`.
     """
@@ -81,7 +83,7 @@ def measure(content: bytes, how: str) -> Image:
     """
     image = read_image(content)
     if how == FLASH_AND_RAM:
-        return replace(image, measured=image.bytes + image.data + image.zeroed)
+        return replace(image, measured=image.bytes + image.unwind + image.data + image.zeroed)
     if how in _COMPRESSORS:
         return replace(image, measured=_compressed(_loaded(content), _COMPRESSORS[how]))
     return replace(image, measured=_printed(content, how)) if how else image
@@ -97,10 +99,10 @@ def _kind(section: Section) -> str:
 
 
 def _loaded(content: bytes) -> bytes:
-    """Return what of an image is loaded and counts."""
+    """Return what of an image is loaded and has bytes in it."""
     if content.startswith(_WASM):
         return b"".join(one for found in _wasm_sections(content).values() for one in found)
-    kept = [one for one in sections(content) if one.is_loaded and _kind(one) in ("code", "constants", "data")]
+    kept = [one for one in sections(content) if one.is_loaded and one.is_stored]
     return b"".join(content[one.offset : one.offset + one.size] for one in kept)
 
 
