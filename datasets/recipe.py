@@ -16,7 +16,7 @@ A recipe is MessagePack of one map; `aiocg.workers.programs.recipe` reads it::
         stdin         the content of standard input
         files         the content of files in the otherwise empty folder in which it runs, by name
         environment   all environment variables
-        exit_status   that the program must end with
+        exit_status   that the program must end with, or nil when it is not known
         stdout        the content of standard output, or nil when it is not known
         outputs       what it writes: the content of each file, by name, or nil when that is not known
         timeout       seconds
@@ -45,7 +45,7 @@ class ProgramRun:
     Attributes:
         arguments: the command line after the program's name.
         expected_output_path: the file that holds the expected standard output, or None when it is not known.
-        exit_status: the status the program must exit with.
+        exit_status: the status the program must exit with, or None when it is not known.
         stdin: the content of standard input.
         files: the content of the files it finds in its folder, by name.
         environment: its environment variables; there are no others.
@@ -56,7 +56,7 @@ class ProgramRun:
 
     arguments: tuple[str, ...] = ()
     expected_output_path: Path | None = None
-    exit_status: int = 0
+    exit_status: int | None = 0
     stdin: bytes = b""
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)

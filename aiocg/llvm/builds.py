@@ -13,6 +13,7 @@ from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound
 from aiocg.datasets.frontend import compile_words
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
+from aiocg.datasets.run_line import parse_run_line, with_files
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, link_flags, loader_environment
 from aiocg.datasets.uri import BenchmarkUri
@@ -46,8 +47,9 @@ def benchmark_from_command_line(
             are compiled by that clang in either case: others do not give LLVM's bitcode.
         directory: where the line is to be carried out, the working directory if None.
         run: how to run the program, so that its time can be measured and its output compared: a command line such as
-            `./app input.txt`, whose first word stands for the program, and whose words that name files in `directory`
-            are given to it as files of the same name; or one or several runs that say more.
+            `./app input.txt < more.txt`, whose first word is the program, and whose words that name files in
+            `directory` are given to it as files of the same name; any exit status is right if it stays the same. Or one
+            or several runs that say more.
         timeout: seconds for each step.
 
     Raises:
@@ -68,7 +70,7 @@ def benchmark_from_command_line(
         if command.mode != "link":
             raise BenchmarkInitError(text, "it gives an object, which cannot be run: leave out -c")
         try:
-            runs = runs_of(run, folder)
+            runs = runs_of(run, folder, list(dict.fromkeys((Path(command.output or "a.out").name, "program"))))
         except ValueError as error:
             raise BenchmarkInitError(text, f"its run {run!r} is no command line: {error}") from None
         program = _program(command, folder, runs, replace_driver)
@@ -210,26 +212,32 @@ def _words(line: str | Sequence[str]) -> list[str]:
 
 
 def runs_of(
-    run: "str | Sequence[str] | ProgramRun | Mapping[str, ProgramRun]", directory: Path
+    run: "str | Sequence[str] | ProgramRun | Mapping[str, ProgramRun]", directory: Path, names: Sequence[str]
 ) -> dict[str, ProgramRun]:
     """Return runs by name; what they are is said at `benchmark_from_command_line`.
 
+    Args:
+        run: one or several runs.
+        directory: where a command line finds its files.
+        names: the program's, the usual one first; the first word of a command line is one of them.
+
     Raises:
-        ValueError: when a command line is empty, or quotes in it do not match.
+        ValueError: when a command line cannot be read, or its first word is not the program.
     """
     if isinstance(run, ProgramRun):
         return {_RUN: run}
     if isinstance(run, Mapping):
         return dict(run)
-    if not (words := _words(run)):
-        raise ValueError("it is empty")
-    arguments = words[1:]
-    files = {}
-    for argument in arguments:
-        path = directory / argument
-        if not PurePath(argument).is_absolute() and ".." not in PurePath(argument).parts and path.is_file():
-            files[argument] = path.read_bytes()
-    return {_RUN: ProgramRun(tuple(arguments), files=files)}
+    if isinstance(run, str):
+        word, described = parse_run_line(run, directory)
+    else:
+        word, *arguments = [*run] or [""]
+        described = with_files(ProgramRun(tuple(arguments), exit_status=None), directory)
+    path = PurePath(word)
+    if path.is_absolute() or len(path.parts) != 1 or path.name not in names:
+        known = " or ".join(f"./{name}" for name in names)
+        raise ValueError(f"its first word stands for the program, so it is {known}, not {word!r}")
+    return {_RUN: described}
 
 
 def _program(

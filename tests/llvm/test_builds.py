@@ -120,10 +120,12 @@ async def test_project_with_its_run_command_is_run_and_timed(make: Callable[...,
     assert (buildable, runnable) == (1, 1)
     assert size >= oz > 500
     assert np.all(np.asarray(times) > 0)
-    assert env.benchmark.program.runs["default"] == ProgramRun(("text.txt",), files={"text.txt": b"12345"})
+    assert env.benchmark.program.runs["default"] == ProgramRun(
+        ("text.txt",), exit_status=None, files={"text.txt": b"12345"}
+    )
     other = llvm.benchmark_from_command_line(line, directory=folder, run=["./app", "nothing.txt"])
     assert other.program is not None
-    assert other.program.runs["default"] == ProgramRun(("nothing.txt",))
+    assert other.program.runs["default"] == ProgramRun(("nothing.txt",), exit_status=None)
     assert other.uri != env.benchmark.uri
 
 

@@ -192,7 +192,7 @@ class Execution:
                 file.write(content)
                 file.flush()
             stopped = _want(done)
-            yield Ended(run, done.status, done.seconds, stopped, Path(folder), (stdin, stdout, stderr))
+            yield Ended(run, done.status, done.seconds, stopped, Path(folder), (stdin, stdout, stderr), True)
 
 
 class _GccTools(Tools):

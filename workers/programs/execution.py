@@ -52,6 +52,7 @@ class Ended(NamedTuple):
         stopped: why it was stopped, "time" or "memory"; "" if it was not stopped.
         folder: its working folder.
         files: its standard input, output and error.
+        boxed: whether it ran in a box.
     """
 
     run: Run
@@ -60,6 +61,7 @@ class Ended(NamedTuple):
     stopped: str
     folder: Path
     files: tuple[IO[bytes], IO[bytes], IO[bytes]]
+    boxed: bool
 
     @property
     def stdout(self) -> bytes:
@@ -77,7 +79,7 @@ class Ended(NamedTuple):
             return f"ran out of {self.stopped} and was stopped"
         if self.exit_code < 0:
             return f"was ended by {_signal_name(self.exit_code)}"
-        if self.exit_code != self.run.exit_status:
+        if self.run.exit_status is not None and self.exit_code != self.run.exit_status:
             return f"ended with exit status {self.exit_code}, not {self.run.exit_status}"
         if self.run.stdout is not None and self.stdout != self.run.stdout:
             return "wrote something else than expected on standard output"
@@ -96,6 +98,7 @@ class Ended(NamedTuple):
             "exit_code": None if self.exit_code < 0 else self.exit_code,
             "signal": _signal_name(self.exit_code) if self.exit_code < 0 and not self.stopped else None,
             "timed_out": self.stopped == "time",
+            "boxed": self.boxed,
             "problem": self.problem(),
             "stdout": _describe(self.stdout),
             "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
@@ -164,7 +167,8 @@ class Runner:
             if answer["stopped"] == "time" and left < run.timeout:
                 raise failure(TOO_LATE, "running")
             code, seconds, stopped = answer["exit_code"], answer["seconds"], answer["stopped"]
-            yield Ended(run, code, seconds, stopped, process.folder, process.files)
+            boxed = bool(process.enclosure.command)
+            yield Ended(run, code, seconds, stopped, process.folder, process.files, boxed)
         finally:
             if not process.clean():
                 self.close()

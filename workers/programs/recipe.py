@@ -23,7 +23,7 @@ class Run(msgspec.Struct, frozen=True):
     stdin: bytes
     files: dict[str, bytes]
     environment: dict[str, str]
-    exit_status: int
+    exit_status: int | None
     stdout: bytes | None
     outputs: dict[str, bytes | None]
     timeout: float

@@ -94,6 +94,7 @@ def test_what_a_program_does_is_observed(make: Make) -> None:
         "exit_code": 3,
         "signal": None,
         "timed_out": False,
+        "boxed": result["boxed"],
         "problem": "",
         "stdout": {"size": 6, "sha256": hashlib.sha256(b"hello\n").hexdigest(), "head": "hello\n"},
         "stderr": "",
