@@ -33,6 +33,7 @@ from aiocg.cli.output import (
 from aiocg.cli.program import Flags, observation_of, write_program
 from aiocg.cli.search_report import Finding, progress_line
 from aiocg.datasets.errors import DatasetNotFound
+from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -122,14 +123,17 @@ RunLine = Annotated[
     str | None,
     typer.Option(
         "--run",
-        help="How your own C or C++ program is run, such as './program input.txt': to measure and to validate it.",
-        show_default=False,
+        help="How your own program is run, such as './program input.txt' or './program < input.txt': to measure and to "
+        "validate it.",
+        show_default="a program with a main without arguments or input, for 2 seconds at most",
     ),
 ]
+NoRun = Annotated[bool, typer.Option("--no-run", help="Run no program, so that nothing is validated.")]
 
 FILES = ("output", "state", "plot")  # options that name a file to write
 REWARDS = ("IrInstructionCountOz", "obj_image_size_Oz", "obj_image_size_Os")  # of environments without one
 PATIENCE = 0.1  # of the budget, to wait for GCC after the search
+SHORTEST, RUNS = 2.0, 4  # seconds that a run may take in any case, and how many there are time for
 OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
 OF_BOTH = ("random", "nevergrad", "optuna", "opentuner", "lamcts", "cma")  # and those that search lists of actions, too
 
@@ -152,6 +156,7 @@ class Job:
     plot: Plot = None
     seed: Seed = 0
     run_line: RunLine = None
+    no_run: NoRun = False
     log: Log = None
     memory: MemoryPlace = None
     json: Json = False
@@ -163,6 +168,8 @@ class Job:
 
     def run(self, function: "SearchFunction") -> None:
         """Run the search on an event loop; Ctrl-C and SIGTERM write the best so far."""
+        if self.no_run and self.run_line is not None:
+            fail("--run and --no-run cannot both be had")
         check_writable(self.output)
         check_writable(self.state)
         check_writable(self.plot, ".svg")
@@ -226,7 +233,7 @@ class Job:
                     async with compiling_small(env.benchmark if env.spec.worker == "llvm" else None) as by_gcc:
                         result = await self._result(function, env, show)
                         gcc = await by_gcc(None if self.budget is None else PATIENCE * self.budget)
-                    finding = await Finding.observe(self.algorithm, env, result, gcc)
+                    finding = await Finding.observe(self.algorithm, env, result, gcc, run=not self.no_run)
                     display.close()
                     remembered = of_memory(await runtime.statistics())
                     picture = "" if self.plot is None else result.svg(self.course)
@@ -263,10 +270,10 @@ class Job:
             if self.output is not None:
                 await env.reset()
                 await go_to(env, latest.actions)
-                if latest.actions and env.benchmark.program is not None and env.benchmark.program.runs:
+                if latest.actions and not self.no_run:
                     validation = await env.validate(sanitizers=())
-                    if not validation.okay():
-                        raise CommandError(f"it does not do what the program does: {validation.error_details}")
+                    if validation.behaviour is Behaviour.DIFFERS:
+                        raise CommandError(validation.verdict)
                 await write_program(env, self.output)
                 kept["output"] = str(self.output)
             if self.state is not None:
@@ -296,15 +303,17 @@ class Job:
             benchmark = await runtime.find_benchmark(dataclasses.replace(uri, params=(("flag", FASTEST), *uri.params)))
         if self.run_line is None:
             return benchmark
-        if benchmark.program is None:
-            fail(f"--run is for C and C++ files; {self.target} does not say how it is linked")
         from aiocg.llvm.builds import runs_of
+        from aiocg.search.reference import program_of
 
         try:
-            runs = runs_of(self.run_line, Path.cwd())
+            runs = runs_of(self.run_line, Path.cwd(), (Path(uri.path).stem, "program", "app", "a.out"))
         except ValueError as error:
-            fail(f"--run {self.run_line!r} is no command line: {error}")
-        return benchmark.replace(program=dataclasses.replace(benchmark.program, runs=runs, measured=""))
+            fail(f"--run {self.run_line!r} cannot be done: {error}")
+        if self.budget is not None:  # measured or not, a run must be much shorter than the search
+            limit = max(SHORTEST, self.budget / RUNS)
+            runs = {name: dataclasses.replace(run, timeout=min(run.timeout, limit)) for name, run in runs.items()}
+        return benchmark.replace(program=dataclasses.replace(program_of(benchmark), runs=runs, measured=""))
 
     def _prepare(self, env: "Env") -> None:
         """Choose what to search for and in which action space, and end with a message where that cannot be done."""
@@ -331,6 +340,7 @@ class Job:
             show(progress_line(self.algorithm, env, now, self.budget, self.evaluations))
 
         options: dict[str, Any] = {"budget": aiocg.search.Budget(self.budget, self.evaluations)}
+        options |= {"run": False} if self.no_run else {}
         lines = self._searches_lines(env)
         options |= {} if self.start == "O0" else {"start": self.start}
         options |= {} if lines or self.algorithm in (DEFAULT, RACING) else {"minimize": self.minimize is not False}
@@ -345,7 +355,7 @@ class Job:
 
     async def _hand_over(self, env: "Env", finding: Finding, picture: str, remembered: str) -> None:
         """Write and tell what was found, but no program that does not do what it should."""
-        right = finding.validation is None or finding.validation.okay()
+        right = finding.behaviour is not Behaviour.DIFFERS
         problem: dict[str, str] = {}
         try:  # files first: whoever reads our output may leave early, as `head` does
             if self.state is not None:

@@ -23,6 +23,7 @@ from aiocg.cli.output import (
 )
 from aiocg.cli.program import Flags
 from aiocg.cli.search_job import ActionSpaceName, Environment, Evaluations, Seconds, Seed, Start, Target
+from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
     from aiocg import Env
@@ -96,8 +97,7 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
     validated = []
     for point in found.points:
         await go_to(env, point.actions)
-        runs = validate and env.benchmark.program is not None and bool(env.benchmark.program.runs)
-        validated.append((await env.validate(sanitizers=())).okay() if runs else None)
+        validated.append((await env.validate(sanitizers=())).behaviour if validate else Behaviour.NOT_RUN)
     problem = {}
     if plot is not None:
         try:
@@ -125,9 +125,8 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
         if problem:
             sys.exit(1)
         return
-    words = {True: "yes", False: "WRONG", None: "no inputs" if validate else "not run"}
     rows = [
-        (number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", words[right])
+        (number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", right)
         for number, (one, right) in enumerate(zip(found.points, validated, strict=True), 1)
     ]
     levels = [("", *map(_number, cost), name, "") for name, cost in found.baselines.items()]

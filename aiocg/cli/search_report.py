@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiocg.cli.output import console, counted, print_line
+from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
     from aiocg import Env
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from aiocg.search.metrics import Comparison
     from aiocg.search.result import Checks
     from aiocg.search.timing import Timing
-    from aiocg.states.result import ValidationResult
 
 ZEROED = "zeroed"
 COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found
@@ -50,6 +50,8 @@ COLUMNS = ("O2", "Os", "Oz")  # of the table, where a compiler has options
 
 MOST_SIGNS = 5  # of undefined behaviour that are printed
 UNDEFINED = "hint        the behaviour of this program is undefined in places, so that options may change what it does"
+LARGE = 2  # times as small as the best level: a gain that is not believed without a proof
+UNPROVEN = ": unproven, since a gain of more than twice was not run"
 LONGEST = 200  # characters of an action on the screen
 
 NOTHING_TO_DO = (
@@ -74,7 +76,8 @@ class Finding:
     """What a search has found, with what is compared with it. The environment is at the state found.
 
     Attributes:
-        validation: of running the program that was found, None where it has no inputs to run it on.
+        behaviour: of the program that was found.
+        reason: what was seen of it, or why nothing was.
     """
 
     def __init__(
@@ -94,17 +97,18 @@ class Finding:
         self._gcc = gcc
         self._line: str | None = None  # the compiler's command line, for those that have such
         self._same: SameMeaning | None = None  # what it is compared with
-        self.validation: ValidationResult | None = None
+        self.behaviour, self.reason = result.checks.behaviour, result.checks.reason
 
     @classmethod
     async def observe(
-        cls, algorithm: str, env: "Env", result: "SearchResult", gcc: "GccObject | None" = None
+        cls, algorithm: str, env: "Env", result: "SearchResult", gcc: "GccObject | None" = None, *, run: bool
     ) -> "Finding":
-        """Observe what is to be told.
+        """Observe what is printed, and run the program that was found.
 
         Args:
             algorithm, env, result: what was searched.
             gcc: what GCC makes of the same sources, of LLVM's programs.
+            run: whether programs may be run.
         """
         from aiocg import search
         from aiocg.errors import ServiceError
@@ -119,15 +123,19 @@ class Finding:
 
             found._line = await env.observe(COMMAND_LINE)
             found._same = await same_meaning(env, found._comparison.cost) if found._comparison is not None else None
-        if result.actions and env.benchmark.program is not None and env.benchmark.program.runs:
-            found.validation = await env.validate(sanitizers=())
+        if run and result.actions and result.timing is None and found.behaviour is not Behaviour.NOT_RUN:
+            validation = await env.validate(sanitizers=())
+            found.behaviour, found.reason = validation.behaviour, validation.reason
         return found
 
     def print(self) -> None:
         """Print it for people."""
         from aiocg.spaces.actions import join_texts
 
-        result, title = self._result, Text(f"{self._algorithm} search, {self._env.benchmark.uri}")
+        result, title = (
+            self._result,
+            Text(f"{self._algorithm} search, {self._env.benchmark.uri}{UNPROVEN * self.unproven}"),
+        )
         table = self._table(title)
         console.print(title if table is None else table)
         print_line(f"reward      {result.reward:.4f} ({self._env.reward_space})")
@@ -151,7 +159,7 @@ class Finding:
         if result.timing is not None and _is_constant(self._env):
             print_line(CONSTANT)
         print_line(f"validated   {self._validated()}")
-        for line in _checked(result.checks):
+        for line in _checked(result.checks, self.reason):
             print_line(line)
         ending = "" if result.complete else ", ended by its budget"
         reasons = result.timing.failures if result.timing is not None else {}
@@ -188,7 +196,9 @@ class Finding:
             "evaluations": result.evaluations,
             "walltime": result.elapsed,
             "complete": result.complete,
-            "validated": self.validation.okay() if self.validation is not None else self._is_of_kernels or None,
+            "validated": self.behaviour,
+            "reason": self.reason,
+            "unproven": self.unproven,
             "checks": result.checks.to_dict(),
             "output": str(output) if output is not None else None,
         }
@@ -253,18 +263,6 @@ class Finding:
         if "Oz" not in comparison.baselines:
             yield f"no -Oz      {self._env.compiler_version} has none, as GCC has it since 12: compared with -Os"
 
-    def _validated(self) -> str:
-        """Say whether the program that was found does what it should."""
-        if self._is_of_kernels:
-            return "yes: what each kernel computes was compared with NumPy before it was measured"
-        if self.validation is None:
-            reason = self._result.checks.reason or "it has no inputs to run it on"
-            return f"unvalidated: {reason}" if self._result.actions else "nothing was changed"
-        if self.validation.okay():
-            skipped = "; ".join(self.validation.skipped)
-            return f"partly: {skipped}" if skipped else "yes: it was run, and printed what it should"
-        return f"WRONG: {self.validation.error_details}. It was not written; report the state (--state) as a bug"
-
     @property
     def _effects(self) -> dict[str, str]:
         """The options found that change what the program does, and how."""
@@ -276,9 +274,25 @@ class Finding:
         return dict(effects(self._line.split()[1:], line.options))
 
     @property
-    def _is_of_kernels(self) -> bool:
-        """Whether every schedule whose speed was measured was compared."""
-        return self._env.spec.worker in ("loops", "loop_tool")
+    def unproven(self) -> bool:
+        """Whether the program is less than half as large as the smallest of the levels, and nothing proves it right."""
+        if self.behaviour is Behaviour.SAME:
+            return False
+        levels: list[tuple[float, float]] = [
+            (min(costs[level] for level in LEVELS if level != "found"), costs["found"])
+            for what, costs in self._costs.items()
+            if what != ZEROED
+        ]
+        if (comparison := self._comparison) is not None and comparison.baselines:
+            levels.append((min(comparison.baselines.values()), comparison.found))
+        return any(found * LARGE < best for best, found in levels)
+
+    def _validated(self) -> str:
+        """Return what is known of the program's behaviour."""
+        text = self.behaviour.sentence(self.reason)
+        if self.behaviour is Behaviour.DIFFERS:
+            return f"{text}. It was not written; report the state (--state) as a bug"
+        return text
 
     def _start(self) -> str | None:
         """Say what the list begins with and, where nothing was found, that it is nothing but that."""
@@ -313,13 +327,13 @@ def _is_constant(env: "Env") -> bool:
     return not (run.arguments or run.stdin or run.files)
 
 
-def _checked(checks: "Checks") -> Iterator[str]:
+def _checked(checks: "Checks", said: str) -> Iterator[str]:
     """Say which programs were run, and what is undefined."""
     if checks.runs:
         wrong = f", and {checks.wrong} that did something else were not believed" if checks.wrong else ""
         runs = counted(checks.runs, "program")
         yield f"run         {runs} that would have been the best, in {checks.seconds:.1f} s{wrong}"
-    yield from [f"undefined   {sign}" for sign in checks.undefined[:MOST_SIGNS]]
+    yield from [f"undefined   {sign}" for sign in checks.undefined[:MOST_SIGNS] if sign not in said]
     if checks.undefined:
         yield UNDEFINED
 

@@ -25,6 +25,7 @@ from aiocg.cli.output import (
     print_line,
     run,
 )
+from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
     from aiocg.states.files import State
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from aiocg.validation import ValidationResult
 
 _WIDEST = 50  # characters of a column of names; longer ones push the rest of their line to the right
+_UNPROVEN = {
+    Behaviour.FAILS: "fail by themselves",
+    Behaviour.VARIES: "vary or are undefined",
+    Behaviour.NOT_RUN: "not run",
+    Behaviour.DIFFERS: "differ",
+}
 _DETAILS = 300  # characters of what was wrong
 
 
@@ -75,8 +82,8 @@ class Summary:
 
     @property
     def failed(self) -> int:
-        """Number of states that are invalid or could not be checked."""
-        return sum(not result.okay() for result in self.results)
+        """Number of states that are wrong or could not be reached."""
+        return sum(result.wrong for result in self.results)
 
     @property
     def unavailable(self) -> int:
@@ -85,8 +92,11 @@ class Summary:
 
     def lines(self) -> list[str]:
         """Return the summary as lines of text."""
-        valid = [result for result in self.results if result.okay()]
-        text = f"{len(valid)} of {len(self.results)} states are valid"
+        valid = [result for result in self.results if not result.wrong]
+        proven = sum(result.okay() for result in valid)
+        text = f"{proven} of {len(self.results)} states are proven, {self.failed} are wrong"
+        if unproven := Counter(result.behaviour for result in valid if not result.okay()):
+            text += f"; {', '.join(f'{count} {_UNPROVEN[one]}' for one, count in unproven.items())}"
         if self.unavailable:
             hint = "AIOCG_DATASET_MIRROR can name who has it"
             text += f"; {self.unavailable} could not be checked for want of the benchmark ({hint})"
@@ -114,12 +124,13 @@ class Summary:
         """Return the summary for JSON."""
         import msgspec
 
-        valid = [result for result in self.results if result.okay()]
+        valid = [result for result in self.results if not result.wrong]
         walltimes = [result.state.walltime for result in valid] or [0.0]
         gone, flags = self._gone()
         return {
             "states": len(self.results),
             "failed": self.failed,
+            "proven": sum(result.okay() for result in self.results),
             "unavailable": self.unavailable,
             "walltime": {"mean": fmean(walltimes), "std": pstdev(walltimes)},
             "rewards": {
@@ -142,7 +153,7 @@ class Summary:
         found: dict[str, _Rewards] = {}
         for result in self.results:
             said, space = result.state.reward, result.state.reward_space
-            if not result.okay() or said is None or space is None or result.reward is None:
+            if result.wrong or said is None or space is None or result.reward is None:
                 continue
             rewards = found.setdefault(space, _Rewards())
             rewards.said.append(said)
@@ -174,16 +185,18 @@ def width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:
 def line(result: "ValidationResult", width: int = 0) -> str:
     """Return a result as one line, with a column of names of this width, in characters."""
     name = _name(result.state.benchmark)
-    if not result.okay():
+    if result.wrong:
         return f"❌  {name:<{width}}  {_details(result)}"
+    mark, doubt = ("✅", "") if result.okay() else ("❔", f"  {result.verdict}")
     if not result.another_compiler:
-        return f"✅  {name:<{width}}  {result.state.reward:9.4f}" if result.state.has_reward else f"✅  {name}"
+        reward = f"  {result.state.reward:9.4f}" if result.state.has_reward else ""
+        return f"{mark}  {name:<{width if reward or doubt else 0}}{reward}{doubt}"
     assert result.translation is not None
     parts = [str(result.translation)]
     if result.state.reward is not None:
         parts.insert(0, f"said to be {result.state.reward:.4f} with another compiler")
     reward = f"{result.reward:9.4f}" if result.reward is not None else ""
-    return f"✅  {name:<{width}}  {reward}  {'; '.join(parts)}"
+    return f"{mark}  {name:<{width}}  {reward}  {'; '.join(parts)}{doubt}"
 
 
 def _details(result: "ValidationResult") -> str:
@@ -243,6 +256,8 @@ def validate(
     json: Json = False,
 ) -> None:
     """Check that states can be reached again, earn what they say, and leave the program what it was.
+
+    A state is proven when the program was run and does the same as before; it may be neither proven nor wrong.
 
     States that CompilerGym found with LLVM 10 are replayed with today's passes; another reward is no error then.
 

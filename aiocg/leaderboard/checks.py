@@ -262,7 +262,7 @@ def _judged(track: Track, row: Row, result: ValidationResult, facts: Mapping[str
     if track.metric == "size" and not abs(said - found) * units < ABSOLUTE:
         costs = " where it costs ".join(f"{program.start - reward * units:.2f}" for reward in (said, found))
         problems += problem(Kind.REWARD, f"the reward is said to be {said!r} and is {found!r}: {track.cost} {costs}")
-    if result.benchmark_semantics_validation_failed and not all(error.gold_standard for error in result.errors):
+    if result.benchmark_semantics_validation_failed:
         problems += problem(Kind.BEHAVIOUR, result.error_details)
     return problems
 

@@ -52,6 +52,7 @@ class Options(TypedDict, total=False):
             time if there is no budget. Ignored for rewards that are measured.
         watch: told of each candidate when it was evaluated, in the order of the proposals; returning False ends the
             search soon.
+        run: whether programs are run to see that they still do what they did; True if it is not given.
     """
 
     budget: Budget | None
@@ -61,6 +62,7 @@ class Options(TypedDict, total=False):
     start: str | Sequence[str]
     minimize: bool
     watch: WatchCallback | None
+    run: bool
 
 
 async def tune(
@@ -82,8 +84,9 @@ async def tune(
     of actions that lead to the same state are evaluated and counted once. If rewards are measured, each new best is
     measured again, because the highest of many measurements is too optimistic; and at the end, for which a tenth of the
     time is kept, the best few are measured in turns, and the result is the one with the highest median, which is its
-    reward. If the benchmark can be run, each new best is run before it is believed, and lists that break the program
-    have failed; see `SearchResult.checks`. The environment is left at the best state found.
+    reward. If the program can be run, each new best is run before it is believed, and lists that break the program have
+    failed; see `SearchResult.checks`. A program with a `main` and without runs is run without arguments or input. The
+    environment is left at the best state found.
 
     Args:
         env: an environment with a reward space; it takes part in the work.
@@ -117,7 +120,10 @@ async def tune(
         made = _Watched(made, watch, record, 0 if resume is None else resume.round)
     memory = Memory(merging=isinstance(reward, CostReward) and reward.deterministic)
     async with open_lanes(env, options.get("lanes")) as crew:
-        lanes, checker = [Lane(one, space, costs, looks, features) for one in crew], Checker(env)
+        lanes, checker = (
+            [Lane(one, space, costs, looks, features) for one in crew],
+            Checker(env, run=options.get("run", True), seconds=budget.seconds),
+        )
         finals = None if reward.deterministic else Finals()
         search = Dispatcher(record, made, memory, pace or Pace(), lanes, checker, resume, finals=finals)
         try:
@@ -133,6 +139,7 @@ async def tune(
             elif peels:
                 peeler = Peeler(record.actions, record.reward)
                 await Dispatcher(record, peeler, memory, PEELING, lanes, checker, None, finals=None).run()
+            await checker.explain()
         finally:
             for lane in lanes:
                 lane.close()

@@ -14,6 +14,7 @@ from aiocg.search.budget import Meter
 from aiocg.search.timing import Timing
 from aiocg.search.tuner import Outcome
 from aiocg.spaces.actions.space import ActionSpace
+from aiocg.states.behaviour import Behaviour
 
 __all__ = [
     "Checks",
@@ -112,21 +113,23 @@ class Checks:
     """What a search did to find out whether programs still do what they should.
 
     Attributes:
-        validated: whether each new best was run, and did what the unoptimised program does.
-        reason: why it was not; empty if it was.
+        behaviour: of what was found: `SAME` if each new best was run and did what the reference does.
+        reason: what was seen, or why nothing was.
         runs: number of programs that were run.
         wrong: how many of these did something else, and were not believed.
         seconds: what that took, all in all.
-        undefined: signs that the behaviour of the program is undefined, so that options may change it: warnings of the
-            compiler, and runs at -O2 or under a sanitizer that differ from the unoptimised program's.
+        undefined: signs that the behaviour of the program is undefined, so that optimising may change it: warnings of
+            the compiler, and what a sanitizer finds.
+        broken: the first list of actions that made the program do something else.
     """
 
-    validated: bool = False
+    behaviour: Behaviour = Behaviour.NOT_RUN
     reason: str = "programs were not run"
     runs: int = 0
     wrong: int = 0
     seconds: float = 0.0
     undefined: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can say it."""

@@ -42,13 +42,13 @@ class ValidationError(msgspec.Struct, frozen=True, kw_only=True):
         data: the evidence, plain enough for JSON: outputs, commands, traces. Which run of the program it was is under
             `"run"`, which sanitizer under `"sanitizer"`, and how often it was tried under `"attempts"`.
         exit_code: of the program, for `RUNTIME_ERROR`; minus the number of the signal that ended it.
-        gold_standard: the unoptimised program has it too, so that the optimisation is not to blame.
+        by_itself: the program has it as it came, so that the optimisation is not to blame.
     """
 
     kind: str
     data: dict[str, Any] = msgspec.field(default_factory=dict)
     exit_code: int | None = None
-    gold_standard: bool = False
+    by_itself: bool = False
 
     @classmethod
     def of_exception(cls, kind: str, error: BaseException, *, trace: bool = False) -> "ValidationError":
@@ -60,9 +60,9 @@ class ValidationError(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def type(self) -> str:
-        """The name that CompilerGym gives the error, such as "Runtime error (1)" or "Gold standard: Memory leak"."""
+        """The kind in full, such as "Runtime error (1)" or "Memory leak, by itself"."""
         number = "" if self.exit_code is None else f" ({self.exit_code})"
-        return f"{'Gold standard: ' if self.gold_standard else ''}{self.kind}{number}"
+        return f"{self.kind}{number}{', by itself' if self.by_itself else ''}"
 
     @property
     def can_be_chance(self) -> bool:

@@ -17,6 +17,7 @@ Run = Mapping[str, Any]
 PLAIN = ("Execution", "execution")  # how the environments call that observation
 HEAD = 4096  # bytes of an output that are shown
 
+_DELIBERATE = ("SIGABRT", "SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM")  # no sign of a defect
 _SIGNALS = {"SIGSEGV": ErrorKind.SEGMENTATION_FAULT, "SIGBUS": ErrorKind.SEGMENTATION_FAULT}
 _SIGNALS["SIGILL"] = ErrorKind.ILLEGAL_INSTRUCTION
 
@@ -43,11 +44,14 @@ def faults(promised: Mapping[str, ProgramRun], runs: Sequence[Run]) -> list[Vali
 
 def _promise(run: ProgramRun, actual: Run) -> Run:
     """Describe the expected run, filling in from an actual run what the benchmark does not know."""
-    output = run.expected_output()
+    output, code, signalled = run.expected_output(), run.exit_status, None
+    if code is None:  # any ending that the program may have chosen
+        signalled = actual["signal"] if actual["signal"] in _DELIBERATE else None
+        code = None if signalled else actual["exit_code"] or 0
     return {
         "name": actual["name"],
-        "exit_code": run.exit_status,
-        "signal": None,
+        "exit_code": code,
+        "signal": signalled,
         "timed_out": False,
         "stdout": actual["stdout"] if output is None else _describe(output),
         "files": {

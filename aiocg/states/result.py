@@ -6,6 +6,7 @@ from typing import Self
 
 import msgspec
 
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.state import CompilerEnvState
 from aiocg.states.translation import Translation
@@ -17,6 +18,8 @@ FLAGS = (
     "benchmark_semantics_validated",
     "benchmark_semantics_validation_failed",
 )
+_NO_COMPARISON = "its behaviour was not compared"
+_DECISIVE = (Behaviour.DIFFERS, Behaviour.FAILS, Behaviour.VARIES, Behaviour.SAME)  # of several, the first counts
 _SHOWN = 3  # kinds of errors in a summary, unless just a few more are left
 _WIDTH = 50  # characters of a summary in `repr`
 
@@ -32,9 +35,11 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             deterministic, and when the state was found with another compiler, as `translation` says.
         actions_replay_failed: the actions could not be applied again, or led to another program.
         reward_validation_failed: the reward came out different.
-        benchmark_semantics_validated: what the program does was compared with what it should do.
-        benchmark_semantics_validation_failed: it does something else.
-        errors: what is wrong, in detail.
+        benchmark_semantics_validated: the program was run or tested.
+        benchmark_semantics_validation_failed: it does something else than it should: it was miscompiled.
+        behaviour: the outcome of that.
+        reason: what was seen of its behaviour, or why nothing was.
+        errors: what is wrong, in detail; also what is wrong with the program as it came.
         skipped: what could not be checked here, each with the reason.
         translation: for a state of CompilerGym's, what became of its command line, and so of `state.actions`.
     """
@@ -47,15 +52,25 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     reward_validation_failed: bool = False
     benchmark_semantics_validated: bool = False
     benchmark_semantics_validation_failed: bool = False
+    behaviour: Behaviour = Behaviour.NOT_RUN
+    reason: str = _NO_COMPARISON
     errors: tuple[ValidationError, ...] = ()
     skipped: tuple[str, ...] = ()
     translation: Translation | None = None
 
     def okay(self) -> bool:
-        """Say whether nothing is wrong, as far as it was checked."""
-        return not (
-            self.actions_replay_failed or self.reward_validation_failed or self.benchmark_semantics_validation_failed
-        )
+        """Return whether the state is proven: nothing is wrong, and the program behaves as it did."""
+        return self.behaviour is Behaviour.SAME and not self.wrong
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the state is disproved: it cannot be reached, earns something else, or was miscompiled."""
+        return self.actions_replay_failed or self.reward_validation_failed or self.benchmark_semantics_validation_failed
+
+    @property
+    def verdict(self) -> str:
+        """The behaviour in words."""
+        return self.behaviour.sentence(self.reason)
 
     @property
     def unavailable(self) -> bool:
@@ -97,8 +112,14 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             raise ValueError("there are no results to join")
         if any(part.state != parts[0].state for part in parts):
             raise ValueError("results of different states cannot be joined")
+        decisive = next(
+            (part for one in _DECISIVE for part in parts if part.behaviour is one),
+            next((part for part in parts if part.reason != _NO_COMPARISON), parts[0]),
+        )
         return cls(
             state=parts[0].state,
+            behaviour=decisive.behaviour,
+            reason=decisive.reason,
             walltime=sum(part.walltime for part in parts),
             reward=next((part.reward for part in parts if part.reward is not None), None),
             **{flag: any(getattr(part, flag) for part in parts) for flag in FLAGS},
@@ -108,7 +129,13 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
     def _fields(self) -> tuple[object, ...]:
-        return self.state, *(getattr(self, flag) for flag in FLAGS), sorted(self.errors), sorted(self.skipped)
+        return (
+            self.state,
+            *(getattr(self, flag) for flag in FLAGS),
+            self.behaviour,
+            sorted(self.errors),
+            sorted(self.skipped),
+        )
 
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if isinstance(other, ValidationResult) else NotImplemented
@@ -121,11 +148,12 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def __repr__(self) -> str:
         benchmark = self.state.benchmark.removeprefix("benchmark://")
-        if not self.okay():
+        if self.wrong:
             details = self.error_details
             return f"❌  {benchmark}  {details if len(details) <= _WIDTH else details[: _WIDTH - 3] + '...'}"
         reward = self.reward if self.another_compiler else self.state.reward
-        return f"✅  {benchmark}" if reward is None else f"✅  {benchmark}  {reward:.4f}"
+        earned = "" if reward is None else f"  {reward:.4f}"
+        return f"✅  {benchmark}{earned}" if self.okay() else f"❔  {benchmark}{earned}  {self.behaviour}"
 
 
 def summary(types: Iterable[str]) -> str:

@@ -3,16 +3,17 @@
 ::
 
     result = await env.validate()
-    if not result.okay():
-        print(result.error_details)
+    print(result.okay(), result.verdict, result.error_details)
 
     async for result in validate_states(runtime, states):
         print(result)
 
-A state is replayed in a fresh session. Runnable programs are then built, run and compared with the unoptimised program,
-also under LLVM's sanitizers. `aiocg.validation.minimize` finds the actions to blame.
+A state is replayed in a fresh session. Runnable programs are then built, run and compared with the program as it came
+and at the compiler's own levels, also under LLVM's sanitizers; there are five outcomes (`Behaviour`).
+`aiocg.validation.minimize` finds the actions to blame.
 """
 
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.result import ValidationResult
 from aiocg.validation.differential import Sanitizer
@@ -20,6 +21,7 @@ from aiocg.validation.many import validate_states
 from aiocg.validation.state import Options, rewards_agree, validate
 
 __all__ = [
+    "Behaviour",
     "ErrorKind",
     "Options",
     "Sanitizer",

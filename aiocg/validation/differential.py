@@ -5,7 +5,7 @@ import dataclasses
 import enum
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 import msgspec
@@ -14,8 +14,11 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import InvalidAction, ServiceError, WorkerFailure
+from aiocg.search.baselines import baselines
+from aiocg.search.reference import UBSAN_FLAGS, first_run, observation_of_runs, reference_of
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
-from aiocg.states.executions import PLAIN, Run, differences, faults, findings
+from aiocg.states.executions import differences, faults, findings
 
 if TYPE_CHECKING:
     from aiocg.env.base import Owner
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 REMEMBERED = 256  # executions of unoptimised programs, for each runtime
 
 _TIMEOUTS = (ErrorKind.COMPILATION_TIMEOUT, ErrorKind.EXECUTION_TIMEOUT)
-UBSAN_FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 
 
 class Sanitizer(enum.StrEnum):
@@ -38,6 +40,20 @@ class Sanitizer(enum.StrEnum):
     def observation_space(self) -> str:
         """The observation that runs a program under the sanitizer."""
         return f"Execution{self.capitalize()}"
+
+
+class Finding(NamedTuple):
+    """What a test has found.
+
+    Attributes:
+        behaviour: the outcome.
+        reason: what was seen, or why nothing was.
+        errors: in detail.
+    """
+
+    behaviour: Behaviour
+    reason: str
+    errors: tuple[ValidationError, ...] = ()
 
 
 class Skipped(Exception):
@@ -117,7 +133,7 @@ class Subject:
         """Return an execution of the unoptimised program; successful ones are cached.
 
         Raises:
-            Failed: as gold standard, when there is none.
+            Failed: with an error of the program by itself, when there is none.
         """
         memory = _remembered.setdefault(self.runtime, {})
         key = self._key(benchmark, name)
@@ -125,7 +141,7 @@ class Subject:
             try:
                 execution = await self.observe(benchmark, (), name)
             except Failed as failure:
-                raise Failed(_gold(failure.error)) from failure
+                raise Failed(_by_itself(failure.error)) from failure
             while len(memory) >= REMEMBERED:
                 memory.pop(next(iter(memory)))
             memory[key] = execution
@@ -143,43 +159,52 @@ class Subject:
 _remembered: "weakref.WeakKeyDictionary[Owner, dict[tuple[str, str, str], Any]]" = weakref.WeakKeyDictionary()
 
 
-async def execution_test(subject: Subject) -> list[ValidationError]:
-    """Compare what the program does with what the unoptimised one does.
+async def execution_test(subject: Subject) -> Finding:
+    """Compare what the program does with what it does as it came and at the compiler's levels.
 
     Raises:
-        Skipped: when the benchmark cannot be run here.
+        Skipped: when the program cannot be run here.
     """
-    name = _plain(subject)
-    _check(subject, name)
-    assert subject.benchmark.program is not None
+    levels, name, target = baselines(subject.env), observation_of_runs(subject.env), subject.benchmark
+    reference = await reference_of(subject.env, first_run(target), levels)
+    if not reference.right:
+        if reference.behaviour is Behaviour.NOT_RUN:
+            raise Skipped(reference.reason)
+        return Finding(reference.behaviour, reference.reason)
+    assert target.program is not None and reference.benchmark is not None
+    one = len(target.program.runs) == 1
     try:
-        expected = await _gold_standard(subject)
-        actual = await subject.observe(subject.benchmark, subject.actions, name)
-        errors = differences(expected, actual, subject.benchmark.program.runs)
+        actual = await subject.observe(reference.benchmark if one else target, subject.actions, name)
+        if not one:
+            expected = await subject.unoptimised(target, name)
+            runs = target.program.runs
+            if not differences(expected, actual, runs) and not faults(runs, expected):
+                return Finding(reference.behaviour, reference.reason, reference.errors)
+            reference = await reference_of(subject.env, target, levels)
     except Failed as failure:
-        return [failure.error]
-    if errors:
-        subject.forget(subject.benchmark, name)  # another try is to see both anew
-    return errors
+        return await _not_run(subject, failure)
+    errors = reference.differences(actual)
+    if not errors:
+        return Finding(reference.behaviour, reference.reason, reference.errors)
+    if reference.behaviour is Behaviour.SAME:
+        subject.forget(target, name)  # another try is to see both anew
+        return Finding(Behaviour.DIFFERS, in_words(errors), tuple(errors))
+    return Finding(reference.behaviour, f"{reference.reason}; now it does something else again", reference.errors)
 
 
-async def _gold_standard(subject: Subject) -> Sequence[Run]:
-    """Return an execution of the unoptimised program that matches the benchmark's expectations.
+async def _not_run(subject: Subject, failure: Failed) -> Finding:
+    """Say whether the state is to blame for a program that was not built or run.
 
     Raises:
-        Failed: when it is not.
-        Skipped: when the benchmark cannot be run here.
+        Skipped: when the program cannot be built or run as it came, either.
     """
-    name = _plain(subject)
-    expected: Sequence[Run] = await subject.unoptimised(subject.benchmark, name)
-    if not expected:
-        raise Skipped("the program cannot be built here: its tools are missing")
-    assert subject.benchmark.program is not None
-    wrong = faults(subject.benchmark.program.runs, expected)
-    if wrong:
-        subject.forget(subject.benchmark, name)
-        raise Failed(_gold(wrong[0]))
-    return expected
+    if failure.error.kind == ErrorKind.REPLAY_FAILED:
+        return Finding(Behaviour.NOT_RUN, "its actions cannot be applied again", (failure.error,))
+    try:
+        await subject.observe(first_run(subject.benchmark), (), observation_of_runs(subject.env))
+    except Failed as obstacle:
+        raise Skipped(f"it can no longer be run: {obstacle.error.data['error_details']}") from None
+    return Finding(Behaviour.DIFFERS, in_words([failure.error]), (failure.error,))
 
 
 async def sanitizer_test(subject: Subject, sanitizer: Sanitizer) -> list[ValidationError]:
@@ -189,7 +214,8 @@ async def sanitizer_test(subject: Subject, sanitizer: Sanitizer) -> list[Validat
         Skipped: when the sanitizer cannot be used here.
     """
     name = sanitizer.observation_space
-    _check(subject, name)
+    if name not in subject.env.observation_spaces:
+        raise Skipped(f"the environment {subject.env.spec.id} has no observation space {name}")
     assert subject.benchmark.program is not None
     if subject.benchmark.program.sanitizers is not None and sanitizer not in subject.benchmark.program.sanitizers:
         raise Skipped(f"{subject.benchmark.uri} has faults of its own under {sanitizer}, or takes too long")
@@ -202,8 +228,12 @@ async def sanitizer_test(subject: Subject, sanitizer: Sanitizer) -> list[Validat
         if errors:
             before = findings((await subject.unoptimised(benchmark, name))["runs"], sanitizer)
             known = {(error.kind, error.data["run"]) for error in before}
-            return [_gold(error) if (error.kind, error.data["run"]) in known else error for error in errors]
-        errors = differences(await _gold_standard(subject), result["runs"], subject.benchmark.program.runs)
+            return [_by_itself(error) if (error.kind, error.data["run"]) in known else error for error in errors]
+        reference = await reference_of(subject.env, first_run(subject.benchmark), baselines(subject.env))
+        if reference.behaviour is not Behaviour.SAME:
+            return []
+        expected = await subject.unoptimised(subject.benchmark, observation_of_runs(subject.env))
+        errors = differences(expected, result["runs"], subject.benchmark.program.runs)
         return [_with(error, sanitizer=str(sanitizer)) for error in errors]
     except Failed as failure:
         if sanitizer is Sanitizer.UNDEFINED and failure.error.kind == ErrorKind.REPLAY_FAILED:
@@ -211,20 +241,20 @@ async def sanitizer_test(subject: Subject, sanitizer: Sanitizer) -> list[Validat
         return [_with(failure.error, sanitizer=str(sanitizer))]
 
 
-async def retried(test: Callable[[], Awaitable[list[ValidationError]]], tries: int) -> list[ValidationError]:
-    """Repeat a test until it finds nothing, at most a given number of times; return the errors of the last try.
+async def retried(test: Callable[[], Awaitable[Finding]], tries: int) -> Finding:
+    """Repeat a test until it finds nothing wrong, at most a given number of times; return what the last try found.
 
     Compiler errors, which are deterministic, are not retried; nor is a second timeout, which seldom helps and takes
     long.
     """
-    errors: list[ValidationError] = []
-    timeouts = 0
-    for attempt in range(1, max(tries, 1) + 1):
-        errors = [_with(error, attempts=attempt) for error in await test()]
-        timeouts += any(error.kind in _TIMEOUTS for error in errors)
-        if timeouts == 2 or not any(error.can_be_chance for error in errors):
-            break
-    return errors
+    timeouts, attempt = 0, 0
+    while True:
+        attempt += 1
+        found = await test()
+        timeouts += any(error.kind in _TIMEOUTS for error in found.errors)
+        chance = any(error.can_be_chance for error in found.errors)
+        if found.behaviour is not Behaviour.DIFFERS or not chance or timeouts == 2 or attempt >= tries:
+            return found._replace(errors=tuple(_with(error, attempts=attempt) for error in found.errors))
 
 
 def _checked_by_front_end(benchmark: Benchmark) -> Benchmark:
@@ -239,18 +269,6 @@ def _checked_by_front_end(benchmark: Benchmark) -> Benchmark:
     return variant
 
 
-def _plain(subject: Subject) -> str:
-    """Return the name of the observation that runs a program."""
-    return next((name for name in PLAIN if name in subject.env.observation_spaces), PLAIN[0])
-
-
-def _check(subject: Subject, name: str) -> None:
-    if subject.benchmark.program is None or not subject.benchmark.program.runs:
-        raise Skipped("the benchmark does not say how it is run")
-    if name not in subject.env.observation_spaces:
-        raise Skipped(f"the environment {subject.env.spec.id} has no observation space {name}")
-
-
 def not_executed(error: Exception) -> ValidationError:
     """Return the error for a program that was not built and run."""
     if isinstance(error, TimeoutError):
@@ -260,8 +278,13 @@ def not_executed(error: Exception) -> ValidationError:
     return ValidationError.of_exception(kinds.get(str(timed_out), ErrorKind.COMPILATION_FAILED), error)
 
 
-def _gold(error: ValidationError) -> ValidationError:
-    return msgspec.structs.replace(error, gold_standard=True)
+def in_words(errors: Sequence[ValidationError]) -> str:
+    """Return the types of errors."""
+    return ", ".join(error.type for error in errors)
+
+
+def _by_itself(error: ValidationError) -> ValidationError:
+    return msgspec.structs.replace(error, by_itself=True)
 
 
 def _with(error: ValidationError, **data: Any) -> ValidationError:

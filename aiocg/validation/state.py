@@ -12,17 +12,22 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError, UnknownName
+from aiocg.search.checking import COMPARING
 from aiocg.search.lanes import spread
+from aiocg.search.reference import runnable
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.result import ValidationResult
 from aiocg.states.state import CompilerEnvState, LegacyState
 from aiocg.states.translation import Translation
 from aiocg.validation.differential import (
     Failed,
+    Finding,
     Sanitizer,
     Skipped,
     Subject,
     execution_test,
+    in_words,
     not_executed,
     retried,
     sanitizer_test,
@@ -152,7 +157,11 @@ async def _validate(
 ) -> ValidationResult:
     started = time.monotonic()
     result = await _replay(env, state, state_hash, translation)
-    if not result.actions_replay_failed and options.semantics and env.benchmark.is_validatable():
+    if result.actions_replay_failed:
+        result = msgspec.structs.replace(result, reason="its actions cannot be applied again")
+    elif not options.semantics:
+        result = msgspec.structs.replace(result, reason="it was not to be run")
+    else:
         result = ValidationResult.join([result, await _semantics(runtime, env, state, options)])
     return msgspec.structs.replace(result, walltime=time.monotonic() - started)
 
@@ -202,18 +211,21 @@ def _replay_failed(result: ValidationResult, error: ValidationError) -> Validati
 
 async def _semantics(runtime: "Owner", env: Env, state: CompilerEnvState, options: Options) -> ValidationResult:
     """Do all tests of what the program does, spread over the workers."""
+    if env.spec.worker in COMPARING:
+        reason = "what a kernel computes is compared with NumPy whenever it is measured"
+        return ValidationResult(state=state, behaviour=Behaviour.SAME, reason=reason)
     jobs = [functools.partial(_test, state, test, options.flakiness) for test in _tests(runtime, env, state, options)]
     return ValidationResult.join(await spread(jobs))
 
 
 def _tests(
     runtime: "Owner", env: Env, state: CompilerEnvState, options: Options
-) -> list[Callable[[], Awaitable[list[ValidationError]]]]:
+) -> list[Callable[[], Awaitable[Finding]]]:
     def subject(benchmark: Benchmark) -> Subject:
         return Subject(runtime, env, benchmark, state.actions, options.timeout)
 
     benchmark = env.benchmark
-    tests: list[Callable[[], Awaitable[list[ValidationError]]]] = [
+    tests: list[Callable[[], Awaitable[Finding]]] = [
         functools.partial(_callback_test, subject(benchmark), callback) for callback in benchmark.validation_callbacks
     ]
     if benchmark.program is not None and benchmark.program.runs:
@@ -221,9 +233,11 @@ def _tests(
         tests.append(functools.partial(execution_test, subject(benchmark.with_runs(names))))
         watched = subject(benchmark.with_runs(names[: options.sanitized_runs]))
         if any(sanitizer.observation_space in env.observation_spaces for sanitizer in Sanitizer):
-            tests += [functools.partial(sanitizer_test, watched, sanitizer) for sanitizer in options.sanitizers]
+            tests += [functools.partial(_watched_test, watched, sanitizer) for sanitizer in options.sanitizers]
         elif options.sanitizers:
             tests.append(functools.partial(_no_sanitizers, env.spec.id.partition("?")[0]))
+    elif not tests:
+        tests.append(functools.partial(execution_test, subject(runnable(benchmark))))
     return tests
 
 
@@ -241,34 +255,41 @@ def _names(benchmark: Benchmark, chosen: Sequence[str] | None) -> list[str]:
     return known if chosen is None else list(chosen)
 
 
-async def _no_sanitizers(environment: str) -> list[ValidationError]:
+async def _watched_test(subject: Subject, sanitizer: Sanitizer) -> Finding:
+    errors = await sanitizer_test(subject, sanitizer)
+    new = [error for error in errors if not error.by_itself]
+    return Finding(Behaviour.DIFFERS if new else Behaviour.NOT_RUN, in_words(new), tuple(errors))
+
+
+async def _no_sanitizers(environment: str) -> Finding:
     raise Skipped(f"{environment} has no sanitizers")
 
 
-async def _callback_test(
-    subject: Subject, callback: Callable[[Any], Awaitable[Iterable[Any]]]
-) -> list[ValidationError]:
+async def _callback_test(subject: Subject, callback: Callable[[Any], Awaitable[Iterable[Any]]]) -> Finding:
     try:
         async with subject.reached(subject.benchmark, subject.actions) as env:
-            return list(await callback(env))
+            errors = list(await callback(env))
     except Failed as failure:
-        return [failure.error]
+        errors = [failure.error]
     except (ServiceError, TimeoutError) as error:  # of a request that it made, or of its own
-        return [not_executed(error)]
+        errors = [not_executed(error)]
     except Exception as error:  # the callback is somebody's code, and is to stop nothing but itself
-        return [ValidationError.of_exception(ErrorKind.CALLBACK_FAILED, error, trace=True)]
+        errors = [ValidationError.of_exception(ErrorKind.CALLBACK_FAILED, error, trace=True)]
+    if not errors:
+        return Finding(Behaviour.SAME, "the benchmark's own tests find nothing wrong")
+    return Finding(Behaviour.DIFFERS, in_words(errors), tuple(errors))
 
 
-async def _test(
-    state: CompilerEnvState, test: Callable[[], Awaitable[list[ValidationError]]], tries: int
-) -> ValidationResult:
+async def _test(state: CompilerEnvState, test: Callable[[], Awaitable[Finding]], tries: int) -> ValidationResult:
     try:
-        errors = await retried(test, tries)
-    except Skipped as reason:
-        return ValidationResult(state=state, skipped=(str(reason),))
+        found = await retried(test, tries)
+    except Skipped as skipped:
+        return ValidationResult(state=state, reason=str(skipped), skipped=(str(skipped),))
     return ValidationResult(
         state=state,
-        benchmark_semantics_validated=True,
-        benchmark_semantics_validation_failed=bool(errors),
-        errors=tuple(errors),
+        benchmark_semantics_validated=found.behaviour is not Behaviour.NOT_RUN,
+        benchmark_semantics_validation_failed=found.behaviour is Behaviour.DIFFERS,
+        behaviour=found.behaviour,
+        reason=found.reason,
+        errors=found.errors,
     )

@@ -143,7 +143,7 @@ def _share_of_time(progress: Progress) -> float | None:
 
 def _verdict(validation: ValidationResult) -> Row:
     """Say whether the program does what it should; "valid" is None where nobody can tell, since it cannot be run."""
-    unknown = validation.okay() and not validation.benchmark_semantics_validated
+    unknown = not (validation.okay() or validation.wrong)
     return {
         "valid": None if unknown else validation.okay(),
         "errors": [str(error) for error in validation.errors],

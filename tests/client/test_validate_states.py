@@ -53,7 +53,7 @@ async def test_a_state_that_fails_in_whatever_way_stops_no_other(runtime: aiocg.
     ]
     results = await collected(runtime, states)
     assert [result.state for result in results] == states
-    assert [result.okay() for result in results] == [True, *[False] * 8, True]
+    assert [not result.wrong for result in results] == [True, *[False] * 8, True]
     assert [result.errors[0].kind for result in results[1:-1]] == [
         ErrorKind.REPLAY_FAILED,
         ErrorKind.REPLAY_FAILED,
@@ -82,7 +82,7 @@ async def test_a_benchmark_that_cannot_be_loaded_is_unavailable_too(runtime: aio
 
     runtime.datasets["scripted-v0"] = Missing()
     (result,) = await collected(runtime, [state(5)])
-    assert (result.okay(), result.unavailable, result.error_details) == (False, True, "Benchmark unavailable")
+    assert (not result.wrong, result.unavailable, result.error_details) == (False, True, "Benchmark unavailable")
     assert "nobody has it" in result.errors[0].data["error_details"]
 
 
@@ -99,7 +99,7 @@ async def test_what_cannot_be_fetched_is_not_asked_for_again_and_again(runtime: 
     runtime.datasets["scripted-v0"] = Missing()
     results = await collected(runtime, [state(number) for number in (1, 2, 3, 1, 2, 3, 5, 1, 2, 3, 5)])
     assert sorted(set(asked)) == ["1", "2", "3"] and len(asked) <= 3 + runtime.worker_count
-    assert [result.okay() for result in results] == [*[False] * 6, True, *[False] * 3, True]
+    assert [not result.wrong for result in results] == [*[False] * 6, True, *[False] * 3, True]
     asked.clear()
     results = await collected(runtime, [state(number) for number in range(100, 120)])
     assert len(asked) <= 2 + runtime.worker_count
@@ -139,7 +139,7 @@ async def test_states_are_taken_as_workers_become_free(runtime: aiocg.Runtime) -
     seen = 0
     async with contextlib.aclosing(validate_states(runtime, endless())) as results:
         async for result in results:
-            assert result.okay()
+            assert not result.wrong
             seen += 1
             if seen == 20:
                 break
@@ -187,7 +187,7 @@ async def test_killed_workers_change_no_result(runtime: aiocg.Runtime) -> None:
     states = [state(n, *["nap"] * 10, reward_space="value", reward=-10.0) for n in range(1, 13)]
     killed, okay = 0, []
     async for result in validate_states(runtime, states):
-        okay.append(result.okay())
+        okay.append(not result.wrong)
         if killed < 4:
             for pid in runtime.worker_pids():
                 with contextlib.suppress(ProcessLookupError):
@@ -226,7 +226,7 @@ async def test_closing_the_runtime_ends_it_with_an_error() -> None:
 async def test_a_state_of_compilergym_takes_its_environment_from_the_caller(runtime: aiocg.Runtime) -> None:
     old = LegacyState(benchmark="benchmark://scripted-v0/5", commandline="increment,double", reward=3.0, walltime=2.0)
     results = [result async for result in validate_states(runtime, [old, old], environment="scripted-v0")]
-    assert [result.okay() for result in results] == [True, True]
+    assert [not result.wrong for result in results] == [True, True]
     assert (results[0].state.actions, results[0].state.walltime) == (("increment", "double"), 2.0)
     assert not results[0].another_compiler, "a list of today's actions"
     (bad,) = [
@@ -249,5 +249,5 @@ async def test_a_test_of_a_benchmark_that_raises_is_an_error_of_its_own(runtime:
     env = await runtime.make("scripted-v0", benchmark=benchmark)
     await env.reset()
     result = await env.validate()
-    assert (result.okay(), result.error_details, len(calls)) == (False, "Validation callback failed", 1)
+    assert (not result.wrong, result.error_details, len(calls)) == (False, "Validation callback failed", 1)
     assert "mistaken" in result.errors[0].data["traceback"]

@@ -13,11 +13,12 @@ import aiocg
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.recipe import ProgramRun
 from aiocg.errors import ResetNeeded
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.executions import differences, faults, findings
 from aiocg.states.state import CompilerEnvState
 from aiocg.testing import scripted_benchmark
 from aiocg.validation import ErrorKind, ValidationError, ValidationResult, validate, validate_states
-from aiocg.validation.differential import retried
+from aiocg.validation.differential import Finding, retried
 
 STATE = CompilerEnvState(environment="scripted-v0", benchmark="benchmark://scripted-v0/5", reward=2.5)
 
@@ -35,10 +36,10 @@ def failed(*errors: ValidationError) -> ValidationResult:
 # ------------------------------------------------------------------------------------------------ values
 
 
-def test_types_of_errors_are_those_of_compilergym() -> None:
+def test_errors_have_types() -> None:
     assert wrong().type == "Wrong output"
     assert ValidationError(kind=ErrorKind.RUNTIME_ERROR, exit_code=-6).type == "Runtime error (-6)"
-    assert ValidationError(kind=ErrorKind.MEMORY_LEAK, gold_standard=True).type == "Gold standard: Memory leak"
+    assert ValidationError(kind=ErrorKind.MEMORY_LEAK, by_itself=True).type == "Memory leak, by itself"
 
 
 def test_errors_are_ordered_by_type_and_then_by_data() -> None:
@@ -47,10 +48,30 @@ def test_errors_are_ordered_by_type_and_then_by_data() -> None:
 
 
 @pytest.mark.parametrize("flag", ["actions_replay_failed", "reward_validation_failed", "semantics"])
-def test_any_failure_makes_a_result_not_okay(flag: str) -> None:
-    assert ValidationResult(state=STATE, reward_validated=True, benchmark_semantics_validated=True).okay()
+def test_any_failure_makes_a_result_wrong(flag: str) -> None:
+    same = ValidationResult(state=STATE, reward_validated=True, behaviour=Behaviour.SAME)
+    assert same.okay() and not same.wrong
     name = "benchmark_semantics_validation_failed" if flag == "semantics" else flag
-    assert not ValidationResult(state=STATE, **{name: True}).okay()
+    result = ValidationResult(state=STATE, behaviour=Behaviour.SAME, **{name: True})
+    assert result.wrong and not result.okay()
+
+
+@pytest.mark.parametrize("behaviour", Behaviour)
+def test_only_one_of_five_outcomes_is_okay(behaviour: Behaviour) -> None:
+    result = ValidationResult(state=STATE, behaviour=behaviour, reason="why")
+    assert result.okay() == (behaviour is Behaviour.SAME)
+    assert result.verdict.endswith(" why") and ("miscompiled" in result.verdict) == (behaviour is Behaviour.DIFFERS)
+    assert ValidationResult.from_json(result.to_json()).behaviour is behaviour
+
+
+def test_the_worst_of_several_outcomes_counts() -> None:
+    def joined(*behaviours: Behaviour) -> str:
+        parts = [ValidationResult(state=STATE, behaviour=one, reason=one.name) for one in behaviours]
+        return ValidationResult.join(parts).reason
+
+    assert joined(Behaviour.NOT_RUN, Behaviour.SAME) == "SAME"
+    assert joined(Behaviour.SAME, Behaviour.VARIES, Behaviour.NOT_RUN) == "VARIES"
+    assert joined(Behaviour.VARIES, Behaviour.DIFFERS, Behaviour.FAILS) == "DIFFERS"
 
 
 def test_error_details_aggregate_equal_errors_as_compilergym_does() -> None:
@@ -64,7 +85,8 @@ def test_error_details_aggregate_equal_errors_as_compilergym_does() -> None:
 
 
 def test_repr_shows_at_a_glance_how_it_went() -> None:
-    assert repr(ValidationResult(state=STATE)) == "✅  scripted-v0/5  2.5000"
+    assert repr(ValidationResult(state=STATE, behaviour=Behaviour.SAME)) == "✅  scripted-v0/5  2.5000"
+    assert repr(ValidationResult(state=STATE)) == "❔  scripted-v0/5  2.5000  not run"
     assert repr(failed(wrong())) == "❌  scripted-v0/5  Wrong output"
     assert len(repr(failed(*(wrong("long " * 9 + str(n)) for n in range(9))))) < 80
 
@@ -83,7 +105,7 @@ any_error = st.builds(
     kind=st.sampled_from(ErrorKind),
     data=st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.integers(-9, 9) | st.none(), max_size=3),
     exit_code=st.none() | st.integers(-64, 255),
-    gold_standard=st.booleans(),
+    by_itself=st.booleans(),
 )
 any_result = st.builds(
     ValidationResult,
@@ -94,6 +116,8 @@ any_result = st.builds(
     reward_validation_failed=st.booleans(),
     benchmark_semantics_validated=st.booleans(),
     benchmark_semantics_validation_failed=st.booleans(),
+    behaviour=st.sampled_from(Behaviour),
+    reason=st.text(max_size=5),
     errors=st.lists(any_error, max_size=4).map(tuple),
     skipped=st.lists(st.text(max_size=5), max_size=2).map(tuple),
 )
@@ -107,7 +131,7 @@ def test_a_result_survives_json(result: ValidationResult) -> None:
 @given(results=st.lists(any_result, min_size=1, max_size=4))
 def test_a_join_fails_when_any_part_fails_and_has_all_errors(results: list[ValidationResult]) -> None:
     joined = ValidationResult.join(results)
-    assert joined.okay() == all(result.okay() for result in results)
+    assert joined.wrong == any(result.wrong for result in results)
     assert sorted(joined.errors) == sorted(error for result in results for error in result.errors)
     assert joined.walltime == sum(result.walltime for result in results)
 
@@ -219,24 +243,25 @@ def sequence(*results: list[ValidationError]) -> Callable[[], Any]:
     """A test whose tries end as given."""
     rest = iter(results)
 
-    async def test() -> list[ValidationError]:
-        return next(rest)
+    async def test() -> Finding:
+        errors = next(rest)
+        return Finding(Behaviour.DIFFERS if errors else Behaviour.SAME, "", tuple(errors))
 
     return test
 
 
 async def test_the_first_success_wins() -> None:
-    assert await retried(sequence([wrong()], [wrong()], []), 5) == []
+    assert await retried(sequence([wrong()], [wrong()], []), 5) == Finding(Behaviour.SAME, "")
 
 
 async def test_each_try_reports_its_own_errors() -> None:
     timeout, leak = wrong(ErrorKind.EXECUTION_TIMEOUT), wrong(ErrorKind.MEMORY_LEAK)
-    (error,) = await retried(sequence([leak], [timeout]), 2)
+    (error,) = (await retried(sequence([leak], [timeout]), 2)).errors
     assert (error.kind, error.data) == (ErrorKind.EXECUTION_TIMEOUT, {"attempts": 2})
 
 
 async def test_what_the_compiler_refuses_is_not_tried_again() -> None:
-    (error,) = await retried(sequence([wrong(ErrorKind.COMPILATION_FAILED)]), 5)
+    (error,) = (await retried(sequence([wrong(ErrorKind.COMPILATION_FAILED)]), 5)).errors
     assert error.data["attempts"] == 1
 
 
@@ -247,14 +272,14 @@ async def test_a_state_that_can_be_reached_again_is_okay(env: aiocg.Env) -> None
     env.reward_space = "value"
     await env.step(["increment", "double"])
     result = await env.validate()
-    assert (result.okay(), result.reward_validated, result.benchmark_semantics_validated) == (True, True, False)
+    assert (not result.wrong, result.reward_validated, result.benchmark_semantics_validated) == (True, True, False)
     assert result.state == env.state or result.state.actions == env.action_texts
     assert await env.observe("value") == 12, "the environment is not touched"
 
 
 async def test_a_state_without_reward_or_actions_is_okay(env: aiocg.Env) -> None:
     result = await env.validate()
-    assert (result.okay(), result.reward_validated) == (True, False)
+    assert (not result.wrong, result.reward_validated) == (True, False)
 
 
 async def test_an_environment_without_a_state_cannot_be_validated(runtime: aiocg.Runtime) -> None:
@@ -268,7 +293,7 @@ async def test_actions_that_lead_elsewhere_are_found(fresh: aiocg.Runtime) -> No
     await env.reset()
     await env.step("forget")  # adds the process id, and the sibling is on the other worker
     result = await env.validate()
-    assert (result.okay(), result.actions_replay_failed) == (False, True)
+    assert (not result.wrong, result.actions_replay_failed) == (False, True)
     assert result.error_details == "Another state"
 
 
@@ -294,7 +319,7 @@ async def test_rewards_must_agree_within_a_hundred_thousandth(
         reward=reward,
     )
     result = await validate(runtime, state)
-    assert (result.okay(), result.reward_validated, result.reward_validation_failed) == (okay, True, not okay)
+    assert (not result.wrong, result.reward_validated, result.reward_validation_failed) == (okay, True, not okay)
     assert result.error_details == ("" if okay else "Wrong reward")
 
 
@@ -310,7 +335,7 @@ async def test_a_reward_that_is_not_deterministic_is_not_compared(env: aiocg.Env
         reward=99.0,
     )
     result = await env.validate(state)
-    assert (result.okay(), result.reward_validated) == (True, False)
+    assert (not result.wrong, result.reward_validated) == (True, False)
 
 
 async def test_tests_of_a_benchmark_are_called_at_the_state(runtime: aiocg.Runtime) -> None:
@@ -329,10 +354,11 @@ async def test_tests_of_a_benchmark_are_called_at_the_state(runtime: aiocg.Runti
     assert (await env.validate()).benchmark_semantics_validated
     await env.step("increment")
     result = await env.validate(flakiness=2)
-    assert (result.okay(), result.error_details) == (False, "Too large")
+    assert (not result.wrong, result.error_details) == (False, "Too large")
     assert result.errors[0].data == {"value": 6, "attempts": 2}
     assert seen == [5, 6, 6]
-    assert (await env.validate(semantics=False)).okay()
+    unasked = await env.validate(semantics=False)
+    assert (unasked.okay(), unasked.wrong, unasked.verdict) == (False, False, "not run, because it was not to be run")
     assert await benchmark.validate(env) == [wrong("Too large", value=6)]
 
 
@@ -361,7 +387,7 @@ async def test_many_states_are_validated_in_order(runtime: aiocg.Runtime) -> Non
     ]
     results = [result async for result in validate_states(runtime, states, ordered=True)]
     assert [result.state for result in results] == states
-    assert [result.okay() for result in results] == [True, False] * 4
+    assert [not result.wrong for result in results] == [True, False] * 4
     unordered = [result async for result in validate_states(runtime, states)]
     assert sorted(unordered, key=lambda result: states.index(result.state)) == results
 

@@ -10,6 +10,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.recipe import ProgramRun
 from aiocg.gcc import make_benchmark
 from aiocg.search import Budget, SearchState, evolve, hill_climb, random
+from aiocg.states.behaviour import Behaviour
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -53,14 +54,10 @@ async def test_a_smaller_program_that_does_something_else_is_not_believed(runtim
         expected = (await env.observe("execution"))[0]["stdout"]
         assert await env.step_texts(["gcc -O2"])
         assert (await env.observe("execution"))[0]["stdout"] != expected  # so there is something to be found
-        await env.reset()
-        await env.step_texts(result.actions)
-        assert (await env.observe("execution"))[0]["stdout"] == expected
     checks = result.checks
-    assert checks.validated and checks.wrong > 0 and checks.runs > checks.wrong and checks.seconds > 0
-    assert result.baselines["Os"] == 1.0  # which is told, although it is not believed
+    assert checks.behaviour is Behaviour.VARIES and "it does something else than as it came" in checks.reason
     signs = "\n".join(checks.undefined)
-    assert "-Wreturn-type" in signs and "at -O2" in signs and "UndefinedBehaviorSanitizer" in signs
+    assert "-Wreturn-type" in signs and "UndefinedBehaviorSanitizer" in signs
 
 
 @pytest.mark.slow
@@ -86,14 +83,21 @@ async def test_a_search_that_is_resumed_believes_the_same(runtime: aiocg.Runtime
 async def test_a_sound_program_has_no_marks(runtime: aiocg.Runtime) -> None:
     async with await runtime.make("gcc-v0", benchmark="programs-v0/gcd", reward_space="obj_text_size_Os") as env:
         checks = (await hill_climb(env, budget=FEW)).checks
-    assert checks.validated and not checks.reason and checks.runs > 0 and checks.undefined == ()
+    assert checks.behaviour is Behaviour.SAME and checks.runs > 0 and checks.undefined == ()
 
 
-async def test_without_runs_a_result_is_unvalidated_and_marked_by_warnings(runtime: aiocg.Runtime) -> None:
+async def test_a_program_that_is_not_to_be_run_is_unvalidated_and_marked_by_warnings(runtime: aiocg.Runtime) -> None:
     async with await runtime.make("gcc-v0", benchmark=program(UNDEFINED), reward_space="obj_text_size_Os") as env:
-        checks = (await hill_climb(env, budget=FEW)).checks
-    assert not checks.validated and checks.reason == "it has no inputs to run it on" and checks.runs == 0
+        checks = (await hill_climb(env, budget=FEW, run=False)).checks
+    assert (checks.behaviour, checks.reason, checks.runs) == (Behaviour.NOT_RUN, "it was not to be run", 0)
     assert [sign.partition("[")[2] for sign in checks.undefined] == ["-Wreturn-type]"]
+
+
+async def test_a_part_of_a_program_is_not_run(runtime: aiocg.Runtime) -> None:
+    part = program(b"int twice(int x) { return 2 * x; }")
+    async with await runtime.make("gcc-v0", benchmark=part, reward_space="obj_text_size_Os") as env:
+        checks = (await hill_climb(env, budget=Budget(evaluations=5))).checks
+    assert (checks.behaviour, checks.reason) == (Behaviour.NOT_RUN, "it has no main")
 
 
 @pytest.mark.slow
@@ -106,7 +110,7 @@ async def test_a_program_that_varies_is_unvalidated(runtime: aiocg.Runtime) -> N
         "gcc-v0", benchmark=program(text, only=ProgramRun()), reward_space="obj_text_size_Os"
     ) as env:
         checks = (await hill_climb(env, budget=Budget(evaluations=5))).checks
-    assert not checks.validated and "differs from one time to the next" in checks.reason
+    assert checks.behaviour is Behaviour.VARIES and "varies from run to run" in checks.reason
 
 
 @pytest.mark.slow
@@ -115,4 +119,4 @@ async def test_searches_of_passes_run_what_they_find(runtime: aiocg.Runtime) -> 
     async with await runtime.make("llvm-v0", benchmark=target, reward_space="IrInstructionCountOz") as env:
         for search in (evolve, aiocg.search.functionwise):
             checks = (await search(env, budget=Budget(evaluations=100))).checks
-            assert checks.validated and checks.runs > 0
+            assert checks.behaviour is Behaviour.VARIES and "undefined behaviour at" in checks.reason

@@ -13,6 +13,7 @@ from aiocg.leaderboard.checks import _judged
 from aiocg.leaderboard.programs import Facts
 from aiocg.leaderboard.submission import Row
 from aiocg.leaderboard.track import Program
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.result import ValidationResult
 from aiocg.states.state import CompilerEnvState
@@ -270,7 +271,7 @@ def test_reward_is_compared_by_the_cost_and_exactly() -> None:
     assert kinds(1.0 + 1e-7, 1.0) == [Kind.REWARD]  # one instruction of ten million
     wrong = {"benchmark_semantics_validation_failed": True}
     assert kinds(1.0, 1.0, errors=(ValidationError(kind=ErrorKind.WRONG_OUTPUT),), **wrong) == [Kind.BEHAVIOUR]
-    assert kinds(1.0, 1.0, errors=(ValidationError(kind="x", gold_standard=True),), **wrong) == []
+    assert kinds(1.0, 1.0, behaviour=Behaviour.FAILS, errors=(ValidationError(kind="x", by_itself=True),)) == []
     assert kinds(1.0, 1.0, actions_replay_failed=True) == [Kind.REPLAY]
 
 

@@ -114,7 +114,7 @@ async def test_a_program_that_does_not_end_is_not_held_against_the_optimisation(
     impatient = dataclasses.replace(benchmark.program, runs={"checksum": ProgramRun(timeout=0.5)})
     env = await at(benchmark.replace(program=impatient), "default<O1>")
     (error,) = (await env.validate(sanitizers=(), flakiness=1)).errors
-    assert (error.kind, error.gold_standard) == (ErrorKind.EXECUTION_TIMEOUT, True)
+    assert (error.kind, error.by_itself) == (ErrorKind.EXECUTION_TIMEOUT, True)
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.slow)])

@@ -14,6 +14,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.errors import UnknownName
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.state import CompilerEnvState
 from aiocg.validation import ErrorKind, Sanitizer, ValidationResult, validate
 from aiocg.validation.differential import Failed, Subject
@@ -132,7 +133,7 @@ async def test_sanitizers_find_what_a_benchmark_does_wrong_by_itself(
     if any(sanitizer.value in reason or "does not work" in reason for reason in result.skipped):
         pytest.skip(str(result.skipped))
     (error,) = [error for error in result.errors if error.data.get("sanitizer") == sanitizer]
-    assert (error.kind, error.gold_standard) == (kind, True), "the unoptimised program has it too"
+    assert (error.kind, error.by_itself) == (kind, True), "the unoptimised program has it too"
     assert error.data["report"]
 
 
@@ -148,7 +149,7 @@ async def test_output_files_are_compared(at: Callable[..., Any]) -> None:
     ):
         env = await at(program(WRITES_FILES, ProgramRun(output_files=promised)))
         (error,) = (await env.validate(sanitizers=(), flakiness=1)).errors
-        assert (error.kind, error.gold_standard) == (kind, True)
+        assert (error.kind, error.by_itself) == (kind, True)
 
 
 @pytest.mark.needs("libc")
@@ -158,11 +159,13 @@ async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(at:
         ("int main() { return 7; }", ProgramRun(), ErrorKind.RUNTIME_ERROR),
         ("int main() { __builtin_trap(); }", ProgramRun(), ErrorKind.ILLEGAL_INSTRUCTION),
         ("int raise(int); int main() { return raise(11); }", ProgramRun(), ErrorKind.SEGMENTATION_FAULT),
-        ("int nobody(void); int main() { return nobody(); }", ProgramRun(), ErrorKind.COMPILATION_FAILED),
     ):
         env = await at(program(source, run))
-        (error,) = (await env.validate(sanitizers=(), flakiness=1)).errors
-        assert (error.kind, error.gold_standard) == (kind, True)
+        result = await env.validate(sanitizers=(), flakiness=1)
+        (error,) = result.errors
+        assert (result.behaviour, result.wrong, error.kind, error.by_itself) == (Behaviour.FAILS, False, kind, True)
+    env = await at(program("int nobody(void); int main() { return nobody(); }", ProgramRun()))
+    assert (await env.validate()).verdict == "not run, because it cannot be linked: nobody is not defined"
     env = await at(program("int main() { return 7; }", ProgramRun(exit_status=7)))
     check_clean(await env.validate(sanitizers=()))
 
@@ -170,7 +173,7 @@ async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(at:
 async def test_a_pass_that_breaks_linking_is_a_compilation_failure_and_not_retried(at: Callable[..., Any]) -> None:
     env = await at("programs-v0/gcd", "tsan-module")  # calls a function that is not there
     (error,) = (await env.validate(runs=("small",), sanitizers=())).errors
-    assert (error.kind, error.gold_standard, error.data["attempts"]) == (ErrorKind.COMPILATION_FAILED, False, 1)
+    assert (error.kind, error.by_itself, error.data["attempts"]) == (ErrorKind.COMPILATION_FAILED, False, 1)
 
 
 async def test_what_cannot_be_checked_is_said(at: Callable[..., Any], tmp_path: Path) -> None:

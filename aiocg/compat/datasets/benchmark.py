@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlparse
 
+import msgspec
+
 from aiocg.compat.errors import BenchmarkInitError, ValidationError
 from aiocg.compat.model import Field, Model, text
 from aiocg.compat.service import messages
@@ -17,6 +19,7 @@ from aiocg.datasets.benchmark import Benchmark as NativeBenchmark
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.registry import default_datasets
 from aiocg.datasets.uri import BenchmarkUri as NativeUri
+from aiocg.states.errors import ValidationError as NativeError
 
 
 def _params(value: Any) -> dict[str, list[str]]:
@@ -148,7 +151,13 @@ def behaviour_errors(env: Any) -> list[ValidationError]:
     """Validate the program in the environment's current state with aiocg's own validation, as a callback."""
     result = env.unwrapped.native.validate()
     wrong = (error for error in result.errors if error.kind not in _NOT_BEHAVIOUR)
-    return [ValidationError(type=error.type, data=dict(error.data)) for error in wrong]
+    return [ValidationError(type=_type(error), data=dict(error.data)) for error in wrong]
+
+
+def _type(error: NativeError) -> str:
+    """Return CompilerGym's name of an error."""
+    name = msgspec.structs.replace(error, by_itself=False).type
+    return f"Gold standard: {name}" if error.by_itself else name
 
 
 _NOT_BEHAVIOUR = ("Replay failed", "Another state", "Wrong reward")

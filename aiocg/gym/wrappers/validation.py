@@ -61,4 +61,4 @@ class ValidateBenchmarkAfterEveryStep(RewardWrapper, RecordConstructorArgs):
     def _errors(self, timeout: float | None) -> tuple[Any, ...]:
         options = self._options if timeout is None else {"timeout": timeout, **self._options}
         result = self.validate(**options)
-        return () if result.okay() else tuple(result.errors)
+        return tuple(result.errors) if result.wrong else ()

@@ -50,6 +50,7 @@ COMPETING, LATER = 0.7, 0.5  # shares of what is left of the budget in which sta
 FIRST_ROUND = 0.65  # share of a competition that its first round takes: enough for most of the core set
 CLEANING = 0.9  # used part of the budget until which cleanups are tried
 TOGETHER = 4  # cleanups that are tried before the search looks at the clock
+CONFIRMING = 0.1  # share of the time that is kept for running what was found
 EARLY = ("O0", "Oz", "OzMinsize")  # baselines of which one is nearly always the best
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
 
@@ -71,6 +72,7 @@ async def functionwise(
     resume: SearchState | None = None,
     lanes: int | None = None,
     watch: WatchCallback | None = None,
+    run: bool = True,
 ) -> SearchResult:
     """Optimise each function of a program separately, all at the same time.
 
@@ -93,6 +95,7 @@ async def functionwise(
             known.
         lanes: environments that share the work, one per worker if None.
         watch: told of each candidate when it was evaluated; returning False ends the search soon.
+        run: whether programs are run to see that they still do what they did.
 
     Raises:
         ValueError: if the environment has no such reward space, or `resume` is of another search.
@@ -104,19 +107,22 @@ async def functionwise(
         raise ValueError(
             f"functionwise knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
         )
-    meter, alphabet = checked(budget, DEFAULT_BUDGET).start(), SpaceAlphabet(env.action_space)
+    whole = checked(budget, DEFAULT_BUDGET)
+    meter, alphabet = whole.part_of_time(1 - CONFIRMING if run else 1).start(), SpaceAlphabet(env.action_space)
     progress = progress and _finished(progress, cost)
     record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     async with open_lanes(env, lanes, rewarded=False) as crew:
-        known, checker = baselines(env), Checker(env)
+        known = baselines(env)
+        checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
         search = _Search(record, cost, seeds, progress, watch or (lambda outcome: None))
         try:
-            earned = await search.begin(crew, known, before)
-            await search.run(crew)
-            late, _ = await spread([lambda: search.finish(crew), lambda: checker.begin(known)])
-            earned |= late or {}
+            earned, _ = await spread([lambda: search.whole(crew, known, before), lambda: checker.begin(known)])
+            assert earned is not None
+            record.meter.extend(whole)
+            earned |= await search.finish(crew)
             await search.confirm(crew[0], checker, known)
+            await checker.explain()
         finally:
             await checker.close()
     record.actions = marked(record.actions, cost)
@@ -168,6 +174,12 @@ class _Search:
         if before:
             await self._levels(crew[:1], {"found": before})
         return earned if self._used > BRIEF else earned | await self.finish(crew)
+
+    async def whole(self, crew: list[Env], known: Mapping[str, Actions], before: Actions) -> dict[str, float]:
+        """Evaluate baselines and search; return as `begin` does."""
+        earned = await self.begin(crew, known, before)
+        await self.run(crew)
+        return earned
 
     async def finish(self, crew: list[Env]) -> dict[str, float]:
         """Evaluate the baselines that had to wait, and the best base that was left behind; return as `begin` does."""

@@ -109,11 +109,10 @@ async def validate(shell: Context, words: list[str]) -> Result:
     """
     result = await shell.session.env.validate()
     lines = [f"skipped: {reason}" for reason in result.skipped]
-    if not result.okay():
+    if result.wrong:
         details = "\n".join(f"{error.type}: {error.data}" for error in result.errors)
         raise CommandError(f"this state is not valid: {result.error_details}\n{details}".strip())
-    compared = "it does what it did" if result.benchmark_semantics_validated else "what it does could not be compared"
-    return Text("\n".join([*lines, f"valid: the actions lead to the same program again, and {compared}"]))
+    return Text("\n".join([*lines, "the actions lead to the same program again", result.verdict]))
 
 
 @SETTINGS.command("set-default-observation [NAME]", complete=suggestions.observation_spaces)

@@ -159,7 +159,7 @@ class ValidateBenchmarkAfterEveryStep(EndingWrapper):
         wrong = {
             int(place): told(result.errors)
             for place, result in zip(places, self._validated(env_ids[places]), strict=True)
-            if not result.okay()
+            if result.wrong
         }
         if wrong:
             ended = no

@@ -1,0 +1,300 @@
+"""The behaviour that a program must keep: what it does as it came, and at the compiler's own levels.
+
+Where these agree, an optimised program must agree with them, too. Where they do not, its behaviour is chance or
+undefined, and an optimised program must at least agree with one of them.
+"""
+
+import dataclasses
+import math
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
+from aiocg.env.env import Env
+from aiocg.errors import AiocgError, ServiceError
+from aiocg.states.behaviour import Behaviour
+from aiocg.states.errors import ErrorKind, ValidationError
+from aiocg.states.executions import PLAIN, Run, differences, faults
+
+__all__ = [
+    "Reference",
+    "first_line",
+    "first_run",
+    "observation_of_runs",
+    "program_of",
+    "reference_of",
+    "runnable",
+    "undefined",
+]
+
+Levels = Mapping[str, tuple[str, ...]]
+"""The compiler's own levels, by name."""
+
+UNASKED = "without arguments or input"  # the name of the run of a program that says nothing of its runs
+UNBOXED = " (without a box, in an empty folder: bubblewrap is missing, or may not be used)"
+PATIENCE = 2.0  # seconds that such a run may take
+SLOWER = 10.0  # times as long as the program as it came, after which a program is stopped
+LEAST = 1.0  # seconds that it may take in any case
+ENDLESS = 0.5  # seconds that a program is watched where the reference does not end
+REMEMBERED = 256  # references
+UBSAN_FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
+
+_SMALL, _FAST = ("OzMinsize", "Oz", "Os"), ("O3", "O2")  # levels to compare with, the first of each that there is
+_CPLUSPLUS = b"__gxx_personality_v0", b"_ZNSt", b"_ZSt"
+_PLACE = re.compile(r"^(\S+?:\d+:\d+): runtime error: (.*)", re.MULTILINE)
+_WRITTEN = (ErrorKind.WRONG_OUTPUT, ErrorKind.WRONG_FILE, ErrorKind.OUTPUT_NOT_GENERATED)  # what a program writes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reference:
+    """What a program does before it is searched.
+
+    Attributes:
+        behaviour: `SAME` if all agree, or why nothing firm can be said.
+        reason: what was seen.
+        benchmark: the program with its runs and the time that each may take; None if it was not run.
+        right: the executions that are as good as any other.
+        states: hashes of the states of those.
+        errors: what is wrong with the program as it came.
+        undefined: where its behaviour is undefined, as far as a sanitizer has found that.
+        ends_alone: only how the program ends can be compared, since what it writes varies.
+        boxed: whether it ran in a box.
+    """
+
+    behaviour: Behaviour
+    reason: str
+    benchmark: Benchmark | None = None
+    right: tuple[Sequence[Run], ...] = ()
+    states: tuple[int, ...] = ()
+    errors: tuple[ValidationError, ...] = ()
+    undefined: tuple[str, ...] = ()
+    ends_alone: bool = False
+    boxed: bool = True
+
+    def differences(self, actual: Sequence[Run]) -> list[ValidationError]:
+        """Return how an execution differs from the one that is most like it; nothing if that cannot be said."""
+        if not self.right:
+            return []
+        found = [self.between(expected, actual) for expected in self.right]
+        return [] if [] in found else found[0]
+
+    def between(self, expected: Sequence[Run], actual: Sequence[Run]) -> list[ValidationError]:
+        """Return how two executions differ in what can be compared."""
+        assert self.benchmark is not None and self.benchmark.program is not None
+        found = differences(expected, actual, self.benchmark.program.runs)
+        return [one for one in found if not (self.ends_alone and one.kind in _WRITTEN)]
+
+
+def runnable(benchmark: Benchmark) -> Benchmark:
+    """Return a benchmark with its runs or, if it has none, with one that has neither arguments nor input."""
+    program = program_of(benchmark)
+    if program.runs:
+        return benchmark
+    runs = {UNASKED: ProgramRun(exit_status=None, timeout=PATIENCE)}
+    return benchmark.replace(program=dataclasses.replace(program, runs=runs))
+
+
+def program_of(benchmark: Benchmark) -> BenchmarkProgram:
+    """Return how a benchmark is linked: as C or C++ with the machine's libraries, if it does not say that."""
+    if benchmark.program is not None:
+        return benchmark.program
+    return BenchmarkProgram("c++" if any(mark in benchmark.content for mark in _CPLUSPLUS) else "c")
+
+
+def first_run(benchmark: Benchmark) -> Benchmark:
+    """Return a benchmark with the first of its runs only, which is its shortest."""
+    program = benchmark.program
+    assert program is not None
+    return benchmark.with_runs([next(iter(program.carried or program.runs))])
+
+
+_known: "OrderedDict[tuple[str, ...], Reference]" = OrderedDict()
+
+
+async def reference_of(env: Env, benchmark: Benchmark, levels: Levels, patience: float = math.inf) -> Reference:
+    """Return what a program does as it came and at the compiler's levels; what was seen is remembered.
+
+    Args:
+        env: an environment of the compiler; only siblings of it are used.
+        benchmark: the program with its runs.
+        levels: to compare with.
+        patience: seconds that a run may take, if its own time is longer.
+    """
+    try:
+        key = (env.compiler_version, env.spec.id, env.spec.form(benchmark).key)
+        if key not in _known:
+            async with await env.sibling() as own:
+                own.observation_space = own.reward_space = None
+                found = await _Trial(own, benchmark, patience).reference(levels)
+            if not found.right:
+                return found
+            _known[key] = found
+            while len(_known) > REMEMBERED:
+                _known.popitem(last=False)
+        _known.move_to_end(key)
+        return _known[key]
+    except (DatasetError, AiocgError, OSError) as error:
+        return Reference(Behaviour.NOT_RUN, _obstacle(error))
+
+
+class _Trial:
+    """Runs a program as it came and at the compiler's levels, on an environment of its own."""
+
+    def __init__(self, env: Env, benchmark: Benchmark, patience: float) -> None:
+        self._env = env
+        self._benchmark = _patient(benchmark, patience)
+        self._name = observation_of_runs(env)
+
+    @property
+    def _program(self) -> BenchmarkProgram:
+        assert self._benchmark.program is not None
+        return self._benchmark.program
+
+    async def reference(self, levels: Levels) -> Reference:
+        """Run the program.
+
+        Raises:
+            DatasetError, AiocgError: when it cannot be compiled, linked or started.
+        """
+        env, name = self._env, self._name
+        if not name:
+            return Reference(Behaviour.NOT_RUN, f"{env.spec.id} does not run programs")
+        await env.reset(benchmark=self._benchmark)
+        named = UNASKED in self._program.runs and "Functions" in env.observation_spaces
+        if named and "@main" not in await env.observe("Functions"):
+            return Reference(Behaviour.NOT_RUN, "it has no main")
+        started = time.monotonic()
+        first: Sequence[Run] = await env.observe(name)
+        seconds = time.monotonic() - started
+        if not first:
+            return Reference(Behaviour.NOT_RUN, "it cannot be linked here: the tools for that are missing")
+        endless = any(run["timed_out"] for run in first)
+        patient = _patient(self._benchmark, ENDLESS if endless else max(LEAST, SLOWER * seconds))
+        await env.reset(benchmark=patient)
+        seen = await self._at_levels(levels)
+        again = first if endless else await env.observe(name)
+        found = Reference(
+            Behaviour.SAME,
+            "",
+            patient,
+            (first, *(execution for execution, _ in seen.values())),
+            (env.state_hash, *(state for _, state in seen.values())),
+            ends_alone=endless,
+            boxed=all(run["boxed"] for run in first),
+        )
+        return await self._judged(found, again, {level: execution for level, (execution, _) in seen.items()})
+
+    async def _at_levels(self, levels: Levels) -> dict[str, tuple[Sequence[Run], int]]:
+        """Return the execution and state at a level for small and one for fast code, where there are such."""
+        names = [next((name for name in kind if name in levels), "") for kind in (_SMALL, _FAST)]
+        chosen = {name: levels[name] for name in names if name}
+        tried = await self._env.expand_texts([*chosen.values()], observation_spaces=[self._name])
+        return {
+            name: (one.observation[0], one.state) for name, one in zip(chosen, tried, strict=True) if one.error is None
+        }
+
+    async def _judged(self, found: Reference, again: Sequence[Run], seen: Mapping[str, Sequence[Run]]) -> Reference:
+        """Say whether the executions agree."""
+        replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._program.runs
+        varying = found.between(first, again)
+        if any(one.kind not in _WRITTEN for one in varying):
+            return replace(found, behaviour=Behaviour.VARIES, reason="it ends differently from run to run", right=())
+        found = replace(found, ends_alone=found.ends_alone or bool(varying))
+        differing = {level: found.between(first, execution) for level, execution in seen.items()}
+        odd = [f"with {_shown(level)} ({_types(errors)})" for level, errors in differing.items() if errors]
+        if odd:
+            found = replace(found, undefined=await undefined(self._env, self._benchmark))
+            reason = f"{' and '.join(odd)} it does something else than as it came{_at(found.undefined)}"
+            return replace(found, behaviour=Behaviour.VARIES, reason=reason)
+        if varying:
+            return replace(found, behaviour=Behaviour.VARIES, reason="what it writes varies from run to run")
+        if not asked and first[0]["timed_out"]:
+            seconds = next(iter(self._program.runs.values())).timeout
+            reason = f"{UNASKED} it does not end within {seconds:g} s: say with --run how it is run"
+            return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason)
+        if wrong := faults(self._program.runs, first):
+            found = replace(found, undefined=await undefined(self._env, self._benchmark))
+            errors = tuple(msgspec.structs.replace(one, by_itself=True) for one in wrong)
+            return replace(
+                found, behaviour=Behaviour.FAILS, reason=f"{_types(wrong)}{_at(found.undefined)}", errors=errors
+            )
+        how = ("" if asked else f" {UNASKED}") + ("" if found.boxed else UNBOXED)
+        compared = ", ".join(["as it came", *(f"with {_shown(level)}" for level in seen)])
+        return replace(found, reason=f"it was run{how}, and does what it does {compared}{_ending(first)}")
+
+
+async def undefined(env: Env, benchmark: Benchmark) -> tuple[str, ...]:
+    """Return where the behaviour of a program is undefined, if a sanitizer finds that.
+
+    Args:
+        env: an environment whose state does not matter.
+        benchmark: the program with its runs.
+    """
+    for space, flags in (("ExecutionUbsan", UBSAN_FLAGS), ("ExecutionAsan", ()), ("ExecutionMsan", ())):
+        form = benchmark.recompiled(flags) if flags else benchmark
+        if form is None or space not in env.observation_spaces:
+            continue
+        try:
+            await env.reset(benchmark=form)
+            watched = await env.observe(space)
+        except (DatasetError, ServiceError):
+            continue
+        for run in watched["runs"]:
+            if run["finding"]:
+                placed = _PLACE.search(run["report"])
+                return (
+                    f"undefined behaviour at {placed[1]}: {placed[2]}"
+                    if placed
+                    else f"undefined behaviour: {run['finding']}",
+                )
+    return ()
+
+
+def _patient(benchmark: Benchmark, seconds: float) -> Benchmark:
+    """Return a program with no more time than this for each run."""
+    program = benchmark.program
+    assert program is not None
+    runs = {name: dataclasses.replace(run, timeout=min(run.timeout, seconds)) for name, run in program.runs.items()}
+    return benchmark.replace(program=dataclasses.replace(program, runs=runs, measured="", carried=None))
+
+
+def observation_of_runs(env: Env) -> str:
+    """Return the observation that runs a program, "" if the compiler has none."""
+    return next((name for name in PLAIN if name in env.observation_spaces), "")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says."""
+    return str(error).partition("\n")[0]
+
+
+def _obstacle(error: Exception) -> str:
+    """Say why a program cannot be run."""
+    if re.search(r"undefined (symbol: |reference to [`'])main\b", text := str(error)):
+        return "it has no main"
+    missing = re.search(r"undefined (?:symbol: |reference to [`'])([^'\n]+)", text)
+    return f"it cannot be linked: {missing[1]} is not defined" if missing else f"it cannot be run: {first_line(error)}"
+
+
+def _shown(level: str) -> str:
+    return "clang -Oz" if level == "OzMinsize" else f"-{level}"
+
+
+def _types(errors: Sequence[ValidationError]) -> str:
+    return ", ".join(one.type for one in errors)
+
+
+def _at(signs: Sequence[str]) -> str:
+    return f"; {signs[0]}" if signs else ""
+
+
+def _ending(execution: Sequence[Run]) -> str:
+    """Say how the runs ended, if not all of them with status 0."""
+    endings = {run["signal"] or f"exit status {run['exit_code']}" for run in execution}
+    return "" if endings == {"exit status 0"} else f" ({', '.join(sorted(endings))})"

@@ -1,0 +1,134 @@
+"""A search gives back the program that went in: what it finds is run and compared, and what is undefined is named."""
+
+from pathlib import Path
+
+import pytest
+
+import aiocg
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.search import Budget, functionwise
+from aiocg.search.baselines import baselines
+from aiocg.search.checking import Checker
+from aiocg.search.reference import Reference, first_run, reference_of, runnable
+from aiocg.states.behaviour import Behaviour
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.needs("libc")]
+
+READS_PAST_ITS_END = r"""
+#include <stdio.h>
+int table[4] = {1, 2, 3, 4};
+int after = 9;
+__attribute__((noinline)) int find(int v) {
+  for (int i = 0; i <= 4; i++)
+    if (table[i] == v) return 1;
+  return 0;
+}
+int main(void) { printf("%d\n", find(7)); return 0; }
+"""
+BREAKS_IT = ("default<O2>", "constraint-elimination")  # it takes what cannot be past the end for the end of the loop
+CASES = {  # the behaviour, and a part of the reason
+    "past the end of a table": (READS_PAST_ITS_END, Behaviour.SAME, "does what it does as it came"),
+    "a sum that overflows": (
+        '#include <stdio.h>\nint main(void) { int n = 0; for (int i = 2147483640; i > 0; i++) n++; printf("%d", n); }',
+        Behaviour.VARIES,
+        "undefined behaviour at program.c:2:62: signed integer overflow",
+    ),
+    "a null pointer": (
+        "int *p; int main(void) { return *p; }",
+        Behaviour.FAILS,
+        "undefined behaviour at program.c:1:33: load of null pointer",
+    ),
+    "a shift too far": (
+        "#include <stdio.h>\n__attribute__((noinline)) static int up(int x, int n) { return x << n; }\n"
+        'int main(int argc, char **argv) { printf("%d", up(argc, 40) == 256); }',
+        Behaviour.VARIES,
+        "undefined behaviour at program.c:2:66: shift exponent 40 is too large",
+    ),
+    "a number read as another type": (
+        "#include <stdio.h>\n__attribute__((noinline)) int pun(int *i, float *f) { *i = 1; *f = 0; return *i; }\n"
+        'int main(void) { int x; printf("%d", pun(&x, (float *)&x)); }',
+        Behaviour.VARIES,
+        "with clang -Oz (Wrong output) and with -O3 (Wrong output) it does something else",
+    ),
+    "an exit status": ("int main(void) { return 3; }", Behaviour.SAME, "(exit status 3)"),
+    "an abort": ("void abort(void); int main(void) { abort(); }", Behaviour.SAME, "(SIGABRT)"),
+    "its own number": (
+        "#include <stdio.h>\n#include <time.h>\n"
+        "int main(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); "
+        'printf("%ld", t.tv_nsec + t.tv_sec); }',
+        Behaviour.VARIES,
+        "what it writes varies from run to run",
+    ),
+    "no main": ("int twice(int x) { return x + x; }", Behaviour.NOT_RUN, "it has no main"),
+    "another unit": (
+        "int other(int); int main(void) { return other(3); }",
+        Behaviour.NOT_RUN,
+        "it cannot be linked: other is not defined",
+    ),
+    "no end": (
+        "int main(void) { for (volatile int n = 0;;) n++; }",
+        Behaviour.NOT_RUN,
+        "it does not end within 2 s",
+    ),
+    "its input": ("int getchar(void); int main(void) { return getchar() == -1; }", Behaviour.SAME, "(exit status 1)"),
+    "files and processes": (
+        '#include <stdio.h>\n#include <unistd.h>\nint main(void) { FILE *f = fopen("made", "w"); fputs("x", f); '
+        "if (!fork()) { setsid(); sleep(600); } return 0; }",
+        Behaviour.SAME,
+        "it was run without arguments or input",
+    ),
+}
+
+
+def program(tmp_path: Path, source: str, suffix: str = "c") -> Benchmark:
+    path = tmp_path / f"program.{suffix}"
+    path.write_text(source)
+    return Benchmark.from_file(path)
+
+
+async def reference(runtime: aiocg.Runtime, benchmark: Benchmark) -> Reference:
+    async with await runtime.make("llvm-v0", benchmark=benchmark) as env:
+        return await reference_of(env, first_run(runnable(benchmark)), baselines(env))
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", CASES)
+async def test_reference_of_a_program_is_what_it_does_at_all_levels(
+    runtime: aiocg.Runtime, tmp_path: Path, name: str
+) -> None:
+    source, behaviour, reason = CASES[name]
+    found = await reference(runtime, program(tmp_path, source))
+    assert (found.behaviour, reason in found.reason) == (behaviour, True), found.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+async def test_validation_agrees_with_a_search(runtime: aiocg.Runtime, tmp_path: Path, name: str) -> None:
+    source, behaviour, _ = CASES[name]
+    target = program(tmp_path, source)
+    async with await runtime.make("llvm-v0", benchmark=target, reward_space="ObjectTextSizeOzMinsize") as env:
+        found = (await functionwise(env, budget=Budget(evaluations=20))).checks
+        result = await env.validate(sanitizers=())
+    assert found.behaviour is result.behaviour is behaviour, (found.reason, result.reason)
+    assert (result.okay(), result.wrong) == (behaviour is Behaviour.SAME, False)
+
+
+async def test_a_program_that_no_longer_ends_is_dropped_and_the_place_to_blame_is_named(
+    runtime: aiocg.Runtime, tmp_path: Path
+) -> None:
+    target = program(tmp_path, READS_PAST_ITS_END)
+    async with await runtime.make("llvm-v0", benchmark=target) as env:
+        if not env.compiler_version.startswith("LLVM 22"):
+            pytest.skip("what LLVM makes of undefined behaviour is another thing in each version")
+        await env.reset()
+        checker = Checker(env)
+        try:
+            await checker.begin(baselines(env))
+            (found,) = await env.expand_texts([BREAKS_IT], observation_spaces=[])
+            assert not await checker.is_right(BREAKS_IT, found.state)
+            await checker.explain()
+        finally:
+            await checker.close()
+        checks = checker.checks()
+    assert (checks.behaviour, checks.wrong, checks.broken) == (Behaviour.SAME, 1, BREAKS_IT)
+    assert checks.undefined == ("undefined behaviour at program.c:7:9: index 4 out of bounds for type 'int[4]'",)
