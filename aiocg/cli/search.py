@@ -269,7 +269,7 @@ def portfolio(seed: int) -> None:
     """
 
 
-@_search(RACING, without=("start", "minimize", "env"), default=("budget", 30.0))
+@_search(RACING, without=("start", "minimize", "env", "no_run"), default=("budget", 30.0))
 def racing(seed: int) -> None:
     """Make the program run faster: race what evolves from -O3, and measure the winner and -O3 in turns at the end.
 
@@ -280,7 +280,7 @@ def racing(seed: int) -> None:
     """
 
 
-@_search(SCHEDULE, without=("start", "minimize", "action_space", "run_line"), default=("budget", 60.0))
+@_search(SCHEDULE, without=("start", "minimize", "action_space", "run_line", "no_run"), default=("budget", 60.0))
 def schedule(seed: int) -> None:
     """Find a fast schedule of loops: from templates of the computation, by a model of running time that it learns.
 

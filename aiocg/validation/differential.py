@@ -219,6 +219,9 @@ async def sanitizer_test(subject: Subject, sanitizer: Sanitizer) -> list[Validat
     assert subject.benchmark.program is not None
     if subject.benchmark.program.sanitizers is not None and sanitizer not in subject.benchmark.program.sanitizers:
         raise Skipped(f"{subject.benchmark.uri} has faults of its own under {sanitizer}, or takes too long")
+    reference = await reference_of(subject.env, first_run(subject.benchmark), baselines(subject.env))
+    if not reference.right:
+        raise Skipped(reference.reason)
     benchmark = subject.benchmark if sanitizer is not Sanitizer.UNDEFINED else _checked_by_front_end(subject.benchmark)
     try:
         result = await subject.observe(benchmark, subject.actions, name)
@@ -229,7 +232,6 @@ async def sanitizer_test(subject: Subject, sanitizer: Sanitizer) -> list[Validat
             before = findings((await subject.unoptimised(benchmark, name))["runs"], sanitizer)
             known = {(error.kind, error.data["run"]) for error in before}
             return [_by_itself(error) if (error.kind, error.data["run"]) in known else error for error in errors]
-        reference = await reference_of(subject.env, first_run(subject.benchmark), baselines(subject.env))
         if reference.behaviour is not Behaviour.SAME:
             return []
         expected = await subject.unoptimised(subject.benchmark, observation_of_runs(subject.env))

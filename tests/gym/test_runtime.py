@@ -189,11 +189,11 @@ def test_states_are_validated_in_their_order_or_as_they_come(runtime: SyncRuntim
         right = env.state
     wrong = CompilerEnvState(environment="llvm-ic-v0", benchmark="programs-v0/gcd", actions=("no-such-pass",))
     results = list(runtime.validate_states([right, wrong, right], ordered=True, semantics=False))
-    assert [result.okay() for result in results] == [True, False, True]
+    assert [not result.wrong for result in results] == [True, False, True]
     results = list(runtime.validate_states(iter([right, wrong]), semantics=False))
-    assert sorted(result.okay() for result in results) == [False, True]
+    assert sorted(not result.wrong for result in results) == [False, True]
     for result in runtime.validate_states([right] * 3, semantics=False):
-        assert result.okay()
+        assert not result.wrong
         break  # what is under way is ended
 
 

@@ -172,7 +172,7 @@ def test_transformations_apply_wherever_their_values_pass(scripted: aiocg.gym.Co
     assert (one.actions, one.observation, one.reward) == ((0,), "<11>", 1.0)
     assert (two.actions, two.observation, two.reward) == ((1, 0), "<21>", 11.0)
     assert bad.error is not None and bad.observation is None and bad.reward is None
-    assert env.state.reward == -7.0 and env.validate().okay()  # the environment's own, so that others find it again
+    assert env.state.reward == -7.0 and not env.validate().wrong  # the environment's own, so that others find it again
 
 
 def test_what_is_asked_for_by_name_comes_as_it_is_and_each_reward_is_converted(scripted: aiocg.gym.CompilerEnv) -> None:
