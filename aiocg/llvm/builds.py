@@ -148,7 +148,7 @@ class CommandLineBenchmark(Benchmark):
         language = "c++" if command.cplusplus else "c"
         with scratch_folder() as scratch:
             module, unlinked = Path(scratch, "program.bc"), Path(scratch, "program.o")
-            module.write_bytes(bitcode)
+            module.write_bytes(tools.generable(bitcode))
             linked = command.mode == "link"
             written = unlinked if linked else target
             generate = [*toolchain.command(language), *command.object_words(_level(command))]

@@ -190,8 +190,10 @@ class ObjectCompilation:
 
     def _by_search(self, content: bytes, how: str) -> Candidate | None:
         """Generate code for what a search has found; None when that fails."""
+        from aiocg.llvm.tools import generable
+
         program, output = self.scratch / "found.bc", self.scratch / "found.o"
-        program.write_bytes(content)
+        program.write_bytes(generable(content))
         words = [*self.command.object_words(LEVEL), "-w", "-c", "-o", str(output), "-x", "ir", str(program)]
         return None if self._clang(words).returncode else self._candidate(FOUND, output, program, how)
 

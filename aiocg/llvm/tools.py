@@ -24,6 +24,7 @@ from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ServiceError
 from aiocg.transport.messages import FailureCode
 
 TIMEOUT = 300.0  # seconds for one operation
+SPLIT = "coro-cond(coro-early,cgscc(coro-split),coro-cleanup,globaldce)"  # as `clang -O0` does
 _INLINED = re.compile(r"'([^']+)' inlined into '([^']+)'")
 _LINE = (sys.executable, "-P", "-m", "aiocg.workers.llvm.tool")
 
@@ -169,6 +170,11 @@ def apply(
     options = [*flags, *(f"--llvm-option={option}" for option in llvm_options)]
     with scratch_folder() as scratch:
         return _applied(program, actions, options, subject, Path(scratch), run)
+
+
+def generable(program: bytes) -> bytes:
+    """Return bitcode for which code can be generated with no more passes: its coroutines are split."""
+    return apply(program, [SPLIT]) if b"llvm.coro." in program else program
 
 
 def inlined(program: bytes, actions: Sequence[str], subject: str) -> tuple[dict[str, list[str]], bytes]:

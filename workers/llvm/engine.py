@@ -8,6 +8,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.action_text import ActionText, parse
 from aiocg.workers.llvm.canonical import Facts, Surveyor
+from aiocg.workers.llvm.coroutines import split_count
 from aiocg.workers.llvm.function_passes import defined_function, run_on_each
 from aiocg.workers.llvm.function_sizes import FunctionSizes
 from aiocg.workers.llvm.library import Library
@@ -335,11 +336,12 @@ class Engine:
     def _see(self, module: Module, facts: Facts | None) -> _Seen:
         """Identify a module by the surveyor's facts, or by its bitcode if the surveyor does not understand it."""
         if facts is not None and self._note(module, facts):
-            return facts.high << 64 | facts.low, facts.instructions, None
+            return facts.high << 64 | facts.low, split_count(module, facts.instructions, self.walker), None
         module.canonical = module.clonable = False
         content = self._write(module)
         digest = hashlib.blake2b(content, digest_size=16).digest()
-        return int.from_bytes(digest, "little"), self.walker.instruction_count(module.pointer), content
+        count = split_count(module, self.walker.instruction_count(module.pointer), self.walker)
+        return int.from_bytes(digest, "little"), count, content
 
     def _note(self, module: Module, facts: Facts) -> bool:
         """Record how the module may be used next; return whether the surveyor understands it."""

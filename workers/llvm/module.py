@@ -97,6 +97,7 @@ class Context:
         names_taken: whether a pass has added a named type.
         renamings: how often passes renamed types.
         remarks: what passes have said of which LLVM was told at its start to say what they do, in all contexts.
+        coroutines: whether its first module had coroutines to split; None while nobody has looked.
         memo: the address of data that belongs to the context, passed to `when_closed` when it closes; 0 if none.
     """
 
@@ -108,6 +109,7 @@ class Context:
         self.names = names
         self.modules = self.runs = self.types = self.renamings = self.memo = 0
         self.names_taken = False
+        self.coroutines: bool | None = None
         self.when_closed: Callable[[int], None] | None = None
         self._pointer: int = library.c.LLVMContextCreate()
         if not names:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from aiocg.transport import elf
 from aiocg.transport.elf import ImageSize
 from aiocg.workers.llvm.constructors import lower_constructors
+from aiocg.workers.llvm.coroutines import split
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
 from aiocg.workers.llvm.size_attributes import NOTHING, Attributes, mark
@@ -125,6 +126,7 @@ class CodeGenerator:
                 raise LlvmError(f"code generation: the program is not valid IR: {problem}")
             if self.check is not None:
                 self.check(module)
+            split(module)
             lower_constructors(module)
             mark(module, attributes)
             if prepare is not None:

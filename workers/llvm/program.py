@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict
 
+from aiocg.workers.llvm.coroutines import split_content
 from aiocg.workers.llvm.object_code import CodeGenerator, text_size
 from aiocg.workers.llvm.size_attributes import NOTHING, Attributes, marked
 from aiocg.workers.llvm.states import State
@@ -89,6 +90,6 @@ class Builder:
         command = self.tools.expand(program.command)
         files = program.files | {OBJECT: self.code.object_file(state, attributes)}
         if any(BITCODE in word for word in command):
-            content = self.code.bitcode(state)
+            content = split_content(self.code.library, self.code.bitcode(state))
             files[BITCODE] = marked(self.code.library, content, attributes) if attributes else content
         return build(command, files, program.environment, deadline)

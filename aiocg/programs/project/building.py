@@ -14,6 +14,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import link, run_linker
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
+from aiocg.llvm.tools import generable
 
 if TYPE_CHECKING:
     from aiocg.env.env import Env
@@ -53,6 +54,7 @@ def link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathLi
     if program.freestanding and not program.command:
         link(bitcode, target, toolchain)
         return target
+    bitcode = generable(bitcode)
     recipe = msgspec.msgpack.decode(benchmark.recipe)
     with scratch_folder() as scratch:
         folder = Path(scratch)
