@@ -99,3 +99,59 @@ def test_object_of_a_cplusplus_file_links_into_a_build_of_the_machines_compiler(
     assert command("search", "x.cc", "--evaluations", "5", "-o", "x.o").status == 0
     subprocess.run(["g++", "x.o", "-o", "x"], check=True)
     assert subprocess.run(["./x"], capture_output=True, check=True).stdout == b"ok 1"
+
+
+LABEL = """\
+static int marked(int x) { __asm__ volatile("only_once: nop"); return x * 3; }
+int first(int a) { return marked(a); }
+int second(int a) { int s = 0; for (int i = 0; i < 4; i++) s += a * i; return s + first(a); }
+"""
+
+
+def test_level_that_cannot_compile_the_program_does_not_end_the_search(command: Run, source: Path) -> None:
+    source.write_text(LABEL)
+    found = command("search", "own.c", "--evaluations", "20", "-o", "own.o", "--json")
+    assert found.status == 0, found.err
+    assert "clang -Oz cannot compile this program: <inline asm>:1:2: symbol 'only_once' is already defined" in found.err
+    assert "the search goes on against the program as it is" in found.err
+    assert found.json["reward"] > 0
+    assert (source.parent / "own.o").read_bytes().startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("algorithm", ["functionwise", "greedy", "evolve"])
+def test_result_of_an_instruction_reward_assembles(command: Run, source: Path, algorithm: str) -> None:
+    source.write_text(LABEL)
+    words = ("--reward", "IrInstructionCountOz", "--evaluations", "60", "-o", "own.o", "--json")
+    found = command("search", algorithm, "own.c", *words)
+    assert found.status == 0, found.err
+    assert found.json["reward"] > 0
+    assert (source.parent / "own.o").read_bytes().startswith(b"\x7fELF")
+
+
+IR = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  ret i32 %y\n}\n"
+
+
+@pytest.mark.parametrize("triple", ["sparcel-unknown-none", "not-a-target", "x86_64-pc-windows-msvc"])
+def test_program_without_machine_code_here_is_refused_with_what_works(command: Run, source: Path, triple: str) -> None:
+    (source.parent / "x.ll").write_text(f'target triple = "{triple}"\n{IR}')
+    refused = command("search", "x.ll")
+    assert refused.status == 1
+    assert "cannot be had" in refused.err
+    assert "--reward IrInstructionCountOz" in refused.err
+    assert command("search", "x.ll", "--evaluations", "9", "--reward", "IrInstructionCountOz", "-o", "x.bc").status == 0
+
+
+def test_object_for_another_target_is_refused_before_the_search(command: Run, source: Path) -> None:
+    (source.parent / "x.ll").write_text(f'target triple = "sparcel-unknown-none"\n{IR}')
+    refused = command("search", "x.ll", "--reward", "IrInstructionCountOz", "-o", "x.o")
+    assert refused.status == 1
+    assert "reward " not in refused.out
+    assert "with no -o or a .bc or .ll" in refused.err
+
+
+@pytest.mark.parametrize("algorithm", ["functionwise", "random", "evolve"])
+def test_program_without_functions_ends_at_once(command: Run, source: Path, algorithm: str) -> None:
+    (source.parent / "x.ll").write_text("@x = global i32 5\n")
+    found = command("search", algorithm, "x.ll", "--budget", "600")
+    assert found.status == 0, found.err
+    assert "no function with a body" in found.out

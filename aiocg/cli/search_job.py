@@ -32,6 +32,7 @@ from aiocg.cli.output import (
 )
 from aiocg.cli.program import Flags, observation_of, write_program
 from aiocg.cli.search_report import Finding, progress_line
+from aiocg.cli.search_reward import settle_reward
 from aiocg.datasets.errors import DatasetNotFound
 from aiocg.states.behaviour import Behaviour
 
@@ -228,6 +229,8 @@ class Job:
                 from aiocg.gcc.rival import compiling_small
 
                 self._prepare(env)
+                if said := await settle_reward(env, self.output):
+                    errors.print(f"note: {said}", markup=False)
                 show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
                 try:
                     async with compiling_small(env.benchmark if env.spec.worker == "llvm" else None) as by_gcc:
@@ -341,6 +344,8 @@ class Job:
 
         options: dict[str, Any] = {"budget": aiocg.search.Budget(self.budget, self.evaluations)}
         options |= {"run": False} if self.no_run else {}
+        if env.in_episode and not await env.observe("IrInstructionCount"):
+            options["budget"] = aiocg.search.Budget(evaluations=1)  # no function to search: levels are all there is
         lines = self._searches_lines(env)
         options |= {} if self.start == "O0" else {"start": self.start}
         options |= {} if lines or self.algorithm in (DEFAULT, RACING) else {"minimize": self.minimize is not False}

@@ -59,6 +59,8 @@ NOTHING_TO_DO = (
     "which keeps passes away: compile it with -O1 -Xclang -disable-llvm-passes"
 )
 
+NO_FUNCTIONS = "hint        the program has no function with a body, so there is nothing to search"
+
 NOT_UNROLLED = b"llvm.loop.unroll.disable"  # a mark on loops
 WEAK_LEVELS = (
     "hint        loops are marked not to be unrolled, as clang -O1 marks them, so -O3 does less here than clang -O3: "
@@ -153,7 +155,7 @@ class Finding:
             for word, effect in self._effects.items():
                 print_line(f"changes     {word}: {effect}")
         if self._costs and len(set(self._costs["instructions"].values())) == 1:
-            print_line(NOTHING_TO_DO)
+            print_line(NOTHING_TO_DO if self._costs["instructions"]["found"] else NO_FUNCTIONS)
         if result.timing is not None and NOT_UNROLLED in self._env.benchmark.content:
             print_line(WEAK_LEVELS)
         if result.timing is not None and _is_constant(self._env):

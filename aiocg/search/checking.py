@@ -15,6 +15,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, EnvClosed, ResetNeeded, ServiceError, SessionLost
+from aiocg.search.assembling import Assembler
 from aiocg.search.reference import (
     Levels,
     Reference,
@@ -62,6 +63,8 @@ class Checker:
         self._patience = math.inf if seconds is None else max(SHORTEST, seconds * SHARE)
         self._finished = finished
         self._name = observation_of_runs(env)
+        self._assembler = Assembler(env)
+        self.assembles = self._assembler.assembles
         self._env: Env | None = None  # at the start of an episode, while programs can be run
         self._reference = Reference(Behaviour.NOT_RUN, "programs were not run")
         self._known: dict[int, bool] = {}  # by state
@@ -110,12 +113,16 @@ class Checker:
             found: outcomes that have not failed.
 
         Returns:
-            Those whose programs do something else than the reference, or are not believed.
+            Those whose programs do not assemble, do something else than the reference, or are not believed.
         """
         wrong: list[Outcome] = []
+        unassembled: list[Outcome] = []
         meter = record.meter
         for outcome in sorted(found, key=lambda one: record.key(one.actions, one.reward)):
             if not record.would_take(outcome.actions, outcome.reward):
+                continue
+            if not await self.assembles(outcome.actions):
+                unassembled.append(outcome)
                 continue
             late = meter.seconds is not None and meter.elapsed > OVERTIME * meter.seconds
             given_up = bool(wrong) and (late or (len(wrong) >= MOST_WRONG and meter.out_of_time))
@@ -125,7 +132,7 @@ class Checker:
                 wrong.append(outcome)
             else:
                 record.offer(outcome.actions, outcome.reward)
-        return wrong
+        return wrong + unassembled
 
     def checks(self) -> Checks:
         """Return what was done so far."""
@@ -135,7 +142,8 @@ class Checker:
         )
 
     async def close(self) -> None:
-        """Close the environment in which programs are run."""
+        """Close the environments in which programs are run and assembled."""
+        await self._assembler.close()
         env, self._env = self._env, None
         if env is not None:
             with anyio.CancelScope(shield=True):

@@ -3,9 +3,10 @@
 import contextlib
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from aiocg.env.env import Env
-from aiocg.errors import ServiceError
+from aiocg.errors import ObservationFailed, ServiceError
 from aiocg.search.lanes import go_to
 from aiocg.search.metrics import Comparison
 from aiocg.spaces.rewards import CostReward, baselines_of
@@ -46,9 +47,24 @@ async def compare(env: Env, actions: Sequence[str] | None = None) -> Comparison 
 
 async def _compared(env: Env, reward: CostReward) -> Comparison:
     names = _baselines(env, reward)
-    found, *costs = await env.observe(reward.cost, *names.values())
-    known = dict(zip(names, costs, strict=True))
-    return Comparison(reward.cost, known.pop("O0"), found, known)
+    costs = await _observable(env, reward.cost, *names.values())
+    known = {level: costs[name] for level, name in names.items() if name in costs}
+    return Comparison(reward.cost, known.pop("O0"), costs[reward.cost], known)
+
+
+async def _observable(env: Env, first: str, *others: str) -> dict[str, Any]:
+    """Return observations by name, without others that fail: what a level makes of a program may have no machine code.
+
+    Raises:
+        ServiceError: when the first cannot be observed, or the compiler dies.
+    """
+    with contextlib.suppress(ObservationFailed):
+        return dict(zip((first, *others), await env.observe(first, *others), strict=True))
+    found = {first: await env.observe(first)}
+    for name in others:
+        with contextlib.suppress(ObservationFailed):
+            found[name] = await env.observe(name)
+    return found
 
 
 def _baselines(env: Env, reward: CostReward) -> dict[str, str]:

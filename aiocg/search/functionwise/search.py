@@ -5,7 +5,7 @@ import functools
 import itertools
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -112,10 +112,10 @@ async def functionwise(
     progress = progress and _finished(progress, cost)
     record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
+    known = baselines(env)
+    checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
     async with open_lanes(env, lanes, rewarded=False) as crew:
-        known = baselines(env)
-        checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
-        search = _Search(record, cost, seeds, progress, watch or (lambda outcome: None))
+        search = _Search(record, cost, seeds, progress, watch or (lambda outcome: None), checker.assembles)
         try:
             earned, _ = await spread([lambda: search.whole(crew, known, before), lambda: checker.begin(known)])
             assert earned is not None
@@ -144,10 +144,17 @@ class _Search:
         seed: the seed of all random choices, one number or several.
         progress: also called with results that are not in the record yet.
         watch: told of each candidate.
+        assembles: whether code can be generated for what actions lead to; other bases are not searched.
     """
 
     def __init__(
-        self, record: Record, cost: str, seed: Sequence[int], progress: ProgressCallback | None, watch: WatchCallback
+        self,
+        record: Record,
+        cost: str,
+        seed: Sequence[int],
+        progress: ProgressCallback | None,
+        watch: WatchCallback,
+        assembles: Callable[[Actions], Awaitable[bool]],
     ) -> None:
         self._record = record
         self._evaluated: list[Outcome] = []  # whole programs
@@ -158,6 +165,7 @@ class _Search:
         self._seed = seed
         self._progress = progress
         self._watch = watch
+        self._assembles = assembles
         self._scale, self._start = 1, 0.0
         self._planned = 0
         self.exhausted = False
@@ -198,8 +206,8 @@ class _Search:
     async def run(self, crew: list[Env]) -> None:
         """Search until the budget is used up or, without one, nothing helps; all lanes start at the initial state."""
         for attempt in itertools.count():
-            await self._attempt(crew, attempt)
-            self.exhausted = not self._meter.used
+            searched = await self._attempt(crew, attempt)
+            self.exhausted = not searched or not self._meter.used
             if self.exhausted or self._used >= 1:
                 return
 
@@ -218,8 +226,12 @@ class _Search:
                 return
             left = [one for one in left if one.actions != record.actions]
 
-    async def _attempt(self, crew: list[Env], attempt: int) -> None:
-        """Let bases compete, including the best known program, and continue from the winner while that helps."""
+    async def _attempt(self, crew: list[Env], attempt: int) -> bool:
+        """Let bases compete, including the best known program, and continue from the winner while that helps.
+
+        Returns:
+            Whether there was a function to optimise.
+        """
         site, stage, idle = Site((), crew, Population({}, []), 0.0), 0, 0
         bases: Sequence[Actions] = self._bases(len(crew))
         try:
@@ -227,6 +239,8 @@ class _Search:
                 before = self._record.reward
                 until = self._used + (COMPETING if stage == 0 else LATER) * (1 - self._used)
                 sites = await self._open(site, bases, (attempt, stage))
+                if not (sites or stage):  # what all inline cannot be assembled
+                    sites = await self._open(site, [()], (attempt, stage))
                 if stage:
                     await site.close()
                 if not sites:
@@ -234,6 +248,7 @@ class _Search:
                 site = await self._compete(sites, until)
                 bases = await self._combine(site)
                 stage, idle = stage + 1, 0 if self._record.reward > before else idle + 1
+            return stage > 0
         finally:
             if stage:
                 await site.close()
@@ -316,7 +331,8 @@ class _Search:
         return list(found.values())
 
     async def _open_one(self, site: Site, base: Actions, seed: Sequence[int]) -> Site | None:
-        lanes = await go_on([await lane.fork() for lane in site.lanes], base)
+        actions = (*site.actions, *base)
+        lanes = await go_on([await lane.fork() for lane in site.lanes], base) if await self._assembles(actions) else []
         if not lanes:
             return None
         try:
@@ -334,7 +350,7 @@ class _Search:
             calls=[(caller, callee) for caller, callee in map(NAME.findall, calls)],
             removable=removable,
         )
-        return Site((*site.actions, *base), lanes, population, float(total) - population.start)
+        return Site(actions, lanes, population, float(total) - population.start)
 
     async def _compete(self, sites: list[Site], until: float) -> Site:
         """Improve bases in rounds, dropping the worse half after each; return the best one."""
