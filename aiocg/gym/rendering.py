@@ -1,5 +1,6 @@
 """Rendering an environment: a status line and the default observation."""
 
+import re
 from typing import TYPE_CHECKING
 
 from aiocg.env.step import StepResult
@@ -20,7 +21,8 @@ class UnknownRenderMode(UnknownName, TypeError):
     """
 
     def __init__(self, mode: str) -> None:
-        super().__init__("render mode", mode, RENDER_MODES)
+        again = re.match(r"unknown render mode '(.*?)'; ", mode)  # `gymnasium.make` makes errors anew from their text
+        super().__init__("render mode", again[1] if again else mode, RENDER_MODES)
 
 
 def check_render_mode(mode: str | None) -> None:

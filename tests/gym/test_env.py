@@ -422,6 +422,9 @@ def test_render_says_where_it_stands(runtime: aiocg.gym.SyncRuntime, capsys: pyt
         runtime.make("scripted-v0", render_mode="rgb_array")
     with pytest.raises(TypeError, match="human, ansi"), pytest.warns(UserWarning, match="rgb_array"):
         gymnasium.make("llvm-v0", render_mode="rgb_array")  # Stable-Baselines3 tries this, and then without
+    with pytest.raises(TypeError) as caught, pytest.warns(UserWarning, match="rgb_array"):
+        gymnasium.make("llvm-v0", render_mode="rgb_array")
+    assert str(caught.value) == "unknown render mode 'rgb_array'; there are: human, ansi"
 
 
 def test_closed_environment_says_so_and_closes_again(runtime: aiocg.gym.SyncRuntime) -> None:

@@ -5,6 +5,7 @@ raises `ValueError` instead of crashing. If LLVM reports an error, `LlvmError` c
 process ends, which the supervisor handles.
 """
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 from aiocg.transport.system import DESCRIPTORS, unnamed_file
 from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.padding import MARK, padded
 from aiocg.workers.llvm.pass_options import pass_builder_options
 from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
 
@@ -97,6 +99,7 @@ class Context:
         names_taken: whether a pass has added a named type.
         renamings: how often passes renamed types.
         remarks: what passes have said of which LLVM was told at its start to say what they do, in all contexts.
+        sparse: whether its bitcode has to be padded, see `padding`.
         coroutines: whether its first module had coroutines to split; None while nobody has looked.
         memo: the address of data that belongs to the context, passed to `when_closed` when it closes; 0 if none.
     """
@@ -109,6 +112,7 @@ class Context:
         self.names = names
         self.modules = self.runs = self.types = self.renamings = self.memo = 0
         self.names_taken = False
+        self.sparse = False
         self.coroutines: bool | None = None
         self.when_closed: Callable[[int], None] | None = None
         self._pointer: int = library.c.LLVMContextCreate()
@@ -214,6 +218,21 @@ class Module:
         Raises:
             LlvmError: if the content is neither; the message is LLVM's.
         """
+        try:
+            module = cls._parsed(library, content, names)
+        except LlvmError:
+            if (longer := padded(content)) is content:
+                raise
+            with contextlib.suppress(LlvmError):
+                module = cls._parsed(library, longer, names)
+                module.context.sparse = True
+                return module
+            raise
+        module.context.sparse |= MARK in content
+        return module
+
+    @classmethod
+    def _parsed(cls, library: Library, content: bytes, names: bool) -> "Module":
         context = Context(library, names=names)
         try:
             return context.parse(content)
@@ -279,12 +298,12 @@ class Module:
         return names
 
     def write_bitcode(self) -> bytes:
-        """Return the module as bitcode."""
+        """Return the module as bitcode that LLVM can read again."""
         c = self.library.c
         buffer = c.LLVMWriteBitcodeToMemoryBuffer(self.pointer)
         content = ctypes.string_at(c.LLVMGetBufferStart(buffer), c.LLVMGetBufferSize(buffer))
         c.LLVMDisposeMemoryBuffer(buffer)
-        return content
+        return padded(content) if self.context.sparse else content
 
     def to_text(self) -> str:
         """Return the module as textual IR."""
