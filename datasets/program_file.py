@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
+from aiocg.datasets.assembly import includes_files, with_absolute_files
 from aiocg.datasets.diagnostics import flag_advice
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled
-from aiocg.datasets.frontend import LANGUAGES, absolute_flags, compile_file, is_bitcode
+from aiocg.datasets.frontend import LANGUAGES, TIMEOUT, absolute_flags, compile_file, is_bitcode
 from aiocg.datasets.recipe import BenchmarkProgram
 from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree
@@ -78,8 +79,9 @@ class ProgramFile:
         return content
 
     def _compiled(self, flags: Sequence[str]) -> bytes:
+        with_files = includes_files(self.read())
         try:
-            return compile_file(self.path, (*compile_flags(find_clang(), self.language), *flags))
+            content = compile_file(self.path, (*compile_flags(find_clang(), self.language), *flags))
         except CompilationCancelled:
             raise
         except BenchmarkInitError as error:
@@ -89,6 +91,9 @@ class ProgramFile:
             raise BenchmarkInitError(
                 error.source, f"{error.reason}; {advice}", error.diagnostics, error.missing_header
             ) from None
+        if not with_files:
+            return content
+        return with_absolute_files(content, self.path.parent, (*flags, f"-I{os.getcwd()}"), TIMEOUT)
 
     @property
     def program(self) -> BenchmarkProgram | None:

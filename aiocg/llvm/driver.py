@@ -106,7 +106,7 @@ class ObjectCompilation:
             if remedy := header_remedy(header) if header else "":
                 print(f"aiocg cc: note: {remedy}", file=sys.stderr)
             return done.returncode if done.returncode > 0 else 1
-        verdict, content, cached = self._best(bitcode.read_bytes())
+        verdict, content, cached = self._best(*self._with_files(bitcode.read_bytes()))
         if verdict is None or verdict.chosen == PLAIN:
             status = self._plain()
         else:
@@ -118,10 +118,24 @@ class ObjectCompilation:
             self._report(verdict, cached)
         return status
 
-    def _best(self, bitcode: bytes) -> tuple[Verdict | None, bytes, bool]:
+    def _with_files(self, bitcode: bytes) -> tuple[bytes, bool]:
+        """Return the program, whose assembly includes files from anywhere, and whether all it depends on is in it."""
+        from aiocg.datasets.assembly import includes_files, with_absolute_files
+
+        try:
+            if not includes_files(Path(self.source.path).read_bytes()):
+                return bitcode, True
+        except OSError:
+            return bitcode, True
+        from aiocg.datasets.frontend import TIMEOUT, absolute_flags
+
+        flags = absolute_flags(self.command.options("dependency", "linking"))
+        return with_absolute_files(bitcode, os.getcwd(), flags, TIMEOUT), False
+
+    def _best(self, bitcode: bytes, cacheable: bool) -> tuple[Verdict | None, bytes, bool]:
         """Return the verdict, None when the search failed, the object, and whether they come from the cache."""
         cache, key = Cache(cache_directory() / "cc"), self._key(bitcode)
-        entry = cache.read(key)
+        entry = cache.read(key) if cacheable else None
         if entry is not None:
             header, _, content = entry.partition(b"\n")
             return Verdict(**json.loads(header)), content, True
@@ -130,6 +144,8 @@ class ObjectCompilation:
         except Exception as error:  # whatever it is, the object can be had without
             self.warning = str(error) or type(error).__name__
             return None, b"", False
+        if not cacheable:
+            return verdict, content, False
         try:
             cache.write(key, json.dumps(asdict(verdict)).encode() + b"\n" + content)
         except CacheError as error:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from aiocg.datasets.assembly import includes_files, with_absolute_files
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.dependency import Dependencies, prerequisites
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
-from aiocg.datasets.frontend import cancellable, compile_words
+from aiocg.datasets.frontend import absolute_flags, cancellable, compile_words
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.scratch import scratch_folder
@@ -97,6 +98,7 @@ def _compiled(
     unit: Unit, words: Sequence[str], options: tuple[str, ...], toolchain: Toolchain, cache: Cache, key: str
 ) -> Compiled:
     left_out: tuple[str, ...] = ()
+    with_files = includes_files(unit.source.read_bytes()) if unit.source.is_file() else False
     with scratch_folder() as scratch:
         rule = Path(scratch, "output.d")
         started = time.time_ns()
@@ -112,6 +114,8 @@ def _compiled(
                 if not set(unknown) - set(left_out):
                     raise
                 left_out += unknown
+        if with_files:
+            bitcode = with_absolute_files(bitcode, unit.directory, absolute_flags(words, unit.directory), TIMEOUT)
         written = os.fsdecode(rule.read_bytes())
         dependencies = Dependencies.collect(written, os.path.realpath(unit.directory), words, started)
     result = Compiled(bitcode, _without(options, left_out), left_out, _files(written, unit.directory))
