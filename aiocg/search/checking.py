@@ -144,6 +144,9 @@ class Checker:
     async def close(self) -> None:
         """Close the environments in which programs are run and assembled."""
         await self._assembler.close()
+        await self._run_no_more()
+
+    async def _run_no_more(self) -> None:
         env, self._env = self._env, None
         if env is not None:
             with anyio.CancelScope(shield=True):
@@ -190,7 +193,7 @@ class Checker:
             await env.observe(self._name)
         except AiocgError as error:  # not the program's fault: a disk is full, or a box cannot be made any more
             self._reference = Reference(Behaviour.NOT_RUN, f"it can no longer be run: {first_line(error)}")
-            await self.close()
+            await self._run_no_more()
             return ""
         return first_line(candidate.error)
 
