@@ -1,6 +1,5 @@
 """What all commands of `aiocg search` have in common: their options, running the search, and writing what it found."""
 
-import asyncio
 import contextlib
 import dataclasses
 import re
@@ -210,6 +209,8 @@ class Job:
         sys.exit(interrupted_status())
 
     async def _search(self, function: "SearchFunction") -> None:
+        import asyncio  # which takes long, and what only prints help does not need
+
         with contextlib.ExitStack() as display:
             show = display.enter_context(working(self.algorithm, "starting workers", json=self.json))
             async with aiocg.Runtime(workers=self.workers, memory=self.memory) as runtime:
