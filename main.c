@@ -1,2 +1,0 @@
-#include "twice.h"
-int main(void) { return twice(0); }

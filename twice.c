@@ -1,2 +1,0 @@
-#include "twice.h"
-int twice(int x) { return 2 * x; }
