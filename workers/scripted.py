@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,7 @@ from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpe
 from aiocg.workers.compilation import CompilationError, CompilationSession
 
 MODULUS = 2**61 - 1
+FUSE = 0.05  # seconds
 
 ACTIONS = (
     ActionSpec("nothing", "change nothing"),
@@ -45,6 +47,14 @@ UNLISTED = {  # in the language, but in no action space
     "close": "close all file descriptors, then add 1",
     "sever": "close all file descriptors but that of the status page, then add 1",
     "stop": "stop this process",
+    "spoil": "add 1; whatever is applied next, for whomever, crashes",
+    "spoil3": "add 1; the third action that is applied then crashes",
+    "spoil_increment": "add 1; the next `increment` crashes, and nothing else does",
+    "spoil_fork": "add 1; the next session that is forked crashes",
+    "spoil_close": "add 1; closing this session crashes",
+    "fuse": "add 1; a thread crashes after 50 ms",
+    "alarm": "add 1; SIGALRM ends the process after 50 ms",
+    "quit": "add 1; a thread ends the process after 50 ms",
     "stumble": "crash over a file in the folder that `stones` names, and remove it; else add 1",
 }
 
@@ -103,6 +113,8 @@ LIES: dict[str, Any] = {  # wrong return values, with the methods that return th
     "fork": None,  # fork
 }
 
+_SPOILS = {"spoil": 1, "spoil3": 3, "spoil_increment": 1, "spoil_fork": 1}
+_spoiled: dict[str, int] = {}  # how many actions until one crashes, by what has harmed this process
 _hoard: list[bytes] = []
 _daemons: list[int] = []
 
@@ -127,6 +139,7 @@ class ScriptedSession(CompilationSession):
     def __init__(self, benchmark: int) -> None:
         self._value = benchmark
         self._echo = self._stones = self._lie = ""
+        self._rotten = False
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
@@ -189,7 +202,18 @@ class ScriptedSession(CompilationSession):
         self._value %= MODULUS
 
     def _apply(self, name: str) -> None:
+        if _spoiled:
+            _decay(name)
         match name:
+            case "spoil" | "spoil3" | "spoil_increment" | "spoil_fork":
+                _spoiled[name] = _SPOILS[name]
+                self._value += 1
+            case "spoil_close":
+                self._rotten = True
+                self._value += 1
+            case "fuse" | "alarm" | "quit":
+                _light(name)
+                self._value += 1
             case "increment":
                 self._value += 1
             case "double":
@@ -252,9 +276,16 @@ class ScriptedSession(CompilationSession):
         """Return a session with the same number."""
         if self._lie == "fork":
             return LIES["fork"]
+        if "spoil_fork" in _spoiled:
+            ctypes.string_at(0)
         child = type(self)(self._value)
         child._echo, child._stones = self._echo, self._stones
         return child
+
+    def close(self) -> None:
+        """Crash, if it was asked for."""
+        if self._rotten:
+            ctypes.string_at(0)
 
     def state_hash(self) -> Any:
         """The number is its own hash."""
@@ -277,6 +308,22 @@ class ScriptedSession(CompilationSession):
 
 def _names(text: str) -> list[str]:
     return text.split(",") if text else []
+
+
+def _decay(name: str) -> None:
+    """Crash, if something has harmed this process so that it crashes over this action."""
+    for spoil in _spoiled.keys() & {"spoil", "spoil3", f"spoil_{name}"}:
+        _spoiled[spoil] -= 1
+        if not _spoiled[spoil]:
+            ctypes.string_at(0)
+
+
+def _light(name: str) -> None:
+    """Have this process end in a moment, whatever it does then."""
+    if name == "alarm":
+        signal.setitimer(signal.ITIMER_REAL, FUSE)
+    else:
+        threading.Timer(FUSE, lambda: ctypes.string_at(0) if name == "fuse" else os._exit(3)).start()
 
 
 def _sever() -> None:

@@ -39,7 +39,7 @@ from aiocg.workers.trials import Stems, Trial
 
 Begin = Callable[[int, int, int, float, int], None]  # client, session, request, timeout, candidate
 
-FORK_TIMEOUT = 60.0  # seconds; forks should be cheap
+FORK_TIMEOUT = 60.0  # seconds; forks should be cheap, and so should it be to free something
 CHECK_TIMEOUT = 60.0  # seconds for all actions of a check
 
 
@@ -125,6 +125,7 @@ class SessionTable:
         return Stored(request.request, kept)
 
     def _unload(self, client: int, request: Unload) -> Reply:
+        self._begin(client, 0, request.request, FORK_TIMEOUT, NO_CANDIDATE)
         self._benchmarks.pop((client, request.benchmark), None)
         return Done(request.request)
 
@@ -242,6 +243,7 @@ class SessionTable:
         return TextReply(request.request, sendable(answer))
 
     def _close(self, client: int, request: Close) -> Reply:
+        self._begin(client, 0, request.request, FORK_TIMEOUT, NO_CANDIDATE)
         for number in request.sessions:
             self._unbind(client, number)
         return Done(request.request)

@@ -48,7 +48,7 @@ class StepRequest(PendingStep):
         self.session = session  # sets the base classes' attributes without calling their constructors
         self.future = receiver
         self.attempts = 0
-        self.signals = 0
+        self.deaths = 0
         self.independent = self.is_overdue = False
         self.since = 0.0
         self.actions = actions

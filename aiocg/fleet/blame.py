@@ -1,12 +1,12 @@
 """Decides which request is blamed for the death of a worker, and what happens to the requests without a reply.
 
-The request that the worker was executing is blamed at once if it overran its timeout or ended the process, and at the
-second crash signal: the first may be the late effect of an earlier request. Deaths of other kinds count after several.
-Work that succeeded before (a replay, or loading a known program) is tried again more often.
+The request that the worker was executing is blamed at once if it overran its timeout. A crash may be the late effect of
+an earlier request, so it goes first on the next process, where a second crash convicts it. Deaths of other kinds count
+after several. Work that succeeded before (a replay, or loading a known program) is tried again more often.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,12 +16,13 @@ from aiocg.fleet.death import Death
 from aiocg.fleet.expansion import PendingExpand
 from aiocg.fleet.pending import Pending
 from aiocg.fleet.quarantine import Quarantine
+from aiocg.fleet.queue import resendable
 from aiocg.fleet.records import Records
 from aiocg.fleet.recovery import PROCESS_LOCAL, PendingLoad, PendingRebuild, made_before, postponed
-from aiocg.fleet.requests import PendingOpen
-from aiocg.fleet.suspicion import Suspicion, put_behind
+from aiocg.fleet.requests import PendingForkAhead, PendingOpen
+from aiocg.fleet.suspicion import Suspicion, Trial, put_behind, put_first
 from aiocg.fleet.withdrawal import served_by, sort_out_lost
-from aiocg.transport.status import NO_CANDIDATE
+from aiocg.transport.status import NO_CANDIDATE, SEVERAL
 
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Judge", "Judgement"]
 
 MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is blamed, whatever killed the worker
-MAX_SIGNALS = 2  # a request that was executing at this many deaths by a crash signal is blamed
 MAX_STALLS = 3  # the same for deaths of workers that were killed because they stalled
 MAX_KILLS = 20  # the same for loads and rebuilds, which random kills hit most often
 MAX_CRASHES = 5  # crashes while a session is rebuilt that end it; its actions succeeded before, so one is not enough
@@ -78,42 +78,120 @@ class Judge:
         self._quarantine = quarantine
         self.suspicion = Suspicion()
 
-    def judge(self, death: Death, waiting: Mapping[int, Pending], backlog: Sequence[Pending]) -> Judgement:
+    def judge(
+        self,
+        death: Death,
+        waiting: Mapping[int, Pending],
+        backlog: Sequence[Pending],
+        present: Collection[int] = (),
+    ) -> Judgement:
         """Decide what happens to all requests of the slot.
 
         Args:
             death: how the process died.
             waiting: the requests sent to the process, by number, in order.
             backlog: all requests that could be sent to the next process, in order.
+            present: numbers of the sessions that the process knew.
         """
-        judgement = Judgement(list(backlog))
-        guilty = waiting.get(death.execution.request) if death.execution is not None else None
-        suspect = None
-        if death.is_mystery:
-            suspect, judgement.convicted = self.suspicion.arouse(waiting.values())
-        if guilty is not None and death.cancelled:
+        judgement, suspicion = Judgement(list(backlog)), self.suspicion
+        executed = waiting.get(death.execution.request) if death.execution is not None else None
+        trial, suspicion.trial = suspicion.trial, None
+        if executed is not None and death.cancelled:
             # Requests that need the same load or rebuild, made since the cancellation, are still wanted.
-            given_up = [one for one in served_by(guilty, backlog) if one.abandoned]
+            given_up = [one for one in served_by(executed, backlog) if one.abandoned]
             judgement.backlog, withdrawn = sort_out_lost(backlog, given_up)
             judgement.failed = [(one, Interrupted(WITHDRAWN)) for one in withdrawn]
             judgement.cancelled = len(withdrawn)
-        elif guilty is not None:
-            self.suspicion.aroused |= death.signalled or death.stalled  # one at a time: which is it?
-            singular = not isinstance(guilty, (*PROCESS_LOCAL, PendingExpand))  # candidates are counted one by one
-            again = death.signalled and singular and self.suspicion.accuse(guilty)
-            self._blame(guilty, death, 1 if again else _limit(death), judgement)
-        elif suspect is not None and judgement.convicted:
-            self._blame(suspect, dataclasses.replace(death, outside=False), 1, judgement)
-        elif isinstance(suspect, PendingExpand):
-            self._divide(suspect, judgement)
-        elif suspect is not None:
-            self._quarantine.blame(self._kind, suspect, NO_CANDIDATE, death.cause, None)
-        self.suspicion.trying = False
-        tried = guilty or suspect
-        tried = tried.needed_by if isinstance(tried, PendingLoad) else tried
-        if tried is not None and tried.session is not None:
-            judgement.backlog = put_behind(judgement.backlog, {tried.session})
+            self._put_behind(executed, judgement)
+        elif trial is not None and trial.reply is not None and (death.is_crash or death.overrun is not None):
+            self._suspect(trial.request, death, present, judgement, trial)
+        elif trial is not None and not trial.sent and death.is_crash:
+            suspicion.witness, suspicion.by_witness = None, False  # it has crashed alone
+        elif death.is_crash:
+            suspicion.aroused = suspicion.aroused or bool(resendable(waiting.values()))
+            if isinstance(executed, (PendingLoad, PendingRebuild)):
+                self._suspect_recovery(executed, death, present, judgement)
+            elif (request := self._in_question(executed, waiting)) is not None:
+                self._suspect(request, death, present, judgement)
+            elif isinstance(executed, PendingForkAhead) or not resendable(waiting.values()):
+                suspicion.doubt(present)  # it has died idle, or over what will not be executed again
+        elif executed is not None:
+            suspicion.aroused |= death.stalled  # one at a time: which is it?
+            self._blame(executed, death, judgement)
+            self._put_behind(executed, judgement)
+        suspicion.trying = False
         return judgement
+
+    def _in_question(self, executed: Pending | None, waiting: Mapping[int, Pending]) -> Pending | None:
+        """Return the request that a process has crashed over, None if there are several or none."""
+        if executed is None and self.suspicion.trying:
+            return next(iter(resendable(waiting.values())), None)
+        return None if isinstance(executed, PROCESS_LOCAL) else executed
+
+    def _suspect(
+        self,
+        request: Pending,
+        death: Death,
+        present: Collection[int],
+        judgement: Judgement,
+        trial: Trial | None = None,
+    ) -> None:
+        """Convict a request over which a process has crashed, or have it go first on the next one."""
+        suspicion = self.suspicion
+        request.attempts += 1
+        request.deaths += 1
+        suspicion.aroused, by_witness = True, False
+        if isinstance(request, PendingExpand) and request.only == NO_CANDIDATE:
+            candidate = NO_CANDIDATE if death.execution is None or trial is not None else death.execution.candidate
+            if candidate == NO_CANDIDATE:
+                place = judgement.backlog.index(request)
+                judgement.backlog[place : place + 1] = request.parts()
+                return
+            if candidate == SEVERAL:
+                request.alone = True
+            else:
+                judgement.backlog.insert(judgement.backlog.index(request), part := request.part(candidate))
+                request = part
+        elif suspicion.accused is request and suspicion.is_alone(request):
+            witnessing, controlled = trial is not None and trial.witnessing, trial is not None and trial.controlled
+            if witnessing is controlled:
+                judgement.convicted = death.is_mystery or trial is not None
+                self._sentence(request, dataclasses.replace(death, outside=False), judgement, trial)
+                suspicion.convict(request)
+                return
+            by_witness = witnessing
+        suspicion.accuse(request, present)
+        suspicion.by_witness = by_witness
+        judgement.backlog = put_first(judgement.backlog, request)
+
+    def _suspect_recovery(
+        self,
+        executed: PendingLoad | PendingRebuild,
+        death: Death,
+        present: Collection[int],
+        judgement: Judgement,
+    ) -> None:
+        """Do the same for a process that has crashed while it loaded a program or rebuilt a session."""
+        suspicion = self.suspicion
+        if isinstance(executed, PendingLoad):
+            request: Pending | None = executed.needed_by
+        else:
+            request = next((one for one in judgement.backlog if one.session is executed.session), None)
+        again = request is not None and suspicion.accused is request and suspicion.is_alone(request)
+        self._blame_recovery(executed, death, judgement, again=again)
+        if again:
+            suspicion.accused = None
+            self._put_behind(executed, judgement)
+        elif request in judgement.backlog:
+            suspicion.accuse(request, present)
+            judgement.backlog = put_first(judgement.backlog, request)
+
+    def _put_behind(self, executed: Pending, judgement: Judgement) -> None:
+        """Have the session that was executing go behind all others, unless it is to be first on the next process."""
+        request = executed.needed_by if isinstance(executed, PendingLoad) else executed
+        accused = self.suspicion.accused
+        if request.session is not None and (accused is None or accused.session is not request.session):
+            judgement.backlog = put_behind(judgement.backlog, {request.session})
 
     def disinherit(self, backlog: Sequence[Pending], error: Exception) -> Judgement:
         """Decide which requests of a slot that is given up are too dangerous for another slot."""
@@ -125,53 +203,67 @@ class Judge:
                 judgement.lost.append((suspect.session, held))
         return judgement
 
-    def _blame(self, guilty: Pending, death: Death, limit: int, judgement: Judgement) -> None:
-        """Count a death over a request, and fail the request if that makes `limit` of them."""
-        error = death.error(guilty.doing)
-        backlog = judgement.backlog
-        if isinstance(guilty, (PendingLoad, PendingRebuild)):
-            self._blame_recovery(guilty, error, death, judgement)
+    def _blame(self, executed: Pending, death: Death, judgement: Judgement) -> None:
+        """Count a death that was no crash over a request, and fail the request if there have been enough of them."""
+        if isinstance(executed, (PendingLoad, PendingRebuild)):
+            self._blame_recovery(executed, death, judgement)
             return
-        following = made_before(guilty, backlog)
-        if isinstance(guilty, PendingExpand) and (candidate := _candidate(guilty, death)) != NO_CANDIDATE:
-            if guilty.died(candidate, death, limit):
-                self._records.hold(guilty, death, None if following else candidate, deaths=limit)
+        if isinstance(executed, PROCESS_LOCAL):
+            return  # it will not be executed again
+        if isinstance(executed, PendingExpand) and (candidate := _candidate(executed, death)) != NO_CANDIDATE:
+            if executed.died(candidate, death, _limit(death)):
+                following = made_before(executed, judgement.backlog)
+                self._records.hold(executed, death, None if following else candidate)
             return
-        guilty.attempts += 1
-        guilty.signals += death.signalled
-        if (guilty.signals if death.signalled else guilty.attempts) < limit:
+        executed.attempts += 1
+        if executed.attempts >= _limit(death):
+            self._sentence(executed, death, judgement)
+
+    def _sentence(self, request: Pending, death: Death, judgement: Judgement, trial: Trial | None = None) -> None:
+        """Fail a request that is to blame, and end its session; a candidate of an expansion fails alone."""
+        error, deaths = death.error(request.doing), request.deaths if death.is_crash else 1
+        following = made_before(request, judgement.backlog)
+        if isinstance(request, PendingExpand) and request.only != NO_CANDIDATE:
+            request.crashes[request.only] = error
+            self._records.hold(request, death, None if following else request.only, deaths)
             return
         if following:
-            judgement.backlog = postponed(guilty, backlog, error, partial(self._records.hold, death=death))
+            held = partial(self._records.hold, death=death, deaths=deaths)
+            judgement.backlog = postponed(request, judgement.backlog, error, held)
             return
-        if guilty in backlog:  # false for a fork ahead, which is not sent again
-            self._records.hold(guilty, death, deaths=limit)
-            judgement.fail(guilty, error)
-        if guilty.session is not None:
-            judgement.lost.append((guilty.session, error))
-
-    def _divide(self, expansion: PendingExpand, judgement: Judgement) -> None:
-        """Replace a suspected expansion by one suspected request per candidate."""
-        place, parts = judgement.backlog.index(expansion), expansion.parts()
-        judgement.backlog[place : place + 1] = parts
-        self.suspicion.suspects.update(parts)
+        if request in judgement.backlog:
+            trajectory = request.session.trajectory if request.session is not None else None
+            earlier = trial is not None and trajectory is not None and trajectory.length > 0  # may have done the harm
+            self._records.hold(request, death, None if earlier else NO_CANDIDATE, deaths)
+            judgement.fail(request, error)
+        if request.session is not None:
+            judgement.lost.append((request.session, error))
 
     def _blame_recovery(
-        self, guilty: PendingLoad | PendingRebuild, error: ServiceError, death: Death, judgement: Judgement
+        self, guilty: PendingLoad | PendingRebuild, death: Death, judgement: Judgement, *, again: bool = False
     ) -> None:
         """End the session that a load or rebuild was for, once it has failed too often.
 
         A program that several sessions need is loaded for one request at a time, so only that request's session ends.
+
+        Args:
+            guilty: the load or rebuild.
+            death: how the process died.
+            judgement: what to do.
+            again: it has crashed twice, the second time on a process that had executed nothing of others.
         """
         request = guilty.needed_by if isinstance(guilty, PendingLoad) else guilty
-        session = request.session
+        session, error = request.session, death.error(guilty.doing)
         assert session is not None
         session.kills += death.outside
         session.crashes += not death.outside
         known = not isinstance(guilty, PendingLoad) or self._quarantine.was_loaded(self._kind, guilty.benchmark.key)
-        again = death.overrun is None and session.crashes < (MAX_CRASHES if known else _limit(death))
         opening = isinstance(request, PendingOpen)
-        if session.kills < MAX_KILLS if death.outside else again:
+        if death.outside:
+            over = session.kills >= MAX_KILLS
+        else:
+            over = death.overrun is not None or (session.crashes >= MAX_CRASHES if known else again)
+        if not over:
             if not known and opening and not death.outside:  # others may wait for that program, too
                 self._quarantine.blame(self._kind, request, NO_CANDIDATE, death.cause, None)
             return
@@ -183,12 +275,10 @@ class Judge:
 
 
 def _limit(death: Death) -> int:
-    """Return after how many deaths of this kind the request that was executing is blamed."""
+    """Return after how many deaths of a kind that is no crash the request that was executing is blamed."""
     if death.stalled:
         return MAX_STALLS
-    if death.outside:
-        return MAX_ATTEMPTS
-    return MAX_SIGNALS if death.signalled else 1
+    return MAX_ATTEMPTS if death.outside else 1
 
 
 def _candidate(expansion: PendingExpand, death: Death) -> int:

@@ -15,7 +15,6 @@ class Death:
     Attributes:
         cause: the cause in a few words.
         execution: what it was executing, None if nothing.
-        signalled: it died by a signal that was no kill, which may be the late effect of an earlier request.
         outside: the death is no evidence against what was executing, e.g. `kill -9` by someone else.
         overrun: the timeout in seconds that was overrun, if it was killed for that.
         cancelled: it was killed because nobody waited any more for what it was executing.
@@ -32,12 +31,16 @@ class Death:
     stderr: str = ""
     stalled: bool = False
     explained: bool = True
-    signalled: bool = False
 
     @property
     def is_mystery(self) -> bool:
         """Did it die idle, without a known cause?"""
         return self.execution is None and not self.explained
+
+    @property
+    def is_crash(self) -> bool:
+        """Did it end by itself, which may be the late effect of an earlier request?"""
+        return self.is_mystery or not (self.outside or self.overrun is not None)
 
     def error(self, doing: str) -> ServiceError:
         """Return the error for the request that is blamed; `doing` says what the request was to do."""

@@ -1,4 +1,4 @@
-"""Expansions: several candidates in one request, or one request per candidate to find the one that does harm."""
+"""Expansions: several candidates in one request, or single ones in requests of their own, to find who does harm."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -57,9 +57,9 @@ class PendingExpand(Pending):
         self.combine = combine
         self.crashes: dict[int, Exception] = {}
         self.alone = False
-        self._deaths: Counter[tuple[int, bool]] = Counter()
+        self._deaths: Counter[int] = Counter()
         self.only = NO_CANDIDATE
-        self._answers: dict[int, Expanded] = {}
+        self._answers: dict[int, Expanded] = {}  # of candidates that were evaluated in requests of their own
         self._missing: set[int] = set()
 
     def parts(self) -> "list[PendingCandidate]":
@@ -67,16 +67,26 @@ class PendingExpand(Pending):
         self._missing = set(range(len(self.candidates))).difference(self.crashes)
         return [PendingCandidate(self, index) for index in sorted(self._missing)]
 
+    def part(self, index: int) -> "PendingCandidate":
+        """Return a request for one candidate, which this request leaves out once that is answered."""
+        return PendingCandidate(self, index)
+
     def settle_part(self, index: int, reply: Expanded) -> None:
-        """Record the reply to one of the parts; deliver all of them after the last."""
-        if index not in self._missing:
-            return
-        self._missing.remove(index)
+        """Record the reply to one of the parts; if this request was divided, deliver all of them after the last."""
         self._answers[index] = reply
-        if not self._missing:
-            results = {number: answer.candidates[number] for number, answer in self._answers.items()}
-            seconds = sum(answer.compiler_time for answer in self._answers.values())
-            self.settle(Expanded(reply.request, tuple(map(results.get, range(len(self.candidates)))), seconds))
+        if index in self._missing:
+            self._missing.remove(index)
+            if not self._missing:
+                self.settle(Expanded(reply.request, (None,) * len(self.candidates), 0.0))
+
+    def settle(self, reply: Reply) -> None:
+        if isinstance(reply, Expanded) and self._answers:
+            results = list(reply.candidates)
+            for index, answer in self._answers.items():
+                results[index] = answer.candidates[index]
+            seconds = reply.compiler_time + sum(answer.compiler_time for answer in self._answers.values())
+            reply = Expanded(reply.request, tuple(results), seconds)
+        super().settle(reply)
 
     def reject_parts(self, error: Exception) -> None:
         """Deliver the first error of a part, and ignore later ones."""
@@ -85,7 +95,7 @@ class PendingExpand(Pending):
             self.reject(error)
 
     def message(self, number: int) -> Request:
-        failed = tuple(sorted(self.crashes))
+        failed = tuple(sorted({*self.crashes, *self._answers}))
         return Expand(number, self.session.number, self.candidates, self.timeout, self.observe, failed, self.alone)
 
     def died(self, candidate: int, death: Death, limit: int) -> bool:
@@ -99,8 +109,8 @@ class PendingExpand(Pending):
         if candidate == SEVERAL:
             self.alone = True
             return False
-        self._deaths[candidate, death.signalled] += 1
-        if self._deaths[candidate, death.signalled] < limit:
+        self._deaths[candidate] += 1
+        if self._deaths[candidate] < limit:
             return False
         self.crashes[candidate] = death.error(self.doing)
         return True
@@ -118,7 +128,7 @@ class PendingExpand(Pending):
 
 
 class PendingCandidate(PendingExpand):
-    """Evaluates one candidate of an expansion that workers die after, to find the candidate that harms them."""
+    """Evaluates one candidate of an expansion over which workers die."""
 
     __slots__ = ("_whole",)
     counted = False
@@ -132,6 +142,7 @@ class PendingCandidate(PendingExpand):
         self.crashes = whole.crashes
         self.alone = True
         self.independent = whole.independent
+        self.attempts, self.deaths = whole.attempts, whole.deaths
 
     def message(self, number: int) -> Request:
         failed = tuple(index for index in range(len(self.candidates)) if index != self.only or index in self.crashes)

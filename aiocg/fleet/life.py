@@ -50,5 +50,4 @@ class Life:
             self.process.stderr,
             stalled=reason is KillReason.STALLED,
             explained=is_explained(reason, outside=outside, executing=execution is not None),
-            signalled=reason is None and return_code < 0 and not outside,
         )

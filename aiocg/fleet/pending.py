@@ -43,7 +43,7 @@ class Pending:
         session: the session it belongs to, None if it concerns the whole worker.
         future: the future, or other receiver, of the outcome; None if nobody waits.
         attempts: number of worker deaths while executing it.
-        signals: number of those by a crash signal.
+        deaths: number of those that were crashes, with those that are only suspected to be due to it.
         independent: does not depend on its cancelled predecessor having run.
         since: when it was first seen waiting; 0.0 until then.
         is_overdue: its long wait has been logged.
@@ -53,7 +53,7 @@ class Pending:
         counted: counts among the pending requests of its session.
     """
 
-    __slots__ = ("attempts", "finish", "future", "independent", "is_overdue", "recover", "session", "signals", "since")
+    __slots__ = ("attempts", "deaths", "finish", "future", "independent", "is_overdue", "recover", "session", "since")
     doing = "a request"
     answer: ClassVar[type] = Done
     binds_anew: ClassVar[bool] = False
@@ -71,7 +71,7 @@ class Pending:
         self.finish = finish
         self.recover = recover
         self.attempts = 0
-        self.signals = 0
+        self.deaths = 0
         self.independent = False
         self.is_overdue = False
         self.since = 0.0

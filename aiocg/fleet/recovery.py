@@ -2,27 +2,27 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import SessionLost
 from aiocg.fleet.pending import Pending
+from aiocg.fleet.rebuildable import Rebuildable
 from aiocg.fleet.replay import Trajectory
 from aiocg.fleet.requests import PendingForkAhead, load_error
 from aiocg.transport.messages import Close, Failure, Load, Observed, Open, Reply, Request, Step, Unload
-
-if TYPE_CHECKING:
-    from aiocg.fleet.rebuildable import Rebuildable
 
 __all__ = [
     "PROCESS_LOCAL",
     "PendingClose",
     "PendingLoad",
+    "PendingProbe",
     "PendingRebuild",
     "PendingReopen",
     "PendingUnload",
     "PendingVerdict",
+    "StandIn",
     "made_before",
     "postponed",
 ]
@@ -81,9 +81,9 @@ class PendingRebuild(Pending):
     answer = Observed
     counted = False
     doing = "the replay of a session"
-    session: "Rebuildable"
+    session: Rebuildable
 
-    def __init__(self, session: "Rebuildable", trajectory: Trajectory, timeout: float) -> None:
+    def __init__(self, session: Rebuildable, trajectory: Trajectory, timeout: float) -> None:
         super().__init__(session)
         self.trajectory = trajectory
         self.timeout = timeout
@@ -142,8 +142,41 @@ class PendingUnload(Pending):
         return Unload(number, self.key)
 
 
+class StandIn(Rebuildable):
+    """A session without a caller, in which what others have done is repeated."""
+
+    __slots__ = ()
+
+    def __init__(self, worker: Any, trajectory: Trajectory) -> None:
+        super().__init__(worker)
+        self.trajectory = trajectory
+
+    def lose(self, error: Exception) -> None:
+        """Do nothing: that the process survives is all that is asked of it."""
+
+
+class PendingProbe(Pending):
+    """Does something again of which only that the process survives it is of interest; nobody awaits it.
+
+    Args:
+        make: makes the message from its number.
+    """
+
+    __slots__ = ("message",)
+
+    def __init__(self, make: Callable[[int], Request]) -> None:
+        super().__init__(None)
+        self.message = make  # type: ignore[method-assign]
+
+    def accepts(self, reply: Reply) -> bool:
+        return True
+
+    def settle(self, reply: Reply) -> None:
+        """Do nothing: it has survived."""
+
+
 # These concern one process only, and are not sent to its successor.
-PROCESS_LOCAL = (PendingClose, PendingUnload, PendingLoad, PendingRebuild, PendingForkAhead)
+PROCESS_LOCAL = (PendingClose, PendingUnload, PendingLoad, PendingRebuild, PendingForkAhead, PendingProbe)
 
 
 class PendingVerdict(Pending):
@@ -156,7 +189,7 @@ class PendingVerdict(Pending):
 
     __slots__ = ("behind", "error", "guilty", "spoken")
     answer = Observed
-    session: "Rebuildable"
+    session: Rebuildable
 
     def __init__(
         self, guilty: Pending, behind: Sequence[Pending], error: Exception, spoken: Callable[[Pending], None]
@@ -175,7 +208,7 @@ class PendingVerdict(Pending):
     def message(self, number: int) -> Request:
         return Step(number, self.session.number, (), VERDICT_TIMEOUT)
 
-    def changes(self) -> "tuple[Rebuildable, ...]":
+    def changes(self) -> tuple[Rebuildable, ...]:
         return (self.session,)
 
     def settle(self, reply: Reply) -> None:

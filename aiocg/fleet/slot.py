@@ -16,9 +16,10 @@ from aiocg.fleet.placement import WorkerLoad
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.queue import RequestQueue, resendable
 from aiocg.fleet.records import Records, brief
-from aiocg.fleet.recovery import PROCESS_LOCAL, PendingClose, PendingRebuild
+from aiocg.fleet.recovery import PROCESS_LOCAL, PendingClose, PendingProbe, PendingRebuild, StandIn
 from aiocg.fleet.requests import PendingFork, PendingForkAhead, PendingStep
 from aiocg.fleet.residents import Residents
+from aiocg.fleet.suspicion import Deed, Trial
 from aiocg.fleet.tally import CANCELLED, Tally
 from aiocg.fleet.waiting import movable
 from aiocg.fleet.withdrawal import sort_out_abandoned
@@ -26,10 +27,12 @@ from aiocg.transport.channels import Connect, RequestChannel
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
-from aiocg.transport.messages import Failure, FailureCode, Hello, Refused, Reply, Welcome
+from aiocg.transport.messages import Failure, FailureCode, Fork, Hello, Refused, Reply, Step, Welcome
 
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
+
+PROBE_TIMEOUT = 60.0  # seconds for an observation that is repeated
 
 logger = logging.getLogger("aiocg.fleet.slot")
 
@@ -89,8 +92,9 @@ class WorkerSlot:
 
     @property
     def waiting(self) -> int:
-        """Number of requests sent to the process and not answered."""
-        return len(self._waiting)
+        """Number of requests sent to the process and not answered, even if the reply is held back."""
+        trial = self._suspicion.trial
+        return len(self._waiting) - (trial is not None and trial.is_answered(self._waiting))
 
     @property
     def pending(self) -> int:
@@ -140,16 +144,28 @@ class WorkerSlot:
             if not pending.accepts(reply):
                 self._distrust(RemoteProtocolError(f"{pending.doing} was answered by {type(reply).__name__}"))
                 return
-            del self._waiting[reply.request]
+            trial = self._suspicion.trial
+            if trial is not None and trial.request is pending:
+                trial.reply, trial.number = reply, reply.request
+                continue
             self._lone = pending.session if len(replies) == 1 else None
-            pending.settle(reply)
-            if isinstance(reply, Failure):
-                self.tally.failed(reply.code)
-                if reply.code == FailureCode.PROTOCOL:  # the worker dropped the whole batch
-                    self._distrust(RemoteProtocolError(reply.message))
-                    return
-        if self._suspicion.trying and not self._waiting:
+            if not self._settle(reply.request, pending, reply):
+                return
+        if self._suspicion.trying and not self.waiting:
             self._send_next()
+
+    def _settle(self, number: int, pending: Pending, reply: Reply) -> bool:
+        """Deliver a reply; return whether the process can be believed."""
+        del self._waiting[number]
+        if self._suspicion.trying and not isinstance(pending, PROCESS_LOCAL):
+            self._suspicion.answered(pending, reply)
+        pending.settle(reply)
+        if isinstance(reply, Failure):
+            self.tally.failed(reply.code)
+            if reply.code == FailureCode.PROTOCOL:  # the worker dropped the whole batch
+                self._distrust(RemoteProtocolError(reply.message))
+                return False
+        return True
 
     def _distrust(self, error: Exception) -> None:
         """Accept nothing more from a process that lost a request or a reply: later replies would be out of context."""
@@ -189,7 +205,7 @@ class WorkerSlot:
             pending.take_back()
         self.queue.refill(wanted)
         self._flowing = False
-        self._suspicion.begin(len(wanted))
+        self._suspicion.begin(wanted)
         self._send_next()
         for pending in unwanted:  # last, because a caller that learns of it may make its next request at once
             self.tally.failed(CANCELLED)
@@ -198,19 +214,90 @@ class WorkerSlot:
     def _send_next(self) -> None:
         """Send the next request where they go one at a time; once those are answered, send all others at once."""
         suspicion = self._suspicion
-        while suspicion.left and self._backlog and not self._waiting:
-            suspicion.left -= 1
-            self._flowing = True
-            self.send(self._backlog.popleft())
-            self._flowing = False
-        if self._waiting:
+        while not self.waiting:
+            if suspicion.trial is not None:
+                if not self._go_on(suspicion.trial):
+                    return
+            elif self._backlog and (suspicion.left or suspicion.doubts(self._backlog[0])):
+                if suspicion.tries(self._backlog[0]) is None:
+                    self._send_alone()
+            else:
+                break
+        if self.waiting:
             return
         suspicion.end()
         self._flowing = True
         while self._backlog and self._flowing:
+            if suspicion.doubts(self._backlog[0]):
+                self._hold()
+                return
             self.send(self._backlog.popleft())
         self.residents.release_closed()
         self._flush_released()
+
+    def _send_alone(self) -> None:
+        self._flowing = True
+        self.send(self._backlog.popleft())
+        self._flowing = False
+
+    def _hold(self) -> None:
+        """Send requests one at a time from now on, because one of them must be put on trial."""
+        self._flowing = False
+        self._suspicion.interrupt()
+        if not self._waiting:
+            self._send_next()
+
+    def _go_on(self, trial: Trial) -> bool:
+        """Do what comes next in a trial while nothing is in flight; return False if that is to wait for a while."""
+        if not trial.sent:
+            if not self._backlog or self._backlog[0] is not trial.request:  # it was withdrawn
+                self._suspicion.trial = None
+            elif trial.before:
+                self._probe(trial.before.popleft())
+            else:
+                trial.sent = True
+                self._send_alone()
+        elif not trial.is_answered(self._waiting):  # it was refused, or has failed in the meantime
+            self._suspicion.trial = None
+        elif trial.lingering:
+            return False
+        elif trial.after is None:
+            self._suspicion.heard(trial)
+        elif trial.after:
+            what = trial.after.popleft()
+            if isinstance(what, float):
+                trial.lingering = True
+                asyncio.get_running_loop().call_later(what, self._has_lingered, trial)
+                return False
+            self._probe(what)
+        elif not self._suspicion.goes_on(trial):
+            self._end_trial(trial)
+        return True
+
+    def _has_lingered(self, trial: Trial) -> None:
+        trial.lingering = False
+        if self._suspicion.trial is trial and not self.waiting:
+            self._send_next()
+
+    def _end_trial(self, trial: Trial) -> None:
+        """Deliver the reply that was held back."""
+        self._suspicion.trial = None
+        if trial.reply is not None and trial.is_answered(self._waiting):
+            self._settle(trial.number, trial.request, trial.reply)
+
+    def _probe(self, what: Deed | Pending) -> None:
+        """Repeat something on the process, to see whether it survives that."""
+        if isinstance(what, Pending):
+            self._post(PendingProbe(what.message))
+            return
+        session, child = StandIn(self, what.trajectory), StandIn(self, what.trajectory)
+        probe = PendingProbe(lambda number: Step(number, session.number, (), PROBE_TIMEOUT, what.observe))
+        for needed in self.residents.prepare(probe, session):
+            self._post(needed)
+        self._post(probe)
+        self._post(PendingProbe(lambda number: Fork(number, session.number, child.number)))
+        self.residents.bound.discard(session.number)
+        self._post(PendingClose((session.number, child.number)))
 
     def _flush_released(self) -> None:
         if not self._suspicion.trying:
@@ -237,6 +324,10 @@ class WorkerSlot:
             if session.error is not None:
                 pending.reject(session.error)
                 return
+            if session.number in self._suspicion.doubted and not self._suspicion.trying:
+                self._backlog.append(pending)
+                self._hold()
+                return
             if session.ended and isinstance(pending, PendingStep) and pending.actions:
                 # A new process does not know that an action of this session failed on the old one.
                 pending.reject(failure(FailureCode.SESSION_ENDED, "an earlier action of this session failed"))
@@ -252,7 +343,7 @@ class WorkerSlot:
     def fork_ahead(self, pending: PendingForkAhead) -> None:
         """Send a fork that nobody waits for; without a process, the child is rebuilt when it is first used."""
         self._bound.discard(pending.child.number)
-        if self._flowing:
+        if self._flowing and not self._suspicion.doubts(pending):
             self.send(pending)
 
     def _post(self, pending: Pending, *, at_once: bool = False) -> None:
@@ -301,6 +392,8 @@ class WorkerSlot:
 
     def drain(self) -> None:
         """Send nothing more to the process; new requests wait for its successor."""
+        if self._suspicion.trial is not None:
+            self._end_trial(self._suspicion.trial)
         self._flowing = self._suspicion.trying = False
 
     # ------------------------------------------------------------------------------------------ death
@@ -316,7 +409,7 @@ class WorkerSlot:
         self._disconnect()
         sent = self.queue.take_sent()
         resent = resendable(sent.values())
-        judgement = self._judge.judge(death, sent, [*resent, *self._backlog])
+        judgement = self._judge.judge(death, sent, [*resent, *self._backlog], self.residents.bound)
         self._carry_out(judgement)
         self._relieved = bool(judgement.failed)
         self.tally.resent += len(set(self._backlog).intersection(resent))

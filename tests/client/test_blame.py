@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from aiocg.errors import ResetNeeded, WorkerCrashed
+from aiocg.fleet import suspicion
 from aiocg.fleet.death import Death
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.residents import REBUILD_TIMEOUT
@@ -195,6 +197,7 @@ class Workers(RuleBasedStateMachine):
                 return
         if not self.within(self.process.flush):
             self.die(executing=False)
+        self.loop.run_until_complete(asyncio.sleep(0.001))  # a trial may wait for a moment
 
     @precondition(lambda self: self.kills < 4)
     @rule(executing=st.booleans())
@@ -219,7 +222,7 @@ class Workers(RuleBasedStateMachine):
 
         def act() -> None:
             explained = outside or execution is not None
-            death = Death("signal SIGSEGV", execution, outside, explained=explained, signalled=not outside)
+            death = Death("signal SIGSEGV", execution, outside, explained=explained)
             self.worker.died(death)
             self.process = Process(self.worker)
 
@@ -228,7 +231,7 @@ class Workers(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Go on until there is nothing left to do: that takes a few deaths for each of the guilty."""
         before = self.deaths
-        while self.process.sent or self.process.replies:
+        while self.process.sent or self.process.replies or self.worker.pending:
             self.work(100)
             assert self.deaths - before <= 4 * (len(self.guilty) + self.harmful)
         for future, value in self.answers:
@@ -238,6 +241,12 @@ class Workers(RuleBasedStateMachine):
         assert self.worker.pending == 0
         self.loop.run_until_complete(asyncio.sleep(0))
         self.loop.close()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have trials wait for no time."""
+    monkeypatch.setattr(suspicion, "LINGER", 0.0)
 
 
 Workers.TestCase.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

@@ -41,14 +41,14 @@ async def test_a_worker_that_crashes_again_and_again_is_given_up_with_all_that_i
 
 
 async def test_the_deaths_of_a_lifetime_are_counted_whatever_killed_it() -> None:
-    async with aiocg.Runtime(workers=1, policy=policy(max_deaths=2)) as runtime:
+    async with aiocg.Runtime(workers=1, policy=policy(max_deaths=3)) as runtime:
         env = await at(runtime, 5)
-        await env.step("exit")
+        await env.step("exit")  # twice, as the first time says little
         await env.reset()
         os.kill(runtime.worker_pids()[0], signal.SIGKILL)
         assert (await env.step("double"))[0] == 10
         os.kill(runtime.worker_pids()[0], signal.SIGKILL)
-        with pytest.raises(BudgetExhausted, match=r"max_deaths=2"):
+        with pytest.raises(BudgetExhausted, match=r"max_deaths=3"):
             await env.step("double")
 
 
@@ -87,7 +87,7 @@ async def test_one_that_waits_for_a_worker_that_never_comes_gets_another() -> No
 
 
 async def test_a_program_that_crashes_every_worker_does_not_follow_its_sessions_for_ever() -> None:
-    async with aiocg.Runtime(workers=2, policy=policy(max_deaths=1)) as runtime:
+    async with aiocg.Runtime(workers=2, policy=policy(max_deaths=3)) as runtime:
         guilty, innocent = await at(runtime, 1), await at(runtime, 2)
         for _ in range(3):
             await guilty.step("exit")

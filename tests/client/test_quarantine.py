@@ -32,12 +32,12 @@ def deaths(runtime: aiocg.Runtime) -> int:
     return sum(slot.deaths for slot in runtime._supervisors[("scripted",)]._slots)
 
 
-async def test_what_has_exited_once_is_tried_again(runtime: aiocg.Runtime) -> None:
+async def test_what_has_overrun_its_deadline_once_is_tried_again(runtime: aiocg.Runtime) -> None:
     env, other, before = await at(runtime), await at(runtime), deaths(runtime)
-    assert type(await error_of(env, "exit")) is WorkerCrashed
+    assert type(await error_of(env, "hang", timeout=0.1)) is DeadlineExceeded
     assert len(runtime.quarantine) == 0
-    assert type(await error_of(other, "exit")) is WorkerCrashed
-    assert type(await error_of(env, "exit")) is Quarantined
+    assert type(await error_of(other, "hang", timeout=0.1)) is DeadlineExceeded
+    assert type(await error_of(env, "hang", timeout=0.1)) is Quarantined
     assert deaths(runtime) == before + 2
 
 

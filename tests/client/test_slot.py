@@ -19,6 +19,7 @@ from aiocg.transport.messages import (
     Expanded,
     Failure,
     FailureCode,
+    Load,
     Observed,
     Open,
     Reply,
@@ -136,9 +137,8 @@ async def test_a_death_over_several_candidates_has_them_evaluated_alone_and_then
     def start() -> Expand:
         worker.connect(connect, lambda answer: None, lambda error: None)
         channels[-1].receive(WELCOME)
-        opening = next((one for one in channels[-1].sent if isinstance(one, Open)), None)
-        if opening is not None:
-            channels[-1].receive(observed(opening, 5))
+        for needed in [one for one in channels[-1].sent if isinstance(one, (Load, Open, Step))]:
+            channels[-1].receive(Done(needed.request) if isinstance(needed, Load) else observed(needed, 5))
         return next((one for one in channels[-1].sent if isinstance(one, Expand)), None)
 
     def die(request: Expand, candidate: int) -> None:
@@ -156,7 +156,13 @@ async def test_a_death_over_several_candidates_has_them_evaluated_alone_and_then
     second = start()
     assert (second.alone, second.failed, future.done()) == (True, (), False)
     die(second, 1)
-    third = start()
+    part = start()
+    assert (part.alone, part.failed, future.done()) == (True, (0, 2), False)
+    die(part, 1)
+    part = start()
+    assert (part.alone, part.failed, future.done()) == (True, (0, 1, 2), False)
+    channels[-1].receive(Expanded(part.request, (None, None, None)))
+    third = [one for one in channels[-1].sent if isinstance(one, Expand)][-1]
     assert (third.alone, third.failed, future.done()) == (True, (1,), False)
     done = Expanded(third.request, (Candidate(), None, Candidate()))
     channels[-1].receive(done)

@@ -89,14 +89,15 @@ async def test_a_candidate_that_cuts_the_workers_connection_is_the_only_one_that
         found = [None if one.error else int(one.observation[0]) for one in candidates]
         assert found == [6, None, 10, 12, 25 if last == "square" else None]
         for one in filter(lambda one: one.error, candidates):
-            assert type(one.error) is aiocg.errors.WorkerCrashed and "a candidate of an expansion" in str(one.error)
+            assert isinstance(one.error, (aiocg.errors.WorkerCrashed, aiocg.errors.Quarantined))
+        assert "a candidate of an expansion" in str(candidates[1].error)
         assert [(await step)[0] for step in going_on] == [7, 8, 9]
         assert (await behind)[0] == 10 and await guilty.observe("value") == 10
         assert guilty.in_episode and runtime._supervisors[("scripted",)].workers[0].tally.lost == 0
-        assert len(runtime.quarantine) == (last == "sever")  # after two deaths over the same
+        assert [suspect.doing.partition(" with")[0] for suspect in runtime.quarantine] == ["the actions ['sever']"]
 
 
-async def test_who_closes_all_descriptors_is_blamed_at_once() -> None:
+async def test_who_closes_all_descriptors_is_blamed() -> None:
     async with aiocg.Runtime(workers=1, policy=QUICK) as runtime, asyncio.timeout(60):
         closing, expanding, innocent = await made(runtime, 3)
         futures = [env.submit("close" if env is closing else "nap") for env in [innocent, closing, innocent, innocent]]
@@ -105,4 +106,4 @@ async def test_who_closes_all_descriptors_is_blamed_at_once() -> None:
         assert [result[2] for result in results] == [False, True, False, False] and results[3][0] == 10
         assert [type(one.error) for one in await candidates] == [type(None), aiocg.errors.WorkerCrashed, type(None)]
         (worker,) = runtime._supervisors[("scripted",)].workers
-        assert worker.tally.starts == 3 and worker.tally.lost == 1  # each has cost one process
+        assert worker.tally.starts <= 5 and worker.tally.lost == 1  # each has cost two processes at most
