@@ -166,7 +166,7 @@ class PendingProbe(Pending):
 
     def __init__(self, make: Callable[[int], Request]) -> None:
         super().__init__(None)
-        self.message = make  # type: ignore[method-assign]
+        self.message = make  # type: ignore[assignment,method-assign]
 
     def accepts(self, reply: Reply) -> bool:
         return True

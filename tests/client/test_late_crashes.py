@@ -170,7 +170,7 @@ async def test_a_kill_from_outside_accuses_nobody_of_anything(executing: Any) ->
 
 
 def test_an_accused_request_goes_first_with_what_its_session_needs_and_nothing_else() -> None:
-    parent, child, other = (SimpleNamespace() for _ in range(3))
+    parent, child, other = object(), object(), object()
 
     def request(*binds: Any) -> Any:
         return SimpleNamespace(binds=lambda: binds)

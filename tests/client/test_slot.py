@@ -167,7 +167,7 @@ async def test_a_death_over_several_candidates_has_them_evaluated_alone_and_then
     done = Expanded(third.request, (Candidate(), None, Candidate()))
     channels[-1].receive(done)
     reply, crashes = await future
-    assert reply is done and list(crashes) == [1] and isinstance(crashes[1], WorkerCrashed)
+    assert reply == done and list(crashes) == [1] and isinstance(crashes[1], WorkerCrashed)
 
 
 async def test_a_request_goes_at_once_where_nothing_else_can_be_expected_to_join_it() -> None:
