@@ -184,4 +184,4 @@ def test_an_accused_request_goes_first_with_what_its_session_needs_and_nothing_e
         request(child),
     )
     requests = [unrelated, step, forking, after, accused, behind]
-    assert put_first(requests, accused) == [step, forking, after, accused, unrelated, behind]
+    assert put_first(requests, accused) == [step, forking, accused, unrelated, after, behind]
