@@ -218,11 +218,10 @@ class WorkerSlot:
             if suspicion.trial is not None:
                 if not self._go_on(suspicion.trial):
                     return
-            elif self._backlog and (suspicion.left or suspicion.doubts(self._backlog[0])):
-                if suspicion.tries(self._backlog[0]) is None:
-                    self._send_alone()
-            else:
+            elif not self._backlog or not (suspicion.left or suspicion.doubts(self._backlog[0])):
                 break
+            elif suspicion.tries(self._backlog[0]) is None:
+                self._send_first()
         if self.waiting:
             return
         suspicion.end()
@@ -235,7 +234,7 @@ class WorkerSlot:
         self.residents.release_closed()
         self._flush_released()
 
-    def _send_alone(self) -> None:
+    def _send_first(self) -> None:
         self._flowing = True
         self.send(self._backlog.popleft())
         self._flowing = False
@@ -256,7 +255,7 @@ class WorkerSlot:
                 self._probe(trial.before.popleft())
             else:
                 trial.sent = True
-                self._send_alone()
+                self._send_first()
         elif not trial.is_answered(self._waiting):  # it was refused, or has failed in the meantime
             self._suspicion.trial = None
         elif trial.lingering:
@@ -271,18 +270,18 @@ class WorkerSlot:
                 return False
             self._probe(what)
         elif not self._suspicion.goes_on(trial):
-            self._end_trial(trial)
-        return True
+            self._end_trial()
+        return self._channel is not None
 
     def _has_lingered(self, trial: Trial) -> None:
         trial.lingering = False
         if self._suspicion.trial is trial and not self.waiting:
             self._send_next()
 
-    def _end_trial(self, trial: Trial) -> None:
-        """Deliver the reply that was held back."""
-        self._suspicion.trial = None
-        if trial.reply is not None and trial.is_answered(self._waiting):
+    def _end_trial(self) -> None:
+        """Deliver the reply that was held back, if there is one."""
+        trial, self._suspicion.trial = self._suspicion.trial, None
+        if trial is not None and trial.reply is not None and trial.number in self._waiting:
             self._settle(trial.number, trial.request, trial.reply)
 
     def _probe(self, what: Deed | Pending) -> None:
@@ -290,7 +289,7 @@ class WorkerSlot:
         if isinstance(what, Pending):
             self._post(PendingProbe(what.message))
             return
-        session, child = StandIn(self, what.trajectory), StandIn(self, what.trajectory)
+        session, child = (StandIn(self, what.trajectory) for _ in range(2))
         probe = PendingProbe(lambda number: Step(number, session.number, (), PROBE_TIMEOUT, what.observe))
         for needed in self.residents.prepare(probe, session):
             self._post(needed)
@@ -392,8 +391,7 @@ class WorkerSlot:
 
     def drain(self) -> None:
         """Send nothing more to the process; new requests wait for its successor."""
-        if self._suspicion.trial is not None:
-            self._end_trial(self._suspicion.trial)
+        self._end_trial()
         self._flowing = self._suspicion.trying = False
 
     # ------------------------------------------------------------------------------------------ death
@@ -407,8 +405,7 @@ class WorkerSlot:
         if self._channel is not None:
             self._channel.receive_pending()  # replies sent before the end count
         self._disconnect()
-        sent = self.queue.take_sent()
-        resent = resendable(sent.values())
+        resent = resendable((sent := self.queue.take_sent()).values())
         judgement = self._judge.judge(death, sent, [*resent, *self._backlog], self.residents.bound)
         self._carry_out(judgement)
         self._relieved = bool(judgement.failed)
@@ -460,10 +457,8 @@ class WorkerSlot:
     def relieve(self, heir: "WorkerSlot", *, everybody: bool) -> int:
         """Move sessions that wait to an heir with a process; return how many moved.
 
-        Args:
-            heir: the slot that takes them.
-            everybody: all that wait, as there is no process for them; otherwise half of those that have waited for
-                long, unless the cause was removed with the process that has just died.
+        That is half of those that have waited for long, unless the cause was removed with the process that has just
+        died; if `everybody`, all that wait, as there is no process for them.
         """
         sessions = movable(self._backlog, everybody=everybody) if everybody or not self._relieved else set()
         self._move(sessions, heir)
@@ -484,14 +479,13 @@ class WorkerSlot:
             heir._free(heir.residents.unbind_closed(moved))
 
     def _welcome_of_heir(self, welcome: "asyncio.Future[Welcome]") -> None:
-        """Pass the heir's welcome on to those who wait for ours."""
-        if self.welcome.done() or welcome.cancelled():
-            return  # the runtime was closed
-        if (error := welcome.exception()) is not None:
-            self.welcome.set_exception(error)
-            self.welcome.exception()
-        else:
-            self.welcome.set_result(welcome.result())
+        """Pass the heir's welcome on to those who wait for ours, unless the runtime was closed."""
+        if not self.welcome.done() and not welcome.cancelled():
+            if (error := welcome.exception()) is not None:
+                self.welcome.set_exception(error)
+                self.welcome.exception()
+            else:
+                self.welcome.set_result(welcome.result())
 
     def close(self) -> None:
         """Fail everything, because the runtime closes."""
