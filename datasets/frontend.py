@@ -133,6 +133,7 @@ def compile_words(
     toolchain: Toolchain | None = None,
     timeout: float = TIMEOUT,
     name: str = "clang",
+    environment: Mapping[str, str] = os.environ,
 ) -> bytes:
     """Compile a custom command line to bitcode. Only `-c -emit-llvm -o …` is added, and nothing is cached.
 
@@ -142,6 +143,7 @@ def compile_words(
         toolchain: the clang to use; by default `find_toolchain()`.
         timeout: seconds.
         name: what is compiled, for messages.
+        environment: clang's variables; those that find its libraries are added.
 
     Raises:
         BenchmarkInitError: when it does not compile; it has clang's diagnostics.
@@ -150,7 +152,7 @@ def compile_words(
     """
     toolchain = toolchain or find_toolchain()
     words = list(arguments)
-    environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
+    environment = {**environment, **loader_environment(), "LC_ALL": "C"}
     with scratch_folder() as scratch:
         output = Path(scratch, "output.bc")
         command = [

@@ -7,14 +7,15 @@ from aiocg.transport.options import Option
 
 _MEANING = re.compile(
     r"-O|-fast|-f(?:no-)?(?:unsafe-math|finite-math|signed-zeros|trapping-math|math-errno|associative-math|reciprocal-math|"
-    r"cx-|rounding-math|signaling-nans|fp-|excess-precision|single-precision|float-store|fast-math|"
-    r"exceptions|non-call-exceptions|delete-dead-exceptions|asynchronous-unwind|unwind-tables|"
+    r"cx-|rounding-math|signaling-nans|fp-|excess-precision|single-precision|float-store|fast-math|finite-loops|"
+    r"exceptions|non-call-exceptions|delete-dead-exceptions|asynchronous-unwind|unwind-tables|nothrow-opt|"
     r"stack-protector|stack-clash|stack-check|split-stack|sanitize|harden|zero-call|trivial-auto|cf-protection|"
     r"trapv|wrapv|strict-aliasing|strict-overflow|delete-null-pointer|isolate-erroneous|"
     r"merge-all-constants|allow-store-data-races|strict-volatile|semantic-interposition|visibility|"
     r"threadsafe|rtti|strict-enums|enforce-eh|sized|openmp|openacc|short|pack|common|plt|pic|pie|lto|whole|"
     r"function-sections|data-sections|profile|branch-prob|auto-profile|instrument|vtable|devirtualize-at|"
-    r"align-functions|printf-return|keep-|toplevel|unit-at|no-builtin|builtin|eliminate-unused-debug)"
+    r"align-functions|printf-return|keep-|toplevel|unit-at|no-builtin|builtin|eliminate-unused-debug)|"
+    r"-?-param[= ]?(?:ssp|asan|hwasan|tsan|stack-clash|min-pagesize|allow-store-data-races|lazy-modules)"
 )
 
 

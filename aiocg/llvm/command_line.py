@@ -177,6 +177,7 @@ class CommandLine:
             target: the object that a rule for `make` is to name, where the command line asks for a rule; None for none.
         """
         return [
+            *(level_macros(self.level) if level != self.level else ()),
             *self.options("level", "linking", "dependency"),
             *(self._dependency_words(source, target) if target is not None else ()),
             *(level, "-Xclang", "-disable-llvm-passes", "-x", source.language, source.path),
@@ -228,6 +229,17 @@ class CommandLine:
         if "-MT" not in text and "-MQ" not in text:
             words += ["-MQ", named]
         return words
+
+
+def level_macros(level: str) -> list[str]:
+    """Return options that define what a level defines, for a compilation at another level.
+
+    Args:
+        level: such as "-O2"; "" for none, which is as "-O0".
+    """
+    if level in ("", "-O0"):
+        return ["-U__OPTIMIZE__", "-U__OPTIMIZE_SIZE__", "-D__NO_INLINE__=1"]
+    return ["-D__OPTIMIZE__=1", "-D__OPTIMIZE_SIZE__=1" if level in ("-Os", "-Oz") else "-U__OPTIMIZE_SIZE__"]
 
 
 def parse(arguments: Iterable[str], directory: str = "") -> CommandLine:

@@ -8,9 +8,10 @@ files expanded, as builds remove them) and `directory`. Then clang alone does wh
 It is also a program, `python -I -S recording.py COMPILER NAME …`, which the commands that `recording_commands` makes
 start. For their sake nothing but the standard library is imported, and of that little.
 
-With AIOCG_CC_RECORD_FILES set to 1 as well, a compiler is run to its end, and the line also has `files`: the SHA-256 of
-each file that the words name, inputs and outputs, by name. What fails is not recorded then. Linkers that a build starts
-itself are.
+With AIOCG_CC_RECORD_FILES set to 1 as well, a compiler is run to its end, and the line also has all that is needed to
+run it again: `files`, the SHA-256 of each file that the words name, inputs and outputs, by name; `compiler`, the words
+that start it in place of the first argument; `environment`, its variables. What fails is not recorded then. Linkers
+that a build starts itself are.
 """
 
 import errno
@@ -42,12 +43,15 @@ def is_linker(word: str) -> bool:
     return name.rpartition("-")[2] == "ld" and kind in ("", "bfd", "gold", "lld")
 
 
-def record(path: str, words: Sequence[str], *, with_files: bool = False) -> None:
+def record(
+    path: str, words: Sequence[str], *, compiler: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> None:
     """Add a line about a compiler's start.
 
     Args:
         path: the file; it is made if need be. Several processes may write to it at once.
-        with_files: whether the files that the words name are hashed.
+        compiler: the words that start it again in place of the first one.
+        environment: its variables; with them the files that the words name are hashed, too.
 
     Raises:
         OSError: when it cannot be written, or is a relative path, which would be another file in each folder.
@@ -55,8 +59,11 @@ def record(path: str, words: Sequence[str], *, with_files: bool = False) -> None
     if not os.path.isabs(path):
         raise OSError(errno.EINVAL, "it must be an absolute path, such as $PWD/build.jsonl", path)
     arguments = [words[0], *_expanded(words[1:])]
-    files = {"files": _hashes(arguments[1:])} if with_files else {}
-    line = json.dumps({"arguments": arguments, "directory": os.getcwd(), **files}).encode() + b"\n"
+    more: dict[str, object] = {}
+    if environment is not None:
+        own = {name: value for name, value in environment.items() if name not in (VARIABLE, FILES_VARIABLE)}
+        more = {"files": _hashes(arguments[1:]), "compiler": list(compiler), "environment": own}
+    line = json.dumps({"arguments": arguments, "directory": os.getcwd(), **more}).encode() + b"\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -86,7 +93,8 @@ def run_recorded(path: str, words: Sequence[str], command: Sequence[str], enviro
         except KeyboardInterrupt:  # the compiler gets it, too
             continue
     if not status:
-        record(path, words, with_files=True)
+        given = command[: len(command) - len(words) + 1]
+        record(path, words, compiler=given, environment=environment)
     return status if status >= 0 else 128 - status
 
 
@@ -119,7 +127,7 @@ def recording_commands(folder: str, search_path: str, program: str = "") -> None
         search_path: such as the value of PATH.
         program: what the commands start, with a compiler's path and name before its words; this file if "".
     """
-    found = _compilers(search_path)
+    found = compilers(search_path)
     for instead, names in _USUAL.items():
         language = "c" if instead == "cc" else "c++"
         for name in names:
@@ -132,7 +140,7 @@ def recording_commands(folder: str, search_path: str, program: str = "") -> None
         _write_command(folder, name, [sys.executable, "-I", "-S", os.path.abspath(program or __file__), path, name])
 
 
-def _compilers(search_path: str) -> dict[str, str]:
+def compilers(search_path: str) -> dict[str, str]:
     """Return the paths of the C and C++ compilers and of the linkers by their names."""
     found: dict[str, str] = {}
     for place in search_path.split(os.pathsep):

@@ -1,7 +1,7 @@
 """The images that one link can give, and which of them is taken."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -9,8 +9,8 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
-from aiocg.shrink.image import Image, kind_of, measure, smallest
-from aiocg.shrink.inputs import Part, name_of
+from aiocg.shrink.image import Image, kind_of, measure, smallest, special_sections
+from aiocg.shrink.inputs import Part, collects, name_of, wrapped_names
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.tools import Clang
@@ -63,22 +63,9 @@ class Candidates:
             OSError, ValueError: when the build's own image cannot be read.
         """
         own = linker.inputs.link.output.read_bytes()
-        notes, kept = [], dict(linker.kept)
         with contextlib.suppress(BenchmarkInitError):
             linker.compiled.objects(linker.parts, BITCODE)  # several at once
-        for part in linker.parts:
-            try:
-                linker.compiled.objects([part], BITCODE)
-            except BenchmarkInitError as error:
-                if (path := linker.inputs.own(part, linker.scratch)) is None:
-                    raise
-                kept[part] = path
-                notes.append(f"{name_of(part)} stays as it is: {first_diagnostic(error)}")
-        linker = replace(linker, kept=kept)
-        if not linker.parts:
-            raise BenchmarkInitError(
-                name, "clang compiles none of its sources" if kept else "nothing of it is C or C++"
-            )
+        linker, notes = proven(linker, lambda part: linker.compiled.objects([part], BITCODE))
         sizes = {OWN: measure(own, how)}
         return cls(name, linker, linker.joined(), sizes, {OWN: own}, notes=notes, measure=how)
 
@@ -186,14 +173,55 @@ class Candidates:
             repeatable=self.chosen in (FOUND, TUNED)
             and not kept
             and ours
+            and not self.linker.keeps_all
+            and not any(map(self.linker.compiled.is_retold, units))
             and len(units) == len(self.linker.inputs.parts),
         )
 
     def _add(self, name: str, content: bytes) -> None:
         if kind_of(content) != kind_of(self.contents.get(OWN, content)):
             raise BenchmarkInitError(self.name, "it would be an image of another kind, or for another machine")
+        if self.linker.keeps_all and OWN in self.contents:
+            now = special_sections(content)
+            for section, size in special_sections(self.contents[OWN]).items():
+                if now.get(section, 0) < size:
+                    raise BenchmarkInitError(self.name, f"its section {section} would shrink, and others may read it")
         self.images[name] = measure(content, self.measure)
         self.contents[name] = content
+
+
+def proven(linker: Linker, prove: Callable[[Part], object]) -> tuple[Linker, list[str]]:
+    """Return a linker that links the build's own objects of parts that cannot be replaced, and a note on each.
+
+    Args:
+        prove: raises `BenchmarkInitError` for a part that cannot be.
+
+    Raises:
+        BenchmarkInitError: when nothing can be, or the build has left no object of a part.
+    """
+    notes, kept = [], dict(linker.kept)
+    wrapped = wrapped_names(linker.inputs.link.command.words)
+    special = special_sections(linker.inputs.link.output.read_bytes())
+    tables = linker.inputs.in_several(special)
+    for part in linker.parts:
+        try:
+            prove(part)
+            if part in tables:  # joined bitcode is in another order
+                raise BenchmarkInitError(name_of(part), f"others have parts of its section {tables[part]}, too")
+            if name := next((name for name in wrapped if linker.compiled.mentions(part, name)), ""):
+                raise BenchmarkInitError(name_of(part), f"the link wraps {name}")
+        except BenchmarkInitError as error:
+            if (path := linker.inputs.own(part, linker.scratch)) is None:
+                raise
+            kept[part] = path
+            notes.append(f"{name_of(part)} stays as the build has made it: {first_diagnostic(error)}")
+    linker = replace(linker, kept=kept)
+    if not collects(linker.inputs.link.command.words):
+        linker = replace(linker, keeps_all=bool(special) or any(map(linker.compiled.keeps_unused, linker.parts)))
+    if not linker.parts:
+        reason = f": {notes[0]}" if len(notes) == 1 else f", the first of which: {notes[0]}" if notes else ""
+        raise BenchmarkInitError(linker.inputs.link.output.name, f"none of its parts can be replaced{reason}")
+    return linker, notes
 
 
 def keeping(linker: Linker, parts: Sequence[Part]) -> Linker:

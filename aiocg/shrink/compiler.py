@@ -51,7 +51,7 @@ def main() -> None:
     clang = plan["c++" if cplusplus else "c"]
     if "-c" in words:
         if len(sources) == 1 and not _is_probe(sources[0]):
-            _compile(clang, sources[0], words, plan)
+            _compile(clang, sources[0], words, plan, own)
     elif _output(words) in plan["images"]:
         if not (problem := _linked(plan["folder"][0], name, words)):
             sys.exit(0)
@@ -83,9 +83,14 @@ def address(folder: int) -> str:
     return f"/proc/self/fd/{folder}/{SOCKET}"
 
 
-def _compile(clang: list[str], source: str, words: list[str], plan: Plan) -> None:
-    """Compile a source to bitcode and exit; return if clang does not."""
-    known = [word for word in words if word not in plan["left_out"]]
+def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: str) -> None:
+    """Compile a source, for which the build calls the compiler `own`, to bitcode and exit; return if clang does not."""
+    level = ([word for word in words if word.startswith("-O")] or ["-O0"])[-1]
+    kind = level if level == "-O0" else "-Os" if level in ("-Os", "-Oz") else "-O2"
+    known = [*plan["macros" + kind], *(word for word in words if word not in plan["left_out"])]
+    interposable = own in plan["gnu"] and ("-fPIC" in words or "-fpic" in words)
+    if interposable and not any("semantic-interposition" in word for word in words):
+        known.append("-fsemantic-interposition")
     named = any(word.startswith("-o") for word in words)
     output = [] if named else ["-o", f"{os.path.splitext(os.path.basename(source))[0]}.o"]
     lenient = plan["lenient"] if source.endswith(_C) else []

@@ -17,6 +17,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.llvm.command_line import CommandLine, Token
 from aiocg.programs.project.commands import Unit
+from aiocg.shrink.inputs import collects
 from aiocg.shrink.record import Link
 from aiocg.shrink.tools import JOIN, JOINED, Clang, Zig, is_zig
 
@@ -62,7 +63,7 @@ class Cross:
 
     def linker(self, words: Sequence[str], link: Link, purpose: str, scratch: Path) -> list[str]:
         """Return a command that links: the compiler itself, or lld where bitcode is joined."""
-        collected = [self.driver, *words, "-Wl,--gc-sections"]
+        collected = [self.driver, *words, *(() if collects(words) is False else ("-Wl,--gc-sections",))]
         if purpose != JOIN:
             index_archives(self.driver, words, scratch)
             return collected

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from aiocg.build.proof import check_repeatable, has_used
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.gcc.meaning import is_meaning
+from aiocg.llvm.command_line import level_macros
 from aiocg.programs.project.commands import Unit
 from aiocg.shrink.blame import least
-from aiocg.shrink.candidate import OURS, OWN, Candidates
+from aiocg.shrink.candidate import OURS, OWN, Candidates, proven
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure
-from aiocg.shrink.inputs import Part, name_of, read_inputs
+from aiocg.shrink.inputs import Part, collects, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.record import Link, changed
 from aiocg.shrink.shrinking import Shrinking, hashes
@@ -51,20 +53,33 @@ class Gcc(Clang):
     def linker(self, words: Sequence[str], link: Link, purpose: str, scratch: Path) -> list[str]:
         """Return a command that links."""
         index_archives(self.driver, words, scratch)
-        return [self.driver, *words, COLLECT]
+        return [self.driver, *words, *(() if collects(words) is False else (COLLECT,))]
 
 
 class GccUnits(Units):
     """The parts of a build, compiled by the build's own compiler with more options."""
+
+    def _proved(self, unit: Unit) -> Unit:
+        check_repeatable(unit, self._scratch)
+        return unit
+
+    def mentions(self, part: Part, name: str) -> bool:
+        """Return False: GNU's linker wraps symbols of machine code."""
+        return False
+
+    def keeps_unused(self, part: Part) -> bool:
+        """Say whether a part has something that is to stay though nothing refers to it."""
+        return isinstance(part, Unit) and has_used(part)
 
     def _compile(self, part: Part, path: Path, level: str) -> Path:
         """Compile a unit with a line of options, which those of the build outdo, but for its level."""
         assert isinstance(part, Unit)
         given = shlex.split(level)
         own = [] if any(word.startswith("-O") for word in given) else [part.command.level or "-O0"]
-        words = [*given, *own, *part.command.options("level", "linking", "dependency"), "-w", *SECTIONS]
-        line = [part.command.driver, *words, "-x", part.input.language, part.input.path]
-        run([*line, "-c", "-o", str(path)], part.directory, name_of(part))
+        options = [*level_macros(part.command.level), *part.command.options("level", "linking", "dependency")]
+        words = [*given, *own, *options, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
+        driver = part.origin.compiler if part.origin is not None else (part.command.driver,)
+        run([*driver, *words, "-c", "-o", str(path)], part.directory, name_of(part), part.environment)
         return path
 
 
@@ -103,7 +118,8 @@ class GccCandidates(Candidates):
             OSError, ValueError: when it cannot be read.
         """
         own = linker.joined()
-        return cls(name, linker, own, {OWN: measure(own, how)}, {OWN: own}, measure=how)
+        linker, notes = proven(linker, lambda part: linker.compiled.same(part) if isinstance(part, Unit) else part)
+        return cls(name, linker, own, {OWN: measure(own, how)}, {OWN: own}, notes=notes, measure=how)
 
     def tune(self) -> None:
         """Do nothing: all options are the search's."""
@@ -178,8 +194,10 @@ class GccShrinking(Shrinking):
         (line,) = lines
         if not any(word.startswith("-O") for word in line):  # CFLAGS may take the place of the build's own level
             return ""
-        link = [COLLECT, *(line if "-flto" in line else ())]
-        return f'the same without aiocg: CFLAGS="{shlex.join([*line, *SECTIONS])}" LDFLAGS="{shlex.join(link)}"'
+        collected = not any(one.linker.keeps_all for one in found)
+        link = [*([COLLECT] if collected else ()), *(line if "-flto" in line else ())]
+        flags = shlex.join([*line, *(SECTIONS if collected else ())])
+        return f'the same without aiocg: CFLAGS="{flags}" LDFLAGS="{shlex.join(link)}"'
 
     def choose(self, images: Sequence[Candidates]) -> None:
         """Search for the line with which all images together are smallest, and take those that are smaller with it."""

@@ -1,6 +1,7 @@
 """How large a linked image is, and putting it into its place."""
 
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,13 @@ from aiocg.transport.elf import Section, sections
 
 _WASM, _WASM_CUSTOM, _WASM_CODE, _WASM_DATA = b"\0asm", 0, 10, 11
 _UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table", ".ARM.exidx", ".ARM.extab")
+
+_USUAL = re.compile(
+    r"\.(?:[lst]?(?:data|bss|rodata)|eh_frame|gcc_except_table|ARM|(?:pre)?init_array|fini_array|ctors|dtors|jcr|"
+    r"tm_clone_table|interp|note\.gnu|note\.ABI-tag|dynamic|dynsym|dynstr|hash|gnu|rela?|relr|i?got|i?plt|sbss2|sdata2|"
+    r"comment|heap|stack|isr_vector|vectors|copyreloc|dynbss|dynrelro|bss_rel_ro)(?:[._].*)?"
+)
+"""Names of sections that compilers, linkers and their usual scripts give."""
 
 FLASH_AND_RAM = "flash+ram"
 _COMPRESSORS = {
@@ -87,6 +95,17 @@ def measure(content: bytes, how: str) -> Image:
     if how in _COMPRESSORS:
         return replace(image, measured=_compressed(_loaded(content), _COMPRESSORS[how]))
     return replace(image, measured=_printed(content, how)) if how else image
+
+
+def special_sections(content: bytes) -> dict[str, int]:
+    """Return the bytes of those sections of constants and data that compilers and linkers do not name themselves.
+
+    The program, a loader or another tool may look for what is in them by other ways than references.
+    """
+    if not content.startswith(b"\x7fELF"):
+        return {}
+    found = [one for one in sections(content) if one.is_loaded and not one.is_code]
+    return {one.name: one.size for one in found if not _USUAL.fullmatch(one.name)}
 
 
 def _kind(section: Section) -> str:

@@ -2,13 +2,14 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
+from aiocg.llvm.object_file import sections
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.objects import archive_members, is_archive
 from aiocg.shrink.record import Link
@@ -129,6 +130,27 @@ class Inputs:
                     return path
         return None
 
+    def in_several(self, names: Collection[str]) -> dict[Part, str]:
+        """Return the parts with something in sections that other objects of the link add to as well.
+
+        Args:
+            names: of sections.
+        """
+        found: dict[str, list[Part | None]] = {name: [] for name in names}
+        for place, token in zip(self.places, self.link.command.tokens, strict=True) if names else ():
+            contents: list[tuple[bytes, Part | None]] = []
+            if isinstance(place, Archive):
+                contents += place.members
+            elif isinstance(place, Single):
+                contents += [(place.path.read_bytes(), place.part)] if place.path is not None else []
+            elif token.kind == "input" and (path := self.link.directory / token.value).is_file():
+                contents.append((path.read_bytes(), None))
+            for content, part in contents:
+                if content.startswith(b"\x7fELF"):
+                    for name in {one.name for one in sections(content) if one.is_loaded}.intersection(names):
+                        found[name].append(part)
+        return {part: name for name, parts in found.items() if len(parts) > 1 for part in parts if part is not None}
+
     def words(self, objects: Objects, scratch: Path, program: Path | None = None) -> list[str]:
         """Return the words after the driver of the same link with other objects.
 
@@ -152,6 +174,36 @@ class Inputs:
         return words
 
 
+def linker_words(words: Iterable[str]) -> list[str]:
+    """Return the words of a command line as the linker sees them: `-Wl,--wrap,f` are two."""
+    found: list[str] = []
+    for word in words:
+        if word.startswith("-Wl,"):
+            found += word.split(",")[1:]
+        elif word != "-Xlinker":
+            found.append(word)
+    return found
+
+
+def wrapped_names(words: Iterable[str]) -> list[str]:
+    """Return the symbols that a link replaces by `--wrap`."""
+    found, rest = [], iter(linker_words(words))
+    for word in rest:
+        name = word.lstrip("-")
+        if word.startswith("-") and name.startswith("wrap="):
+            found.append(name.removeprefix("wrap="))
+        elif word in ("-wrap", "--wrap"):
+            found.append(next(rest, ""))
+    return found
+
+
+def collects(words: Iterable[str]) -> bool | None:
+    """Say whether a link drops sections that nothing refers to; None if it does not say."""
+    said = [word.lstrip("-") for word in linker_words(words) if word.startswith("-")]
+    said = [word for word in said if word in ("gc-sections", "no-gc-sections")]
+    return said[-1] == "gc-sections" if said else None
+
+
 def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
     """Find out what a link links.
 
@@ -165,7 +217,7 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
     """
     compiled, named = iter(link.units), iter(link.command.inputs)
     folders = [link.directory / token.value.removeprefix("-L") for token in link.command.tokens if _is_folder(token)]
-    static = any(token.words[0].startswith("-static") for token in link.command.tokens)
+    static = any(token.words[0] in ("-static", "-static-pie") for token in link.command.tokens)
     places: list[Single | Archive | None] = []
     for token in link.command.tokens:
         place: Single | Archive | None = None
@@ -182,6 +234,7 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
                 place = Single(path, Module(path))
         elif token.words[0].startswith("-l") and (library := _library(token, folders, static)):
             place = _archive(library, units, scratch)
+        static = _static_after(token, static)
         places.append(place)
     return Inputs(link, tuple(places))
 
@@ -190,9 +243,22 @@ def _is_folder(token: Token) -> bool:
     return token.words[0].startswith("-L")
 
 
+def _static_after(token: Token, static: bool) -> bool:
+    """Say whether `-l` after a token finds archives only, if it did so before it."""
+    for word in linker_words(token.words):
+        if word in ("-Bstatic", "-dn", "-non_shared"):
+            static = True
+        elif word in ("-Bdynamic", "-dy", "-call_shared"):
+            static = False
+    return static
+
+
 def _library(token: Token, folders: list[Path], static: bool) -> Path | None:
-    """Return the archive that `-lname` finds in the folders of the command line."""
+    """Return the archive that `-lname`, or `-l:file`, finds in the folders of the command line."""
     name = "".join(token.words)[2:]
+    if name.startswith(":"):
+        found = next((path for folder in folders if (path := folder / name[1:]).is_file()), None)
+        return found if found is not None and is_archive(found) else None
     for folder in folders:
         if not static and (folder / f"lib{name}.so").exists():
             return None

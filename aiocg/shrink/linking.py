@@ -1,5 +1,6 @@
 """Linking again what a build has linked, from other objects."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,7 @@ class Linker:
         form: of the image.
         tools: the compiler and the linker.
         kept: the build's own objects of parts that are not compiled anew.
+        keeps_all: whether sections stay that nothing refers to, since others may read them.
     """
 
     inputs: Inputs
@@ -69,6 +71,7 @@ class Linker:
     form: Form
     tools: Tools
     kept: Mapping[Part, Path] = field(default_factory=dict)
+    keeps_all: bool = False
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -142,12 +145,15 @@ class Linker:
         more: Sequence[str] = (),
     ) -> None:
         link = self.inputs.link
-        if purpose in (JOIN, LTO) and self.inputs.has_script:
-            before = "" if isinstance(self.tools, (Lld, Zig)) else "-Wl,"
+        before = "" if isinstance(self.tools, (Lld, Zig)) else "-Wl,"
+        if self.keeps_all:
+            more = [*more, f"{before}--no-gc-sections"]
+        if purpose in (JOIN, LTO) and (self.inputs.has_script or self.keeps_all):
             more = [*more, *(f"{before}--undefined={name}" for name in self.compiled.placed(self.parts))]
         unknown = {word for words in self.compiled.left_out.values() for word in words}
         given = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
         words = [*(word for word in given if word not in unknown), *self.form.link, *more]
         output.unlink(missing_ok=True)
         line = self.tools.linker(words, link, purpose, self.scratch)
-        run([*line, "-o", str(output)], link.directory, link.output.name)
+        environment = link.origin.environment if link.origin is not None else os.environ
+        run([*line, "-o", str(output)], link.directory, link.output.name, environment or os.environ)

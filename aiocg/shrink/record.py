@@ -3,11 +3,11 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from aiocg.llvm.command_line import CommandLine, parse
-from aiocg.programs.project.commands import Unit, is_probe, units_of
+from aiocg.programs.project.commands import Origin, Unit, is_probe, units_of
 
 _OWN_PASSES = ("-fsanitize", "-fprofile", "-fcoverage", "--coverage", "-fcs-profile", "-pg", "-finstrument", "-fxray")
 _NO_IMAGE = frozenset({"-r", "-Wl,-r", "-Wl,--relocatable"})
@@ -21,11 +21,19 @@ class Start:
         arguments: the compiler and its options.
         directory: where it was started.
         files: the SHA-256 of the files that it named, by their names there.
+        compiler: the words that start it again in place of the first argument.
+        environment: its variables.
     """
 
     arguments: tuple[str, ...]
     directory: Path
     files: Mapping[str, str] = field(default_factory=dict)
+    compiler: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def origin(self, command: CommandLine, digest: str) -> Origin:
+        """Return how something was made, to be made again."""
+        return Origin(self.compiler or self.arguments[:1], command, self.environment, digest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +46,7 @@ class Link:
         directory: where it was carried out.
         units: of the sources that it compiles itself, in order.
         files: the SHA-256 of the output and the inputs, by absolute paths.
+        origin: how the build has made it.
     """
 
     output: Path
@@ -45,6 +54,7 @@ class Link:
     directory: Path
     units: tuple[Unit, ...] = ()
     files: Mapping[Path, str] = field(default_factory=dict)
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,8 @@ def read_record(path: Path) -> list[Start]:
     starts = []
     for line in path.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
-        starts.append(Start(tuple(entry["arguments"]), Path(entry["directory"]), entry.get("files", {})))
+        more = entry.get("files", {}), tuple(entry.get("compiler", ())), entry.get("environment", {})
+        starts.append(Start(tuple(entry["arguments"]), Path(entry["directory"]), *more))
     return starts
 
 
@@ -91,7 +102,7 @@ def understand(starts: Iterable[Start]) -> Build:
         if whole.mode == "compile":
             for unit in () if _own_passes(whole) else units_of(whole.plain(), start.directory):
                 if digest := start.files.get(_object_name(whole, unit)):
-                    units[digest] = unit
+                    units[digest] = replace(unit, origin=start.origin(whole, digest))
             continue
         output = Path(os.path.normpath(start.directory / (whole.output or "a.out")))
         links.pop(output, None)
@@ -101,9 +112,10 @@ def understand(starts: Iterable[Start]) -> Build:
         else:
             files = {Path(os.path.normpath(start.directory / name)): digest for name, digest in start.files.items()}
             named = {output, *(Path(os.path.normpath(start.directory / one.path)) for one in whole.inputs)}
-            compiled = tuple(units_of(whole.plain(), start.directory))
+            origin = start.origin(whole, "")
+            compiled = tuple(replace(one, origin=origin) for one in units_of(whole.plain(), start.directory))
             kept = {path: digest for path, digest in files.items() if path in named}
-            links[output] = Link(output, whole.plain(), start.directory, compiled, kept)
+            links[output] = Link(output, whole.plain(), start.directory, compiled, kept, origin)
     return Build(units, tuple(links.values()), left_alone)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
 from aiocg.llvm.command_line import CommandLine, parse
+from aiocg.shrink.inputs import collects
 from aiocg.shrink.record import Link
 
 ZIG = "zig"
@@ -27,6 +28,11 @@ SPECS = ("-specs", "--specs")  # which only GCC reads
 HARDENING = ("redhat", "/dpkg/")  # in the names of specs that change options alone
 _COLLECTED = ("-O2", "--gc-sections", "-znostart-stop-gc", "--icf=safe", "--undefined-version")
 JOINED = ("--lto-emit-llvm", "--lto-O0")
+
+
+def _collected(words: Sequence[str]) -> list[str]:
+    """Return the options of a link, which drops sections that nothing refers to unless its words say otherwise."""
+    return [one for one in _COLLECTED if one != "--gc-sections" or collects(words) is not False]
 
 
 def searched_with() -> str:
@@ -65,7 +71,7 @@ class Clang:
         if not lld.is_symlink():
             lld.symlink_to(Path(toolchain.linker_command()[0]).resolve())
         driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={lld}"]
-        options = [f"-Wl,{one}" for one in (*_COLLECTED, *(JOINED if purpose == JOIN else ()))]
+        options = [f"-Wl,{one}" for one in (*_collected(words), *(JOINED if purpose == JOIN else ()))]
         pairs = zip(("", *words), words, strict=False)
         specs = [word for before, word in pairs if before in SPECS or word.startswith(("-specs=", "--specs="))]
         if not all(any(name in word for name in HARDENING) for word in specs):
@@ -83,7 +89,7 @@ class Lld(Clang):
 
     def linker(self, words: Sequence[str], link: Link, purpose: str, scratch: Path) -> list[str]:
         """Return a command that links."""
-        return [*find_toolchain().linker_command(), *words, *_COLLECTED, *(JOINED if purpose == JOIN else ())]
+        return [*find_toolchain().linker_command(), *words, *_collected(words), *(JOINED if purpose == JOIN else ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,7 @@ class Zig:
     def linker(self, words: Sequence[str], link: Link, purpose: str, scratch: Path) -> list[str]:
         """Return a command that links."""
         wasm = self.flavour == "wasm-ld"
-        options = [] if wasm else [*_COLLECTED]
+        options = [] if wasm else _collected(words)
         if purpose == JOIN:
             options += ("--save-temps", "--lto-O0") if wasm else JOINED
         return [self.path, self.flavour, *words, *options]

@@ -2,13 +2,15 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from aiocg.build.proof import check_repeatable, readable
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import loader_environment
 from aiocg.errors import AiocgError
+from aiocg.llvm.command_line import level_macros
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.compilation import compile_unit, each
@@ -48,6 +50,7 @@ class Units:
         self._plain = plain
         self._made = 0
         self._objects: dict[tuple[Part, str], Path | BenchmarkInitError] = {}
+        self._same: dict[Unit, Unit | BenchmarkInitError] = {}
         self.left_out: dict[Part, tuple[str, ...]] = {}
 
     def objects(self, parts: Sequence[Part], level: str) -> dict[Part, Path]:
@@ -89,8 +92,47 @@ class Units:
             found |= dict.fromkeys(one or other for one, other in _PLACED.findall(text))
         return list(found)
 
+    def same(self, unit: Unit) -> Unit:
+        """Return what clang compiles in place of a unit, which is the same program; see `proof`.
+
+        Raises:
+            BenchmarkInitError: when nothing is; it says why.
+        """
+        if unit not in self._same:
+            try:
+                self._same[unit] = self._proved(unit)
+            except BenchmarkInitError as error:
+                self._same[unit] = error
+        found = self._same[unit]
+        if isinstance(found, BenchmarkInitError):
+            raise found
+        return found
+
+    def _proved(self, unit: Unit) -> Unit:
+        check_repeatable(unit, self._scratch)
+        if is_zig(unit.command):
+            return unit
+        cross = cross_of(unit.command, unit.directory)
+        return readable(cross.unit(unit) if cross else unit, LEVEL, self._scratch)
+
+    def is_retold(self, unit: Unit) -> bool:
+        """Say whether clang compiles a text that was made of a unit, and not its source."""
+        found = self._same.get(unit)
+        return isinstance(found, Unit) and found.source != unit.source
+
+    def mentions(self, part: Part, name: str) -> bool:
+        """Say whether a part defines or uses a symbol, or its wrapper."""
+        text = apply(self.objects([part], BITCODE)[part].read_bytes(), [], text=True).decode(errors="replace")
+        return re.search(rf'@"?(?:__wrap_|__real_)?{re.escape(name)}\b', text) is not None
+
+    def keeps_unused(self, part: Part) -> bool:
+        """Say whether a part has something that is to stay though nothing refers to it: the attribute `used`."""
+        content = self.objects([part], BITCODE)[part].read_bytes()
+        return b"llvm.compiler.used" in content or b"llvm.used" in content
+
     def code(self, unit: Unit) -> list[str]:
         """Return the options of a unit that say how code is generated."""
+        unit = self.same(unit)
         options = self._known(unit, unit.command.options("level", "linking", "dependency"))
         kinds = ("-f",) if is_zig(unit.command) else ("-m", "-f")  # zig names processors in its own way
         return [word for word in options if word.startswith(kinds)]
@@ -107,8 +149,7 @@ class Units:
             return path
         cross = cross_of(part.command, part.directory) if isinstance(part, Unit) else None
         if isinstance(part, Unit) and (cross or (level == BITCODE and not is_zig(part.command))):
-            front = LEVEL if level == BITCODE else level
-            compiled = compile_unit(cross.unit(part) if cross else part, front)
+            compiled = compile_unit(self.same(part), LEVEL if level == BITCODE else level)
             self.left_out[part] = compiled.left_out
             path.write_bytes(compiled.bitcode)
             if cross is None or level == BITCODE:
@@ -122,8 +163,10 @@ class Units:
         if isinstance(part, Module):
             self._run(part, [*words, "ir", str(part.path)])
         else:
-            options = self._known(part, part.command.options("level", "linking", "dependency"))
-            self._run(part, [*options, *words, part.input.language, part.input.path])
+            unit = self.same(part)
+            options = self._known(part, unit.command.options("level", "linking", "dependency"))
+            macros = level_macros(unit.command.level)
+            self._run(unit, [*macros, *options, *words, unit.input.language, unit.input.path])
         return path
 
     def _known(self, part: Part, words: Sequence[str]) -> list[str]:
@@ -136,14 +179,14 @@ class Units:
             run([*Clang().generator(), *words], part.path.parent, name_of(part))
             return
         tools = Zig.find() if is_zig(part.command) else Clang()
-        run([*tools.compiler(part.input.language.startswith("c++")), *words], part.directory, name_of(part))
+        cplusplus = part.input.language.startswith("c++")
+        run([*tools.compiler(cplusplus), *words], part.directory, name_of(part), part.environment)
 
 
-def run(line: Sequence[str], directory: Path, name: str) -> None:
+def run(line: Sequence[str], directory: Path, name: str, environment: Mapping[str, str] = os.environ) -> None:
     """Run a compiler or a linker.
 
     Raises:
         BenchmarkInitError: when it fails; it has the messages.
     """
-    environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
-    run_linker(line, str(directory), environment, name, TIMEOUT)
+    run_linker(line, str(directory), {**environment, **loader_environment(), "LC_ALL": "C"}, name, TIMEOUT)

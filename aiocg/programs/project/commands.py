@@ -36,12 +36,30 @@ class ProjectError(DatasetError):
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """How a build has compiled or linked something, so that the same can be done again.
+
+    Attributes:
+        compiler: the words that start the compiler.
+        command: all that it was told, also what cannot be done by another one.
+        environment: the variables that it had.
+        digest: the SHA-256 of what it wrote, "" if that is not kept.
+    """
+
+    compiler: tuple[str, ...]
+    command: CommandLine = field(compare=False)
+    environment: Mapping[str, str] = field(compare=False)
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """A translation unit: one source and how it is compiled.
 
     Attributes:
         input: the source as the command line spells it.
         object: the output file, absolute; None if not kept.
+        origin: what was recorded of its compilation; None if nothing was.
     """
 
     source: Path
@@ -49,6 +67,12 @@ class Unit:
     input: Input
     directory: Path
     object: Path | None = None
+    origin: Origin | None = None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that its compiler has: those recorded, or else those of this process."""
+        return os.environ if self.origin is None else self.origin.environment or os.environ
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,10 +77,7 @@ def compile_unit(unit: Unit, level: str = "") -> Compiled:
         ToolchainNotFound: when there is no clang.
     """
     toolchain = find_toolchain()
-    language = "c++" if unit.input.language.startswith("c++") else "c"
-    flags = compile_flags(toolchain.clang, language)
-    words = [*toolchain.command(language)[1:], *flags, *unit.command.bitcode_words(unit.input, level or _level(unit))]
-    words += [*(OLD_C if language == "c" else ()), *ALWAYS]
+    words = front_end_words(unit, level or _level(unit))
     options = tuple(unit.command.options("linking", "dependency"))
     cache, key = Cache(cache_directory() / "project"), _key(unit, words, toolchain)
     entry = cache.read(key)
@@ -92,6 +89,20 @@ def compile_unit(unit: Unit, level: str = "") -> Compiled:
             left_out = tuple(facts["left_out"])
             return Compiled(bitcode, _without(options, left_out), left_out, tuple(facts["files"]))
     return _compiled(unit, words, options, toolchain, cache, key)
+
+
+def front_end_words(unit: Unit, level: str, *, silent: bool = True) -> list[str]:
+    """Return the words after `clang` that compile a unit to code that no pass has touched, without an output.
+
+    Args:
+        level: what the front end marks functions for.
+        silent: without warnings.
+    """
+    toolchain = find_toolchain()
+    language = "c++" if unit.input.language.startswith("c++") else "c"
+    words = [*toolchain.command(language)[1:], *compile_flags(toolchain.clang, language)]
+    words += [*unit.command.bitcode_words(unit.input, level), *(OLD_C if language == "c" else ())]
+    return [*words, *(ALWAYS if silent else ALWAYS[:1])]
 
 
 def _compiled(
@@ -106,7 +117,12 @@ def _compiled(
             line = [*_without(words, left_out), "-MD", "-MF", str(rule), "-MT", "output"]
             try:
                 bitcode = compile_words(
-                    line, directory=unit.directory, toolchain=toolchain, timeout=TIMEOUT, name=unit.input.path
+                    line,
+                    directory=unit.directory,
+                    toolchain=toolchain,
+                    timeout=TIMEOUT,
+                    name=unit.input.path,
+                    environment=unit.environment,
                 )
                 break
             except BenchmarkInitError as error:
@@ -136,7 +152,7 @@ def _files(rule: str, directory: Path) -> tuple[str, ...]:
 
 def _key(unit: Unit, words: Sequence[str], toolchain: Toolchain) -> str:
     """Hash all that determines the result, except the files that clang reads."""
-    search = [f"{name}={os.environ.get(name, '')}" for name in _SEARCH_VARIABLES]
+    search = [f"{name}={unit.environment.get(name, '')}" for name in _SEARCH_VARIABLES]
     digest = hashlib.sha256()
     for field in map(os.fsencode, (_FORMAT, toolchain.identity, str(unit.directory), *search, *words)):
         digest.update(len(field).to_bytes(8, "little") + field)
