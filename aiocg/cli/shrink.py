@@ -110,9 +110,12 @@ def shrink(
         sys.exit(status)
 
     def shrunk(build: "Build", scratch: Path) -> "Report":
+        checker = Check(check, _tell) if check else None
+        if checker is not None and not checker.holds():
+            fail(f"the check `{check}` fails with what the build itself has made: nothing was searched or locked")
         work = _kind(gcc)(build, Path.cwd(), scratch, known, only or ["*"], update, measure)
         _make(work, None if locked else seconds, workers)
-        work.place(Check(check, _tell) if check else None, Pace(bench, most, _tell) if bench else None)
+        work.place(checker, Pace(bench, most, _tell) if bench else None)
         return _remember(work, None if locked else lock)
 
     _tell_all(_built(words, shrunk), html, badge, json)

@@ -28,6 +28,10 @@ class Check:
     tell: Callable[[str], None]
     runs: int = field(default=0, init=False)
 
+    def holds(self) -> bool:
+        """Run the check on what is in place."""
+        return self._run()
+
     def settle(self, images: Sequence[Candidates]) -> None:
         """Leave those images in place that the check holds with, and say in the notes of the others what is wrong.
 

@@ -21,8 +21,8 @@ from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure
 from aiocg.shrink.inputs import Part, collects, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
-from aiocg.shrink.record import Link, changed
-from aiocg.shrink.shrinking import Shrinking, hashes
+from aiocg.shrink.record import Link
+from aiocg.shrink.shrinking import Shrinking, check_same
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.units import SECTIONS, Units, run
 
@@ -158,8 +158,7 @@ class GccShrinking(Shrinking):
         return ours if shutil.which(ours) else driver
 
     def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
-        if reason := changed(link, hashes(link.files)):
-            raise ValueError(reason)
+        check_same(link, scratch)
         inputs = read_inputs(link, self.build.units, scratch)
         if not all(isinstance(part, Unit) for part in inputs.parts) or not inputs.parts:
             raise ValueError("none of its objects is known to be C or C++")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from aiocg.build.proof import check_relinkable
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
@@ -91,8 +92,7 @@ class Shrinking:
         return any(fnmatch.fnmatch(self._name(output), pattern) for pattern in self.only)
 
     def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
-        if reason := changed(link, hashes(link.files)):
-            raise ValueError(reason)
+        check_same(link, scratch)
         by_zig = is_zig(link.command)
         inputs = read_inputs(linker_line(link, scratch) if by_zig else link, self.build.units, scratch)
         if not inputs.parts:
@@ -204,6 +204,18 @@ class Shrinking:
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now
         return Lock(whole=not self.left_alone and set(self.only) == {"*"}, images=known)
+
+
+def check_same(link: Link, scratch: Path) -> None:
+    """Refuse a link whose files have changed since.
+
+    Raises:
+        BenchmarkInitError, ValueError: when they have; it says which.
+    """
+    if reason := changed(link, hashes(link.files)):
+        raise ValueError(reason)
+    if link.units and link.origin is not None and not is_zig(link.command):
+        check_relinkable(link.origin, link.files[link.output], link.directory, scratch)
 
 
 def hashes(paths: Iterable[Path]) -> dict[Path, str]:

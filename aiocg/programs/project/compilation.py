@@ -132,9 +132,12 @@ def _compiled(
                 left_out += unknown
         if with_files:
             bitcode = with_absolute_files(bitcode, unit.directory, absolute_flags(words, unit.directory), TIMEOUT)
-        written = os.fsdecode(rule.read_bytes())
-        dependencies = Dependencies.collect(written, os.path.realpath(unit.directory), words, started)
-    result = Compiled(bitcode, _without(options, left_out), left_out, _files(written, unit.directory))
+        dependencies, files = None, ()
+        if rule.exists():  # which clang does not write for preprocessed text
+            written = os.fsdecode(rule.read_bytes())
+            dependencies = Dependencies.collect(written, os.path.realpath(unit.directory), words, started)
+            files = _files(written, unit.directory)
+    result = Compiled(bitcode, _without(options, left_out), left_out, files)
     if dependencies is None:  # it may be another program the next time
         return result
     header = json.dumps({"dependencies": dependencies.to_json(), "left_out": left_out, "files": result.files}).encode()
