@@ -9,10 +9,10 @@ from pathlib import Path
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
-from aiocg.llvm.object_file import sections
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.objects import archive_members, is_archive
 from aiocg.shrink.record import Link
+from aiocg.transport.elf import sections
 
 _FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
 _DROPPED = (
