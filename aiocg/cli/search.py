@@ -18,7 +18,6 @@ import aiocg
 from aiocg.cli.output import fail
 from aiocg.cli.search_job import DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
 from aiocg.cli.search_pareto import pareto
-from aiocg.datasets.program_file import SUFFIXES
 
 Length = Annotated[int, typer.Option(help="Passes of a list, at most.", min=1)]
 
@@ -61,7 +60,7 @@ class _Searches(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the name of the default search before a program, and before its options."""
-        if args and args[0].startswith("-") and args[0].endswith(SUFFIXES) and os.path.isfile(args[0]):
+        if args and args[0].startswith("-") and os.path.splitext(args[0])[1] and os.path.isfile(args[0]):
             args = [f"./{args[0]}", *args[1:]]
         if args and args[0].startswith("-") and args[0] not in (*ctx.help_option_names, "--"):
             ours = args[: args.index("--")] if "--" in args else args
