@@ -17,7 +17,7 @@ from aiocg.transport.elf import sections, symbol_sizes
 SOURCE = """
 #include <stdio.h>
 #include <stdlib.h>
-static const char *const names[] = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"};
+static const char *volatile names[] = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"};
 int main(int argc, char **argv) {
   int n = 0;
   for (int i = 0; i < argc; i++) n += atoi(argv[i]);
