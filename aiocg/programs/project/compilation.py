@@ -132,7 +132,8 @@ def _compiled(
                 left_out += unknown
         if with_files:
             bitcode = with_absolute_files(bitcode, unit.directory, absolute_flags(words, unit.directory), TIMEOUT)
-        dependencies, files = None, ()
+        dependencies: Dependencies | None = None
+        files: tuple[str, ...] = ()
         if rule.exists():  # which clang does not write for preprocessed text
             written = os.fsdecode(rule.read_bytes())
             dependencies = Dependencies.collect(written, os.path.realpath(unit.directory), words, started)
