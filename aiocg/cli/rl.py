@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from aiocg.cli.output import (
     interrupted_status,
     interruptible,
     print_json,
+    print_line,
     table,
     working,
     write_file,
@@ -33,6 +35,7 @@ from aiocg.cli.rl_job import (
     new_learner,
     prepared,
     progress_to,
+    remarks_on,
     rows_of,
     run_of,
     scores_in,
@@ -52,7 +55,9 @@ app = typer.Typer(
 
 Programs = Annotated[
     list[str] | None,
-    typer.Option("--programs", metavar="NAME", help="A dataset or a program; may be given several times."),
+    typer.Option(
+        "--programs", metavar="NAME", help="A dataset, a program, a file or a folder; may be given several times."
+    ),
 ]
 Count = Annotated[int, typer.Option(help="Programs in all, as many of each dataset.", min=1)]
 First = Annotated[
@@ -128,7 +133,7 @@ def train(
                 learner, more = Learner.load(checkpoint)
                 choice = Choice(**more)
             else:
-                choice = Choice(tuple(programs or ("csmith-v0", "aiocg-v0")), count, first, largest)
+                choice = Choice(_absolute(programs or ("csmith-v0", "aiocg-v0")), count, first, largest)
                 settings = Settings(episodes=episodes, batch=batch, rate=rate, entropy=entropy, seed=seed)
                 learner = new_learner(runtime, actions, steps, tuple(start or ("O0", "OzMinsize")), choice, settings)
             ready = prepared(runtime, choice, learner.facts.starts, show, json=json, training=True)
@@ -153,6 +158,11 @@ def train(
         draw_curve(learner.curve, plot)
     if stopped:
         sys.exit(interrupted_status())
+
+
+def _absolute(programs: Sequence[str]) -> tuple[str, ...]:
+    """Return names with paths that are the same wherever the training goes on."""
+    return tuple(str(Path(one).expanduser().resolve()) if Path(one).expanduser().exists() else one for one in programs)
 
 
 def _check_resumption(checkpoint: Path, resume: bool) -> None:
@@ -183,10 +193,16 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Seed of the choices.")] = 0,
     envs: Environments = 16,
     workers: Workers = None,
+    run_them: Annotated[
+        bool, typer.Option("--run/--no-run", help="Run the programs that can be run: wrong ones do not count.")
+    ] = True,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write all results as JSON.")] = None,
     json: Json = False,
 ) -> None:
     """Let a policy run one episode on each program, from each start, and compare with -Oz, as it is and marked minsize.
+
+    Figures are geometric means and medians of how many times smaller the programs are. What was run and does something
+    else counts as what it began with; results over four times as small or large as the stronger -Oz are named.
 
     "with fallback" is the least of all starts and both baselines, as of `aiocg search policy`; the other rows are what
     the policy comes to by itself: the best program on its way, and the last. Intervals are of 2,000 bootstrap samples
@@ -197,7 +213,7 @@ def evaluate(
     import msgspec
 
     from aiocg.policies.features import FUNCTION
-    from aiocg.rl import PhaseOrdering, Policy, SyncRuntime, score
+    from aiocg.rl import PhaseOrdering, Policy, SyncRuntime, outliers, score, validated
     from aiocg.rl import evaluate as run
 
     check_writable(output)
@@ -214,12 +230,16 @@ def evaluate(
             began = time.perf_counter()
             results = run(ordering, chosen, ready, starts, temperature=temperature, seed=seed)
             seconds = (time.perf_counter() - began) / len(results)
+        if run_them:
+            results = runtime.run(lambda: validated(runtime.runtime, results))
     scores = score(results)
     found = {
         "policy": policy,
         "programs": [one.uri for one in results],
         "seconds_per_program": seconds,
         "scores": [one.as_json() for one in scores],
+        "outliers": [one._asdict() for one in outliers(results)],
+        "behaviour": {one.uri: one.behaviour for one in results},
     }
     if output is not None:
         write_file(output, msgspec.json.encode({**found, "results": results}) + b"\n")
@@ -227,8 +247,10 @@ def evaluate(
         print_json(found)
         return
     title = f"{policy} on {counted(len(results), 'program')}, {1000 * seconds:.0f} ms each"
-    columns = ("from", "-Oz/found", "stronger -Oz/found", "larger")
-    console.print(table(title, columns, rows_of(scores), right=(1, 2, 3), whole=(0, 1, 2)))
+    columns = ("from", "-Oz/found", "median", "stronger -Oz/found", "median", "larger")
+    console.print(table(title, columns, rows_of(scores), right=(1, 2, 3, 4, 5), whole=(0, 2, 4, 5)))
+    for line in remarks_on(results):
+        print_line(line)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aiocg.cli.output import counted, fail, print_line
 
 if TYPE_CHECKING:
-    from aiocg.rl import PhaseOrdering, Program, Scores, SyncRuntime
+    from aiocg.rl import PhaseOrdering, Program, Result, Scores, SyncRuntime
     from aiocg.rl.ppo import Learner, Settings
 
 
@@ -53,11 +53,13 @@ def prepared(
     training: bool,
 ) -> "list[Program]":
     """Return the programs that were asked for, compiled and measured."""
-    from aiocg.rl.programs import check_training, find_programs, prepare_programs
+    from aiocg.rl.programs import check_contents, check_training, find_programs, prepare_programs
 
     if training:
         check_training(choice.programs)
     benchmarks = list(find_programs(runtime.runtime, choice.programs, choice.count, choice.first))
+    if training:
+        check_contents(runtime.runtime, benchmarks)
     if not benchmarks:
         fail(f"{', '.join(choice.programs)} has no programs from place {choice.first} on")
     show(f"compiling and measuring {counted(len(benchmarks), 'program')}")
@@ -184,8 +186,28 @@ def rows_of(scores: "Sequence[Scores]") -> Iterator[tuple[str, ...]]:
     whats = list(dict.fromkeys(one.what for one in scores))
     for what in whats:
         found = [one for one in scores if one.what == what]
-        ratios = [f"{one.ratio.mean:.3f} [{one.ratio.low:.3f}, {one.ratio.high:.3f}]" for one in found]
+        ratios = [
+            text
+            for one in found
+            for text in (f"{one.ratio.mean:.3f} [{one.ratio.low:.3f}, {one.ratio.high:.3f}]", f"{one.median:.3f}")
+        ]
         yield (what.removeprefix("from "), *ratios, f"{100 * found[-1].worse:.0f} %")
+
+
+def remarks_on(results: "Sequence[Result]") -> Iterator[str]:
+    """Return a line on how many results were run, one for each that was wrong, and one for each outlier."""
+    from aiocg.rl.evaluate import DIFFERS, SAME, outliers
+
+    seen = [(one.uri, start, behaviour) for one in results for start, behaviour in one.behaviour.items()]
+    if seen:
+        same = sum(behaviour == SAME for *_, behaviour in seen)
+        yield f"{same} of {counted(len(seen), 'result')} were run and do the same"
+    for uri, start, behaviour in seen:
+        if behaviour == DIFFERS:
+            yield f"miscompiled, and counted as what it began with: {uri} from {start}"
+    for one in outliers(results):
+        times = f"{one.ratio:.1f} times smaller" if one.ratio > 1 else f"{1 / one.ratio:.1f} times larger"
+        yield f"outlier: {one.uri} from {one.start} is {times} than the stronger -Oz ({one.behaviour})"
 
 
 def scores_in(paths: Sequence[Path]) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ themselves are `aiocg.policies`, which need NumPy only.
 
 from aiocg.gym.runtime import SyncRuntime
 from aiocg.policies import Episode, Features, Policy, PolicyError, PolicyFacts
-from aiocg.rl.evaluate import Result, Scores, evaluate, score
+from aiocg.rl.evaluate import Outlier, Result, Scores, evaluate, outliers, score, validated
 from aiocg.rl.programs import STARTS, Program, find_programs, prepare_programs
 from aiocg.rl.vector import PhaseOrdering, Plan, Ready, Trajectory, collect
 
@@ -15,6 +15,7 @@ __all__ = [
     "STARTS",
     "Episode",
     "Features",
+    "Outlier",
     "PhaseOrdering",
     "Plan",
     "Policy",
@@ -29,6 +30,8 @@ __all__ = [
     "collect",
     "evaluate",
     "find_programs",
+    "outliers",
     "prepare_programs",
     "score",
+    "validated",
 ]

@@ -1,21 +1,30 @@
 """What a policy does on programs that it has not seen, without any search."""
 
+import contextlib
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from aiocg.policies.policy import Policy
-from aiocg.rl.programs import Program
+from aiocg.rl.programs import STARTS, Program
 from aiocg.rl.vector import PhaseOrdering, Plan, collect
 from aiocg.search.metrics import Mean, mean_of_ratios, reward_units
+from aiocg.states.state import CompilerEnvState
+from aiocg.validation import validate_states
 
-__all__ = ["BASELINES", "TEMPERATURE", "Result", "Scores", "evaluate", "score"]
+if TYPE_CHECKING:
+    from aiocg.runtime import Runtime
+
+__all__ = ["BASELINES", "TEMPERATURE", "Outlier", "Result", "Scores", "evaluate", "outliers", "score", "validated"]
 
 BASELINES = ("oz", "oz_minsize")
 TEMPERATURE = 0.5  # of choices, unless another one is given
+UNLIKELY = 4.0  # times as small as the stronger baseline
+PATIENCE = 30.0  # seconds for building a program and running it
+SAME, DIFFERS, NOT_RUN = "same", "differs", "not run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,7 @@ class Result:
         best: the fewest instructions on the way, by start.
         last: the instructions at the end of the episode, by start.
         actions: texts of the actions that lead to the best, without those of the start, by start.
+        behaviour: what was seen of the best when it was run, by start: "same", "differs", or "not run".
     """
 
     uri: str
@@ -37,6 +47,7 @@ class Result:
     best: dict[str, float]
     last: dict[str, float]
     actions: dict[str, tuple[str, ...]]
+    behaviour: dict[str, str] = field(default_factory=dict)
 
     @property
     def with_fallback(self) -> float:
@@ -51,13 +62,15 @@ class Scores:
     Attributes:
         what: what is compared with the baseline: "from O0", "from O0, last state", "with fallback", ...
         baseline: "oz" or "oz_minsize", the stronger one.
-        ratio: geometric mean of how many times smaller, with a 95 % interval by 2,000 bootstrap samples of programs.
+        median: of how many times smaller; a few programs do not move it.
+        ratio: geometric mean of the same, with a 95 % interval by 2,000 bootstrap samples of programs.
         units: mean of what was saved, where 1 is what the baseline saves.
         worse: share of the programs that are larger than after the baseline.
     """
 
     what: str
     baseline: str
+    median: float
     ratio: Mean
     units: float
     worse: float
@@ -112,6 +125,60 @@ def evaluate(
     return found
 
 
+async def validated(runtime: "Runtime", results: Sequence[Result]) -> list[Result]:
+    """Run the best programs, where they can be run, and return the results with what was seen.
+
+    A program that does something else than the original counts as what its episode began with.
+    """
+    places = [(number, start) for number, one in enumerate(results) for start in one.best]
+    states = [
+        CompilerEnvState(
+            environment="llvm-v0",
+            benchmark=results[number].uri,
+            actions=(*STARTS[start], *results[number].actions[start]),
+        )
+        for number, start in places
+    ]
+    found = list(results)
+    checks = validate_states(runtime, states, ordered=True, sanitizers=(), flakiness=1, timeout=PATIENCE)
+    async with contextlib.aclosing(checks):
+        for number, start in places:
+            checked, one = await anext(checks), found[number]
+            wrong = checked.benchmark_semantics_validation_failed
+            if wrong and not all(error.gold_standard for error in checked.errors):
+                seen, begun = DIFFERS, one.oz_minsize if STARTS[start] else one.unoptimised
+                one = replace(one, best={**one.best, start: begun}, last={**one.last, start: begun})
+            else:
+                seen = SAME if checked.benchmark_semantics_validated and not wrong else NOT_RUN
+            found[number] = replace(one, behaviour={**one.behaviour, start: seen})
+    return found
+
+
+class Outlier(NamedTuple):
+    """A result that is too good or too bad to be believed unseen.
+
+    Attributes:
+        uri, start: which one.
+        ratio: how many times smaller than the stronger baseline.
+        behaviour: what was seen of it, see `Result`.
+    """
+
+    uri: str
+    start: str
+    ratio: float
+    behaviour: str
+
+
+def outliers(results: Sequence[Result]) -> list[Outlier]:
+    """Return the results that are more than four times as small or as large as the stronger baseline."""
+    found = [
+        Outlier(one.uri, start, max(one.oz_minsize, 1) / max(cost, 1), one.behaviour.get(start, NOT_RUN))
+        for one in results
+        for start, cost in one.best.items()
+    ]
+    return [one for one in found if not 1 / UNLIKELY <= one.ratio <= UNLIKELY]
+
+
 def score(results: Sequence[Result]) -> list[Scores]:
     """Return figures over programs against both baselines: of each start as it is, and with the fallback.
 
@@ -133,5 +200,6 @@ def score(results: Sequence[Result]) -> list[Scores]:
                 for one, base, value in zip(results, against, values, strict=True)
             ]
             worse = np.mean([value > base for base, value in zip(against, values, strict=True)])
-            found.append(Scores(what, baseline, mean_of_ratios(logs), float(np.mean(units)), float(worse)))
+            median = math.exp(float(np.median(logs)))
+            found.append(Scores(what, baseline, median, mean_of_ratios(logs), float(np.mean(units)), float(worse)))
     return found

@@ -2,12 +2,14 @@
 
 import hashlib
 import itertools
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.program_file import SUFFIXES
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError
 from aiocg.runtime import Runtime
@@ -54,13 +56,13 @@ def find_programs(runtime: Runtime, sources: Sequence[str], count: int, first: i
 
     Args:
         runtime: whose datasets are meant.
-        sources: names of datasets, or of programs.
+        sources: names of datasets or programs, files, or folders of files.
         count: how many there are to be at most, as many of each source.
         first: the place of the first program of each dataset: its seed or, if the dataset has an end, its place when
-            shuffled with the seed 0.
+            shuffled with the seed 0. The files of a folder are shuffled, too, but taken from the beginning.
 
     Raises:
-        DatasetError: when there is no such dataset or program.
+        DatasetError: when there is no such dataset, program or file.
     """
     each = -(-count // max(len(sources), 1))
     streams: list[Iterator[Benchmark]] = []
@@ -70,22 +72,54 @@ def find_programs(runtime: Runtime, sources: Sequence[str], count: int, first: i
             shuffled = dataset.shuffled(seed=0) if dataset.size else dataset  # else mostly programs of one origin
             last = min(first + each, dataset.size) if dataset.size else first + each
             streams.append(iter(shuffled[first:last].benchmarks()))
+        elif (path := Path(source).expanduser()).is_dir():
+            files = sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file())
+            random.Random(0).shuffle(files)
+            streams.append(map(Benchmark.from_file, files[:each]))
         else:
-            streams.append(iter([runtime.datasets.benchmark(source)]))
+            streams.append(iter([Benchmark.from_file(path) if path.exists() else runtime.datasets.benchmark(source)]))
     dealt = (one for turn in itertools.zip_longest(*streams) for one in turn if one is not None)
     return itertools.islice(dealt, count)
 
 
 def check_training(names: Iterable[str]) -> None:
-    """Check that no name of a dataset or a program is of what is kept for tests.
+    """Check that no name of a dataset or a program, and no path, is of what is kept for tests.
 
     Raises:
         HeldOut: when one is.
     """
     for name in names:
-        dataset = name.rpartition("://")[2].partition("/")[0]
-        if dataset in HELD_OUT:
+        path = Path(name).expanduser()
+        parts = path.resolve().parts if path.exists() else (name.rpartition("://")[2].partition("/")[0],)
+        if not set(HELD_OUT).isdisjoint(parts):
             raise HeldOut(f"{name} is kept for tests: nothing is trained on {', '.join(HELD_OUT)}")
+
+
+def check_contents(runtime: Runtime, benchmarks: Iterable[Benchmark]) -> None:
+    """Check that no program has the source or content of one that is kept for tests and at hand.
+
+    Args:
+        runtime: whose datasets are compared with.
+        benchmarks: the programs; those of generators are of nobody else.
+
+    Raises:
+        HeldOut: when one has.
+        DatasetError: when a program cannot be read.
+    """
+    known: dict[bytes, str] = {}
+    for benchmark in benchmarks:
+        if benchmark.uri.scheme == "generator":
+            continue
+        for name in () if known else HELD_OUT:
+            if name in runtime.datasets and runtime.datasets[name].installed:
+                known |= {one: str(test.uri) for test in runtime.datasets[name].benchmarks() for one in _digests(test)}
+        for digest in _digests(benchmark):
+            if digest in known:
+                raise HeldOut(f"{benchmark.uri} is the same as {known[digest]}, which is kept for tests: leave it out")
+
+
+def _digests(benchmark: Benchmark) -> Iterator[bytes]:
+    return (hashlib.sha256(source.contents).digest() for source in benchmark.sources)
 
 
 def hash_of(uris: Iterable[str]) -> str:

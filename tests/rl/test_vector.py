@@ -1,18 +1,34 @@
 """Episodes of phase ordering in LLVM."""
 
+import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from aiocg.cli.rl_job import remarks_on
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.gym.runtime import SyncRuntime
 from aiocg.policies import Features, Policy, PolicyFacts
 from aiocg.policies.episode import worth
 from aiocg.policies.features import COSTS
-from aiocg.rl import PhaseOrdering, Plan, Program, Trajectory, collect, evaluate, find_programs, prepare_programs, score
-from aiocg.rl.programs import HELD_OUT, HeldOut, check_training, default_actions, hash_of
+from aiocg.rl import (
+    PhaseOrdering,
+    Plan,
+    Program,
+    Result,
+    Trajectory,
+    collect,
+    evaluate,
+    find_programs,
+    outliers,
+    prepare_programs,
+    score,
+    validated,
+)
+from aiocg.rl.programs import HELD_OUT, HeldOut, check_contents, check_training, default_actions, hash_of
 
 ACTIONS = ("mem2reg", "instcombine", "simplifycfg", "gvn", "function(early-cse,dce)", "default<Oz>")
 STARTS = ("O0", "OzMinsize")
@@ -141,6 +157,32 @@ def test_an_evaluation_has_a_seed_and_at_no_temperature_none_is_needed(
         assert last(0, 1) == last(0, 2)
 
 
+@pytest.mark.needs("libc")
+def test_what_does_something_else_does_not_count_and_outliers_are_named(runtime: SyncRuntime) -> None:
+    def result(program: str, count: float, *actions: str) -> Result:
+        found = Result(f"benchmark://programs-v0/{program}", 200.0, 100.0, 90.0, {}, {}, {})
+        return dataclasses.replace(found, best={"O0": count}, last={"O0": count}, actions={"O0": actions})
+
+    given = [result("gcd", 80.0, "mem2reg"), result("crc32", 1.0, "internalize", "globaldce"), result("qsort", 10.0)]
+    given[2] = dataclasses.replace(given[2], uri="generator://llvm-stress-v0/1")
+    found = runtime.run(lambda: validated(runtime.runtime, given))
+    assert [one.behaviour["O0"] for one in found] == ["same", "differs", "not run"]
+    assert [one.best["O0"] for one in found] == [one.last["O0"] for one in found] == [80.0, 200.0, 10.0]
+    assert [(one.uri, one.behaviour) for one in outliers(given)] == [
+        ("benchmark://programs-v0/crc32", "not run"),
+        ("generator://llvm-stress-v0/1", "not run"),
+    ]
+    (outlier,) = outliers(found)
+    assert outlier == ("generator://llvm-stress-v0/1", "O0", 9.0, "not run")
+    told = list(remarks_on(found))
+    assert told[0] == "1 of 3 results were run and do the same"
+    assert "miscompiled" in told[1] and "crc32 from O0" in told[1]
+    assert "9.0 times smaller" in told[2] and "(not run)" in told[2]
+    scores = {(one.what, one.baseline): one for one in score(given)}
+    assert scores["from O0", "oz_minsize"].median == pytest.approx(9.0)
+    assert scores["from O0", "oz_minsize"].ratio.mean == pytest.approx((90 / 80 * 90 * 9) ** (1 / 3))
+
+
 # ------------------------------------------------------------------------------------------------------ programs
 
 
@@ -151,6 +193,26 @@ def test_nothing_is_trained_on_programs_that_are_kept_for_tests(runtime: SyncRun
     check_training(["generator://csmith-v0/1", "benchmark://sdist-v0/x"])
     ours = {one.name for one in runtime.datasets.datasets(with_deprecated=True)}
     assert {"programs-v0", "cbench-v1", "chstone-v0", "mibench-v1"} <= set(HELD_OUT) & ours | {"cbench-v1"}
+
+
+def test_nothing_is_trained_on_copies_of_programs_that_are_kept_for_tests(runtime: SyncRuntime, tmp_path: Path) -> None:
+    (original,) = runtime.datasets.benchmark("programs-v0/gcd").sources
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "copy.c").write_bytes(original.contents)
+    (tmp_path / "mine" / "own.c").write_text("int f(int x) { return 3 * x + x; }")
+    folder = str(tmp_path / "mine")
+    check_training([folder])
+    found = {one.uri.path.rpartition("/")[2]: one for one in find_programs(runtime.runtime, [folder], 9, first=100)}
+    assert set(found) == {"copy.c", "own.c"}
+    assert [one.uri for one in find_programs(runtime.runtime, [f"{folder}/own.c"], 9)] == [found["own.c"].uri]
+    check_contents(runtime.runtime, [found["own.c"], runtime.datasets.benchmark("generator://csmith-v0/1")])
+    with pytest.raises(HeldOut, match=r"copy\.c is the same as benchmark://programs-v0/gcd"):
+        check_contents(runtime.runtime, found.values())
+    (tmp_path / "cbench-v1").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "cbench-v1")
+    for wrong in (tmp_path / "cbench-v1", tmp_path / "link"):
+        with pytest.raises(HeldOut):
+            check_training([str(wrong)])
 
 
 def test_programs_are_dealt_from_each_source_in_turn(runtime: SyncRuntime) -> None:
