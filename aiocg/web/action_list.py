@@ -72,8 +72,10 @@ class ActionList:
     def _fill(self, known: Sequence[Gain], texts: Sequence[str]) -> None:
         """Show gains, the best first, and behind them the actions that were not tried yet."""
         tried = {gain.action for gain in known}
-        self._rows = list(map(_row, sorted(known, key=Gain.rank)))
-        self._rows += [_row(Gain(text, {}, 0.0, 0, True), tried=False) for text in texts if text not in tried]
+        names = view.labels([*texts, *tried])
+        self._rows = [_row(gain, names[gain.action]) for gain in sorted(known, key=Gain.rank)]
+        untried = (Gain(text, {}, 0.0, 0, True) for text in texts if text not in tried)
+        self._rows += [_row(gain, names[gain.action], tried=False) for gain in untried]
         self._list()
 
     def _fits(self, action: str) -> bool:
@@ -84,7 +86,7 @@ class ActionList:
         self._actions.show([row for row, shown in self._rows if self._fits(row["id"]) and (shown or every)])
 
 
-def _row(gain: Gain, tried: bool = True) -> tuple[dict[str, Any], bool]:
+def _row(gain: Gain, name: str, tried: bool = True) -> tuple[dict[str, Any], bool]:
     """Return what is shown of an action, and whether it would do anything."""
     if not tried:
         earned, said = "…", "not tried yet"
@@ -95,8 +97,8 @@ def _row(gain: Gain, tried: bool = True) -> tuple[dict[str, Any], bool]:
         said = f"gain {view.number(gain.gain)}" if gain.effect else "no effect"
     return view.row(
         gain.action,
-        view.label(gain.action),
-        (earned, "text-negative" if gain.error else view.color(gain.gain)),
+        name,
+        (earned, "loss" if gain.error else view.color(gain.gain)),
         title=gain.action,
         said=f"apply {gain.action}, {said}",
     ), gain.effect

@@ -42,7 +42,7 @@ class CountsPanel:
             for place, name in enumerate(names)
         ]
         self._table = ui.table(rows=[], columns=columns, row_key=names[0]).classes("tight w-full")
-        self._table.props("dense flat hide-pagination :rows-per-page-options=[0]")
+        self._table.props("dense flat hide-pagination :rows-per-page-options=[0] no-data-label='counting …'")
 
     async def show(self) -> None:
         """Count what is in the present state, if that is not what is shown."""
@@ -63,7 +63,11 @@ class CountsPanel:
 
     def _list(self) -> None:
         every = self._functions or self._unchanged.value
-        self._table.rows = [row for row in self._rows if every or row["changed"]]
+        rows = [row for row in self._rows if every or row["changed"]]
+        if self._shown[0] >= 0:
+            empty = "there are no functions" if self._functions else "nothing has changed"
+            self._table.props(f"no-data-label='{empty}'")
+        self._table.rows = rows
 
 
 def _of_functions(first: str, text: str) -> list[dict[str, Any]]:

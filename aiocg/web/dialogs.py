@@ -20,7 +20,7 @@ from aiocg.web.saved import SQLITE, Opening, openings
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 
-__all__ = ["Dialogs"]
+__all__ = ["Dialogs", "problem_label"]
 
 LISTED = 2000  # programs to choose from
 LANGUAGES = {  # of programs that are pasted, by the kind of worker
@@ -36,21 +36,19 @@ class Dialogs:
     Args:
         sessions: where a new program gets its session.
         session: of the tab.
-        do: carries something out, and tells of its failure.
-        tell: shows a message.
+        do: carries something out, and passes the message of its failure on.
     """
 
     def __init__(
         self,
         sessions: Sessions,
         session: ExplorerSession,
-        do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]],
-        tell: Callable[[str], None],
+        do: Callable[[Callable[[], Awaitable[Any]], Callable[[str], None]], Awaitable[None]],
     ) -> None:
         self._sessions = sessions
         self._session = session
         self._do = do
-        self._tell = tell
+        self._problem: ui.label | None = None  # in the dialog that is open
 
     async def copy(self) -> None:
         """Show how the present state is reached elsewhere."""
@@ -103,7 +101,18 @@ class Dialogs:
             upload.classes("w-full").props('flat bordered aria-label="Upload a program or a state"')
             upload.on_upload(lambda event: self._upload(dialog, event))
             upload.on("rejected", lambda: self._tell(f"the file has more than {limits.source_bytes} bytes"))
+            self._problem = problem_label()
         dialog.open()
+
+    def _tell(self, message: str) -> None:
+        """Show what is wrong in the dialog, which a notification would cover."""
+        if self._problem is not None:
+            self._problem.text = message
+            self._problem.visible = bool(message)
+
+    async def _try(self, what: Callable[[], Awaitable[Any]]) -> None:
+        self._tell("")
+        await self._do(what, self._tell)
 
     def _names(self) -> list[str]:
         known = self._sessions.runtime.datasets.datasets(installed_only=True, kind=self._session.env.spec.kind)
@@ -116,7 +125,7 @@ class Dialogs:
     async def _upload(self, dialog: Any, event: events.UploadEventArguments) -> None:
         content, suffix = await event.file.read(), event.file.name.rpartition(".")[2]
         if suffix in ("json", "jsonl", "csv") or content.startswith(SQLITE):
-            await self._do(lambda: self._saved(dialog, content))
+            await self._try(lambda: self._saved(dialog, content))
             return
         language = {"c": "c", "ll": "ir", "bc": "bitcode"}.get(suffix, "c++")
         text = base64.b64encode(content).decode() if language == "bitcode" else content.decode(errors="replace")
@@ -141,7 +150,8 @@ class Dialogs:
         names = {place: _title(one) for place, one in enumerate(found[:LISTED])}
         with dialog, ui.card().classes("w-full"):
             picked = ui.select(names, value=0, label="state", with_input=True).classes("w-full").props("dense")
-            ui.button("open", on_click=lambda: self._do(lambda: self._go(dialog, found[int(picked.value)])))
+            ui.button("open", on_click=lambda: self._try(lambda: self._go(dialog, found[int(picked.value)])))
+            self._problem = problem_label()
 
     async def _go(self, dialog: Any, opening: Opening) -> None:
         id = await self._sessions.open_saved(opening.visiting())
@@ -149,12 +159,19 @@ class Dialogs:
         ui.navigate.to(f"/?session={id}")
 
     async def _open(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
-        await self._do(lambda: self._go_to_program(dialog, find))
+        await self._try(lambda: self._go_to_program(dialog, find))
 
     async def _go_to_program(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
         id = await self._sessions.open(self._session.env.spec.id, benchmark=find())
         dialog.close()
         ui.navigate.to(f"/?session={id}")
+
+
+def problem_label() -> ui.label:
+    """Return a place for a message of many lines, which is not seen until there is one."""
+    label = ui.label().classes("diff loss w-full").style("max-height: 30vh").props("role=alert")
+    label.visible = False
+    return label
 
 
 def _title(opening: Opening) -> str:

@@ -47,7 +47,7 @@ class Explanation:
             {"name": "go", "label": "", "field": "number"},
         ]
         self._stages = ui.table(rows=[], columns=columns, row_key="number").classes("tight w-full")
-        self._stages.props("dense flat hide-pagination :rows-per-page-options=[0]")
+        self._stages.props("dense flat hide-pagination hide-no-data :rows-per-page-options=[0]")
         self._stages.add_slot("body", STAGE_ROW)
         self._stages.on("go", lambda event: self._do(lambda: self._go_to_stage(event.args["action"])))
         self._stages.on("changes", lambda event: self._do(lambda: self._show_changes(event.args)))

@@ -38,7 +38,7 @@ from aiocg.web.action_list import ActionList
 from aiocg.web.changes_panel import ChangesPanel
 from aiocg.web.chart import Chart
 from aiocg.web.counts_panel import CountsPanel
-from aiocg.web.dialogs import Dialogs
+from aiocg.web.dialogs import Dialogs, problem_label
 from aiocg.web.explanation import Explanation
 from aiocg.web.picture_panel import PicturePanel, picture_of
 from aiocg.web.rows import Rows
@@ -89,7 +89,7 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
             if new:
                 session = await (sessions.fork(fork) if fork else sessions.open_saved(begin))
         except _WRONG as error:
-            ui.label(str(error)).classes("text-negative").style("white-space: pre-wrap")
+            ui.label(str(error)).classes("loss").style("white-space: pre-wrap")
             return
         if new:
             ui.add_body_html(f"<script>history.replaceState(null, '', '/?session={session}')</script>")
@@ -121,11 +121,12 @@ def _ask(sessions: Sessions, link: Link) -> None:
             try:
                 id = await sessions.open_saved(link.opening(sessions.limits))
             except _WRONG as error:
-                ui.notify(str(error)[:500], type="negative", multi_line=True, close_button=True)
+                problem.text, problem.visible = str(error), True
             else:
                 ui.navigate.to(f"/?session={id}")
 
         ui.button("open", on_click=open).props("no-caps")
+        problem = problem_label()
     ui.add_css(STYLE)
 
 
@@ -139,14 +140,14 @@ class Page:
         self._whole: set[int] = set()
         self._tabbed: dict[str, Callable[[], Coroutine[Any, Any, None] | None]] = {}  # show what is in a tab
         self._dark = ui.dark_mode(value=None)
-        self._dialogs = Dialogs(sessions, self._session, self._do, self._tell)
+        self._dialogs = Dialogs(sessions, self._session, self._do)
 
     # -------------------------------------------------------------------------------------------------- layout
 
     def build(self) -> None:
         """Lay the page out, and show the session from now on."""
         ui.add_css(STYLE)
-        ui.colors(primary="#0d9488", positive="#15803d")
+        ui.colors(primary="#0d9488")
         with ui.header().classes("items-center no-wrap q-py-xs q-px-md q-gutter-x-sm").props("role=banner"):
             ui.label("aiocg explorer").classes("text-subtitle1 text-weight-bold").style("white-space: nowrap")
             self._title = ui.label().classes("ellipsis")
@@ -234,7 +235,7 @@ class Page:
 
     def _tell(self, message: str, kind: Any = "negative") -> None:
         with self._tree.client:
-            ui.notify(message[:500], type=kind, multi_line=True, close_button=True)
+            ui.notify(message[:500], type=kind, multi_line=True, close_button=True, classes="lines")
 
     async def _follow(self, client: Any) -> None:
         """Show what happens in the session, whoever does it, until the tab is gone."""
@@ -276,13 +277,13 @@ class Page:
 
     # -------------------------------------------------------------------------------------------------- acting
 
-    async def _do(self, what: Callable[[], Awaitable[Any]]) -> None:
+    async def _do(self, what: Callable[[], Awaitable[Any]], tell: Callable[[str], None] | None = None) -> None:
         try:
             self._sessions.find(self._id)
             await what()
         except _WRONG as error:
             if not isinstance(error, (WorkerCrashed, WorkerFailure)):  # these are told by an event, to all tabs
-                self._tell(str(error))
+                (tell or self._tell)(str(error))
 
     async def _undo(self) -> None:
         await self._do(self._session.undo)

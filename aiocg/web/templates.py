@@ -22,7 +22,8 @@ button:focus-visible { outline: 2px solid #0d9488; outline-offset: -2px; }
 .rows button { display: flex; gap: 8px; width: 100%; padding: 4px 8px; border: 0; background: none; color: inherit;
   font: inherit; text-align: left; cursor: pointer; }
 .rows button:hover { background: #7b879422; } .rows button[aria-current] { font-weight: bold; }
-.rows.action button { justify-content: space-between; } .rows .faint { opacity: .7; }
+.rows.action button { justify-content: space-between; }
+.rows.action .ellipsis { white-space: normal; overflow-wrap: anywhere; } .rows .faint { opacity: .7; }
 .columns { display: grid; grid-template-columns: minmax(240px, 300px) minmax(0, 1fr); gap: 12px; }
 .rows.action { height: calc(100vh - 130px); }
 .picture { overflow: auto; width: 100%; max-height: calc(42vh - 70px); } .picture svg { max-width: none; }
@@ -37,7 +38,9 @@ button:focus-visible { outline: 2px solid #0d9488; outline-offset: -2px; }
 .body--dark svg.aiocg .box.depth-3 { fill: #155e4f; } .body--dark svg.aiocg text.inside { fill: #e5e7eb; }
 .gain { font-variant-numeric: tabular-nums; }
 .q-tab { padding: 0 5px; } .q-tab__label { font-size: 13px; }
-.body--dark .text-negative { color: #f87171 !important; } .body--dark .text-positive { color: #4ade80 !important; }
+.win { color: #15803d; } .loss { color: #b91c1c; }
+.body--dark .win { color: #4ade80; } .body--dark .loss { color: #f87171; }
+.lines .q-notification__message { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 40vh; overflow: auto; }
 @media (max-width: 1000px) { .levels { display: none; } }
 .tight td, .tight th { height: 30px !important; padding: 0 8px !important; }
 .tight .q-btn { min-height: 28px; }

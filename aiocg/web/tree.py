@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from aiocg.pictures.graph import Box, Edge, Graph
-from aiocg.web.words import label, number
+from aiocg.web.words import labels, number
 
 __all__ = ["Node", "Part", "Tree", "TreeError"]
 
@@ -40,6 +40,9 @@ class Node:
     edges: dict[str, int] = field(default_factory=dict)
 
 
+START = "as it came"  # what the first node is called
+
+
 class Part(NamedTuple):
     """What is shown of a tree.
 
@@ -55,11 +58,13 @@ class Part(NamedTuple):
     rest: int
     skipped: int = 0
 
-    @property
-    def title(self) -> str:
-        """What the node is called."""
-        skipped = f"… {self.skipped} more, " if self.skipped else ""
-        return skipped + label(self.node.action) if self.node.action else "as it came"
+    def titles(self) -> dict[int, str]:
+        """Return what the children are called, so that they can be told apart, by their numbers."""
+        names = labels(child.node.action for child in self.children)
+        return {
+            child.node.number: (f"… {child.skipped} more, " if child.skipped else "") + names[child.node.action]
+            for child in self.children
+        }
 
 
 class Tree:
@@ -185,19 +190,20 @@ class Tree:
         boxes: list[Box] = []
         edges: list[Edge] = []
 
-        def add(part: Part) -> None:
+        def add(part: Part, title: str) -> None:
             node, name = part.node, str(part.node.number)
             kind = "here" if node.number == self.present.number else ""
-            words = (part.title, number(node.costs[cost]))
+            words = (title, number(node.costs[cost]))
             boxes.append(Box(name, words, kind, f"node {name}: {node.action}"))
+            titles = part.titles()
             for child in part.children:
                 edges.append(Edge(name, str(child.node.number)))
-                add(child)
+                add(child, titles[child.node.number])
             if part.rest:
                 boxes.append(Box(f"more-{name}", (f"+{part.rest}",), "muted"))
                 edges.append(Edge(name, f"more-{name}"))
 
-        add(self.part(cost, whole))
+        add(self.part(cost, whole), START)
         return Graph(tuple(boxes), tuple(edges), f"tree of states, {cost}")
 
     def _repr_svg_(self) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 from aiocg.errors import NotExpressible
 from aiocg.pictures.cfg import functions
 from aiocg.spaces.actions import ActionLanguage
-from aiocg.web.tree import Part, Tree
-from aiocg.web.words import change, label, number
+from aiocg.web.tree import START, Part, Tree
+from aiocg.web.words import change, label, labels, number
 
-__all__ = ["change", "chart", "color", "copies", "counts", "course", "label", "number", "row", "tree_nodes"]
+__all__ = ["change", "chart", "color", "copies", "counts", "course", "label", "labels", "number", "row", "tree_nodes"]
 
 SENT = "user-v0/"  # with which names of programs begin that somebody sent
+ROWS = 12  # texts that have room below each other in a chart
 INK = "#7b8794"  # which can be read on white and on black
 COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")  # of lines, on white and on black
 
@@ -41,8 +42,8 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
         whole: nodes that are shown with all their children.
     """
 
-    def shown(part: Part, level: int) -> Iterator[dict[str, Any]]:
-        node, title, now = part.node, part.title, part.node.costs[cost]
+    def shown(part: Part, level: int, title: str) -> Iterator[dict[str, Any]]:
+        node, now, titles = part.node, part.node.costs[cost], part.titles()
         more = 0.0 if node.parent is None else now - tree[node.parent].costs[cost]
         yield row(
             str(node.number),
@@ -54,16 +55,16 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
             here=node.number == tree.present.number,
         )
         for child in part.children:
-            yield from shown(child, level + 1)
+            yield from shown(child, level + 1, titles[child.node.number])
         if part.rest:
             yield row(f"more-{node.number}", f"+{part.rest}", title=f"show {part.rest} more", level=level + 1)
 
-    return list(shown(tree.part(cost, whole), 0))
+    return list(shown(tree.part(cost, whole), 0, START))
 
 
 def color(gain: float) -> str:
     """Return the class of a gain."""
-    return "text-positive" if gain > 0 else "text-negative" if gain < 0 else ""
+    return "win" if gain > 0 else "loss" if gain < 0 else ""
 
 
 def counts(text: str) -> dict[str, tuple[int, int]]:
@@ -104,18 +105,23 @@ def _stairs(
     least, most = min(known), max(known)
     unit = 10 ** math.floor(math.log10(most - least)) if most > least else 1
     levels = [
-        {"yAxis": value, "label": {"formatter": f"{level} {number(value)}", "position": "insideEndTop"}}
-        for level, value in lines.items()
+        {"yAxis": value, "label": {"formatter": text, "show": bool(text)}}
+        for value, text in _beside(lines, (most - least) / ROWS).items()
     ]
     axis = {"axisLabel": {"color": INK}, "splitLine": {"lineStyle": {"color": INK, "opacity": 0.25}}}
-    mark = {"symbol": "none", "silent": True, "label": {"color": INK}, "data": levels}
+    mark = {
+        "symbol": "none",
+        "silent": True,
+        "label": {"color": INK, "position": "end", "lineHeight": 14},
+        "data": levels,
+    }
     single = below["type"] == "category"
     return {
         "animation": False,
         "aria": {"enabled": True},
         "tooltip": {"trigger": "axis"},
         "legend": {"show": len(series) > 1, "top": 0, "right": 16, "textStyle": {"color": INK}, "type": "scroll"},
-        "grid": {"left": 56, "right": 16, "top": 28, "bottom": 28},
+        "grid": {"left": 56, "right": 96 if lines else 16, "top": 28, "bottom": 28},
         "xAxis": {**below, **axis},
         "yAxis": {
             "type": "value",
@@ -137,6 +143,25 @@ def _stairs(
             for place, (label, data) in enumerate((series or {name: []}).items())
         ],
     }
+
+
+def _beside(lines: Mapping[str, float], room: float) -> dict[float, str]:
+    """Return what stands beside each line: lines that are near have their texts in one place, below each other.
+
+    Args:
+        lines: values by name.
+        room: that a text takes.
+    """
+    found: dict[float, str] = {}
+    last = math.inf
+    for name, value in sorted(lines.items(), key=lambda line: -line[1]):
+        text = f"{name} {number(value)}"
+        if last - value < room * (found[last].count("\n") + 1) if last in found else False:
+            found[last] += f"\n{text}"
+            found.setdefault(value, "")
+        else:
+            last, found[value] = value, text
+    return found
 
 
 def copies(

@@ -1,10 +1,12 @@
 """Actions and costs as short texts. Pure."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 from aiocg.spaces.actions import split_list
 
-__all__ = ["change", "label", "number"]
+__all__ = ["change", "label", "labels", "number"]
 
 PREFIXES = ((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 LONGEST = 44  # characters of an action that is shown
@@ -36,3 +38,23 @@ def label(action: str) -> str:
         return f"{match[1]}<…>"
     names = _NAME.findall(_OPTION_LIST.sub("", parts[-1] if parts else action))
     return f"… → {names[-1]}" if names else f"{action[:LONGEST]}…"
+
+
+def labels(actions: Iterable[str]) -> dict[str, str]:
+    """Return the labels of actions, of which those with the same say what their options do not have in common."""
+    short = {action: label(action) for action in actions}
+    often = Counter(short.values())
+    found = {}
+    for action, text in short.items():
+        same = [other for other, its in short.items() if its == text] if often[text] > 1 else []
+        options = {other: _options(other) for other in same}
+        common = set.intersection(*map(set, options.values())) if options else set()
+        own = [option for option in options.get(action, ()) if option not in common]
+        found[action] = text.replace("<…>", f"<{';'.join(['…', *own])}>") if own else text
+    again = Counter(found.values())
+    return {action: action if again[text] > 1 else text for action, text in found.items()}
+
+
+def _options(action: str) -> list[str]:
+    """Return the options of a pass."""
+    return action.partition("<")[2].removesuffix(">").split(";")

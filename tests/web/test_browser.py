@@ -177,11 +177,31 @@ async def test_a_program_can_be_pasted_and_what_is_wrong_with_it_is_told(opened:
     await page.get_by_role("button", name="Choose a program (o)").click()
     await page.get_by_label("or paste a program").fill("int f( {")
     await page.get_by_role("button", name="compile").click()
-    await expect(page.get_by_text("error:").first).to_be_visible()
+    problem = page.get_by_role("alert")
+    await expect(problem).to_contain_text("error:")
+    assert len((await problem.inner_text()).splitlines()) > 2
+    await expect(page.locator(".q-notification")).to_have_count(0)
+    assert await problem.evaluate("label => label.closest('[role=dialog], .q-dialog') !== null")
     await page.get_by_label("or paste a program").fill(C)
     await page.get_by_role("button", name="compile").click()
     await expect(page.get_by_text("user-v0/program.c")).to_be_visible()
     await expect(page.locator('[data-action="mem2reg"]')).to_be_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+async def test_gains_can_be_read_in_the_light_and_in_the_dark(opened: Callable[..., Any], dark: bool) -> None:
+    page = await opened()
+    if dark:
+        await page.get_by_role("button", name="Light or dark (d)").click()
+        await expect(page.locator("body.body--dark")).to_be_visible()
+    shade = (
+        "element => { const [r, g, b] = getComputedStyle(element).color.match(/[0-9.]+/g).map((part) => {"
+        " const one = part / 255; return one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4; });"
+        " return 0.2126 * r + 0.7152 * g + 0.0722 * b; }"
+    )  # the relative luminance of WCAG 2
+    found = await page.locator(".rows .win").first.evaluate(shade)
+    paper = 0.006 if dark else 1.0  # of #121212 and white
+    assert (max(found, paper) + 0.05) / (min(found, paper) + 0.05) > 4.5
 
 
 async def test_oz_is_explained_and_one_goes_on_from_any_point(opened: Callable[..., Any]) -> None:

@@ -66,6 +66,35 @@ def test_a_long_action_is_shortened_to_what_says_most() -> None:
     assert view.label("annotation2metadata,forceattrs,function<eager-inv>(lower-expect,sroa<modify-cfg>)") == "… → sroa"
 
 
+def test_actions_with_the_same_short_text_say_in_what_they_differ() -> None:
+    common = "switch-range-to-icmp;switch-to-arithmetic"
+    wide, plain, other = (
+        f"simplifycfg<forward-switch-cond;{common};no-keep-loops>",
+        f"simplifycfg<{common};no-keep-loops>",
+        f"simplifycfg<{common};sink-common-insts;no-keep-loops>",
+    )
+    found = view.labels(["mem2reg", wide, plain, other])
+    assert found == {
+        "mem2reg": "mem2reg",
+        wide: "simplifycfg<…;forward-switch-cond>",
+        plain: "simplifycfg<…>",
+        other: "simplifycfg<…;sink-common-insts>",
+    }
+    assert view.labels([plain]) == {plain: "simplifycfg<…>"}
+    long = [f"function(sroa,{name},instcombine,simplifycfg,early-cse),globaldce" for name in ("gvn", "licm")]
+    assert view.labels(long) == {one: one for one in long}
+    tree = Tree(0, {"cost": 9.0})
+    for number, action in enumerate((wide, plain, other), 1):
+        tree.add(0, action, number, {"cost": float(number)})
+    shown = [row["text"] for row in view.tree_nodes(tree, "cost")]
+    assert shown == ["as it came", *(found[one] for one in (wide, plain, other))]
+
+
+@given(st.lists(st.text(alphabet="ab<>;(),@", max_size=60), unique=True))
+def test_no_two_actions_have_the_same_text(actions: list[str]) -> None:
+    assert len(set(view.labels(actions).values())) == len(actions)
+
+
 def test_costs_are_short_texts() -> None:
     values = (0.0, 1234.0, -3.5, 0.25, 0.000185, -4.2e-9, 3e-12)
     assert [view.number(value) for value in values] == ["0", "1,234", "-3.500", "250m", "185µ", "-4.2n", "0.003n"]
@@ -126,6 +155,13 @@ def test_the_chart_has_the_way_and_the_lines_of_the_levels() -> None:
     (series,) = options["series"]
     assert series["data"] == [1000.0, 999.0]
     assert [line["yAxis"] for line in series["markLine"]["data"]] == [5.0]
+    assert series["markLine"]["label"]["position"] == "end" and options["grid"]["right"] > 90
+
+
+def test_levels_that_are_near_have_their_texts_below_each_other() -> None:
+    (series,) = view.chart(wide(3), "cost", {"-O3": 504.0, "-Oz": 505.0, "-O1": 20.0, "-Os": 505.0})["series"]
+    texts = {line["yAxis"]: line["label"]["formatter"] for line in series["markLine"]["data"]}
+    assert texts == {505.0: "-Oz 505\n-Os 505\n-O3 504", 504.0: "", 20.0: "-O1 20"}
 
 
 def test_the_course_of_a_search_goes_down_in_steps() -> None:
