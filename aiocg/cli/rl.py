@@ -231,8 +231,7 @@ def evaluate(
             results = run(ordering, chosen, ready, starts, temperature=temperature, seed=seed)
             seconds = (time.perf_counter() - began) / len(results)
         if run_them:
-            if not json:
-                print_line(f"running {counted(len(results), 'program')} ...")
+            show(f"running {counted(len(results), 'program')}")
             results = runtime.run(lambda: validated(runtime.runtime, results))
     scores = score(results)
     found = {

@@ -196,14 +196,15 @@ def rows_of(scores: "Sequence[Scores]") -> Iterator[tuple[str, ...]]:
 
 def remarks_on(results: "Sequence[Result]") -> Iterator[str]:
     """Return a line on how many results were run, one for each that was wrong, and one for each outlier."""
-    from aiocg.rl.evaluate import DIFFERS, SAME, outliers
+    from aiocg.rl import outliers
+    from aiocg.states.behaviour import Behaviour
 
     seen = [(one.uri, start, behaviour) for one in results for start, behaviour in one.behaviour.items()]
     if seen:
-        same = sum(behaviour == SAME for *_, behaviour in seen)
+        same = sum(behaviour is Behaviour.SAME for *_, behaviour in seen)
         yield f"{same} of {counted(len(seen), 'result')} were run and do the same"
     for uri, start, behaviour in seen:
-        if behaviour == DIFFERS:
+        if behaviour is Behaviour.DIFFERS:
             yield f"miscompiled, and counted as what it began with: {uri} from {start}"
     for one in outliers(results):
         times = f"{one.ratio:.1f} times smaller" if one.ratio > 1 else f"{1 / one.ratio:.1f} times larger"

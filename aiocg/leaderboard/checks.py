@@ -16,12 +16,13 @@ from aiocg.leaderboard.integrity import lost_definitions, refused_passes
 from aiocg.leaderboard.leaks import leaks
 from aiocg.leaderboard.problems import Kind, Problem, Refused
 from aiocg.leaderboard.programs import Facts, calibration, facts_of
-from aiocg.leaderboard.results import Checked, proven, read_checked
+from aiocg.leaderboard.results import Checked, read_checked
 from aiocg.leaderboard.submission import CHECKED, Row, Submission
 from aiocg.leaderboard.track import Track, read_track
 from aiocg.search.lanes import go_to
 from aiocg.search.racing import ALONE_AND_ONCE
 from aiocg.search.timing import Contender, measuring, run_in_turns, speedup
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.result import ValidationResult
 from aiocg.validation import Sanitizer, validate_states
 
@@ -225,10 +226,10 @@ async def _replay(
                     for row in group:
                         report.problems += _judged(track, row, result, facts)
                     report.replayed += 0 if result.actions_replay_failed else len(group)
-                    report.executed += len(group) * proven(result)
+                    report.executed += len(group) * (result.behaviour is Behaviour.SAME)
                     if result.reward is not None and not result.actions_replay_failed:
                         ratio = await _ratio(runtime, track, result, facts)
-                        unproven = ratio[0] > UNLIKELY and not proven(result)
+                        unproven = ratio[0] > UNLIKELY and result.behaviour is not Behaviour.SAME
                         because = accepted.get(result.state.benchmark, "") if unproven else ""
                         if unproven and not because:
                             report.problems += [_unproven(row, ratio[0], result) for row in group]
@@ -263,15 +264,14 @@ def _judged(track: Track, row: Row, result: ValidationResult, facts: Mapping[str
         costs = " where it costs ".join(f"{program.start - reward * units:.2f}" for reward in (said, found))
         problems += problem(Kind.REWARD, f"the reward is said to be {said!r} and is {found!r}: {track.cost} {costs}")
     if result.benchmark_semantics_validation_failed:
-        problems += problem(Kind.BEHAVIOUR, result.error_details)
+        problems += problem(Kind.BEHAVIOUR, result.verdict)
     return problems
 
 
 def _unproven(row: Row, ratio: float, result: ValidationResult) -> Problem:
     """Return the problem of a result that is unlikely and that no run has shown to be right."""
-    reason = "; ".join(result.skipped) or result.error_details or "the program is not one that can be run"
     detail = (
-        f"it is {ratio:.1f} times as good as the baseline, and was not run ({reason}): "
+        f"it is {ratio:.1f} times as good as the baseline, and not proven ({result.verdict}): "
         f'a person has to look at it, and to say --accept "{row.key[0]} WHO: WHY"'
     )
     return Problem(kind=Kind.UNPROVEN, line=row.line, benchmark=row.key[0], detail=detail)

@@ -11,6 +11,7 @@ from aiocg.leaderboard.folder import lines_of
 from aiocg.leaderboard.problems import Kind, Refused
 from aiocg.leaderboard.submission import Row
 from aiocg.leaderboard.track import Program
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.result import ValidationResult
 
 Positive = Annotated[float, msgspec.Meta(gt=0, lt=1e9)]  # no NaN either
@@ -55,14 +56,9 @@ class Checked(msgspec.Struct, frozen=True):
             *ratio,
             row.state.walltime,
             len(row.state.actions),
-            proven(result),
+            result.behaviour is Behaviour.SAME,
             accepted,
         )
-
-
-def proven(result: ValidationResult) -> bool:
-    """Return whether the program was run and did the same as the original."""
-    return result.benchmark_semantics_validated and not result.benchmark_semantics_validation_failed
 
 
 def write_checked(path: Path, rows: Iterable[Checked]) -> None:

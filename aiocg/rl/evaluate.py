@@ -12,6 +12,7 @@ from aiocg.policies.policy import Policy
 from aiocg.rl.programs import STARTS, Program
 from aiocg.rl.vector import PhaseOrdering, Plan, collect
 from aiocg.search.metrics import Mean, mean_of_ratios, reward_units
+from aiocg.states.behaviour import Behaviour
 from aiocg.states.state import CompilerEnvState
 from aiocg.validation import validate_states
 
@@ -24,7 +25,6 @@ BASELINES = ("oz", "oz_minsize")
 TEMPERATURE = 0.5  # of choices, unless another one is given
 UNLIKELY = 4.0  # times as small as the stronger baseline
 PATIENCE = 30.0  # seconds for building a program and running it
-SAME, DIFFERS, NOT_RUN = "same", "differs", "not run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Result:
         best: the fewest instructions on the way, by start.
         last: the instructions at the end of the episode, by start.
         actions: texts of the actions that lead to the best, without those of the start, by start.
-        behaviour: what was seen of the best when it was run, by start: "same", "differs", or "not run".
+        behaviour: how the best behaves beside the original, by start; nothing before they were `validated`.
     """
 
     uri: str
@@ -47,7 +47,7 @@ class Result:
     best: dict[str, float]
     last: dict[str, float]
     actions: dict[str, tuple[str, ...]]
-    behaviour: dict[str, str] = field(default_factory=dict)
+    behaviour: dict[str, Behaviour] = field(default_factory=dict)
 
     @property
     def with_fallback(self) -> float:
@@ -144,13 +144,10 @@ async def validated(runtime: "Runtime", results: Sequence[Result]) -> list[Resul
     async with contextlib.aclosing(checks):
         for number, start in places:
             checked, one = await anext(checks), found[number]
-            wrong = checked.benchmark_semantics_validation_failed
-            if wrong and not all(error.gold_standard for error in checked.errors):
-                seen, begun = DIFFERS, one.oz_minsize if STARTS[start] else one.unoptimised
+            if checked.behaviour is Behaviour.DIFFERS:
+                begun = one.oz_minsize if STARTS[start] else one.unoptimised
                 one = replace(one, best={**one.best, start: begun}, last={**one.last, start: begun})
-            else:
-                seen = SAME if checked.benchmark_semantics_validated and not wrong else NOT_RUN
-            found[number] = replace(one, behaviour={**one.behaviour, start: seen})
+            found[number] = replace(one, behaviour={**one.behaviour, start: checked.behaviour})
     return found
 
 
@@ -166,13 +163,13 @@ class Outlier(NamedTuple):
     uri: str
     start: str
     ratio: float
-    behaviour: str
+    behaviour: Behaviour
 
 
 def outliers(results: Sequence[Result]) -> list[Outlier]:
     """Return the results that are more than four times as small or as large as the stronger baseline."""
     found = [
-        Outlier(one.uri, start, max(one.oz_minsize, 1) / max(cost, 1), one.behaviour.get(start, NOT_RUN))
+        Outlier(one.uri, start, max(one.oz_minsize, 1) / max(cost, 1), one.behaviour.get(start, Behaviour.NOT_RUN))
         for one in results
         for start, cost in one.best.items()
     ]
