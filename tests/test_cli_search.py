@@ -17,6 +17,7 @@ SEARCH_KEYS = {
     "validated",
     "reason",
     "unproven",
+    "reproducer",
     "checks",
     "bytes",
     "zeroed",

@@ -80,6 +80,7 @@ class Finding:
     Attributes:
         behaviour: of the program that was found.
         reason: what was seen of it, or why nothing was.
+        reproducer: the actions to report of a program that was miscompiled, none of which can be left out.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Finding:
         self._line: str | None = None  # the compiler's command line, for those that have such
         self._same: SameMeaning | None = None  # what it is compared with
         self.behaviour, self.reason = result.checks.behaviour, result.checks.reason
+        self.reproducer: tuple[str, ...] = ()
 
     @classmethod
     async def observe(
@@ -128,6 +130,8 @@ class Finding:
         if run and result.actions and result.timing is None and found.behaviour is not Behaviour.NOT_RUN:
             validation = await env.validate(sanitizers=())
             found.behaviour, found.reason = validation.behaviour, validation.reason
+            if found.behaviour is Behaviour.DIFFERS:
+                found.reproducer = await _reproducer(env)
         return found
 
     def print(self) -> None:
@@ -161,6 +165,8 @@ class Finding:
         if result.timing is not None and _is_constant(self._env):
             print_line(CONSTANT)
         print_line(f"validated   {self._validated()}")
+        if self.reproducer:
+            print_line(f"reproducer  {join_texts(self.reproducer)} on {self._env.benchmark.uri}")
         for line in _checked(result.checks, self.reason):
             print_line(line)
         ending = "" if result.complete else ", ended by its budget"
@@ -201,6 +207,7 @@ class Finding:
             "validated": self.behaviour,
             "reason": self.reason,
             "unproven": self.unproven,
+            "reproducer": list(self.reproducer),
             "checks": result.checks.to_dict(),
             "output": str(output) if output is not None else None,
         }
@@ -293,7 +300,7 @@ class Finding:
         """Return what is known of the program's behaviour."""
         text = self.behaviour.sentence(self.reason)
         if self.behaviour is Behaviour.DIFFERS:
-            return f"{text}. It was not written; report the state (--state) as a bug"
+            return f"{text}. It was not written; report the reproducer"
         return text
 
     def _start(self) -> str | None:
@@ -329,6 +336,20 @@ def _is_constant(env: "Env") -> bool:
     return not (run.arguments or run.stdin or run.files)
 
 
+async def _reproducer(env: "Env") -> tuple[str, ...]:
+    """Return the actions that break the program, without those that are not needed for that."""
+    from aiocg.search.lanes import go_to
+    from aiocg.validation.minimize import MinimizationError, minimize
+
+    actions = env.action_texts
+    try:
+        return (await minimize(env)).actions
+    except MinimizationError:  # it is broken by chance
+        return actions
+    finally:
+        await go_to(env, actions)
+
+
 def _checked(checks: "Checks", said: str) -> Iterator[str]:
     """Say which programs were run, and what is undefined."""
     if checks.runs:
@@ -338,6 +359,9 @@ def _checked(checks: "Checks", said: str) -> Iterator[str]:
     yield from [f"undefined   {sign}" for sign in checks.undefined[:MOST_SIGNS] if sign not in said]
     if checks.undefined:
         yield UNDEFINED
+    elif checks.broken and checks.behaviour is Behaviour.SAME:
+        broken = shortened(", ".join(checks.broken))
+        yield f"miscompiled by {broken}: report it, unless the program is at fault in a way that no sanitizer sees"
 
 
 def _times(timing: "Timing") -> str:

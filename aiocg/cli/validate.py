@@ -202,7 +202,9 @@ def line(result: "ValidationResult", width: int = 0) -> str:
 def _details(result: "ValidationResult") -> str:
     """Return what is wrong, with the first line of details for a single error."""
     text = result.error_details
-    if len(result.errors) == 1:
+    if result.behaviour is Behaviour.DIFFERS:
+        text = f"{result.verdict}; report it"
+    elif len(result.errors) == 1:
         data = result.errors[0].data
         if "error_details" in data:
             first, last = _ends(data["error_details"])

@@ -29,6 +29,7 @@ from aiocg.search.reference import (
 from aiocg.search.result import Checks, Record
 from aiocg.search.tuner import Outcome
 from aiocg.states.behaviour import Behaviour
+from aiocg.states.executions import in_words
 
 __all__ = ["Checker"]
 
@@ -187,7 +188,7 @@ class Checker:
             await env.reset()
             (candidate,) = await env.expand_texts([actions], observation_spaces=[self._name])
         if candidate.error is None:
-            return ", ".join(one.type for one in self._reference.differences(candidate.observation[0]))
+            return in_words(self._reference.differences(candidate.observation[0]))
         try:
             await env.reset()
             await env.observe(self._name)
@@ -218,6 +219,5 @@ class Checker:
                 return
 
     async def _trapped(self, env: Env) -> list[str]:
-        found = self._reference.differences(await env.observe(self._name))
-        problem = ", ".join(one.type for one in found)
+        problem = in_words(self._reference.differences(await env.observe(self._name)))
         return [f"UndefinedBehaviorSanitizer stops it: {problem}"] if problem else []

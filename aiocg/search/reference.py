@@ -20,7 +20,7 @@ from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
-from aiocg.states.executions import PLAIN, Run, differences, faults
+from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
 
 __all__ = [
     "Reference",
@@ -207,7 +207,7 @@ class _Trial:
             return replace(found, behaviour=Behaviour.VARIES, reason="it ends differently from run to run", right=())
         found = replace(found, ends_alone=found.ends_alone or bool(varying))
         differing = {level: found.between(first, execution) for level, execution in seen.items()}
-        odd = [f"with {_shown(level)} ({_types(errors)})" for level, errors in differing.items() if errors]
+        odd = [f"with {_shown(level)} ({in_words(errors)})" for level, errors in differing.items() if errors]
         if odd:
             found = replace(found, undefined=await undefined(self._env, self._benchmark))
             reason = f"{' and '.join(odd)} it does something else than as it came{_at(found.undefined)}"
@@ -222,7 +222,7 @@ class _Trial:
             found = replace(found, undefined=await undefined(self._env, self._benchmark))
             errors = tuple(msgspec.structs.replace(one, by_itself=True) for one in wrong)
             return replace(
-                found, behaviour=Behaviour.FAILS, reason=f"{_types(wrong)}{_at(found.undefined)}", errors=errors
+                found, behaviour=Behaviour.FAILS, reason=f"{in_words(wrong)}{_at(found.undefined)}", errors=errors
             )
         how = ("" if asked else f" {UNASKED}") + ("" if found.boxed else UNBOXED)
         compared = ", ".join(["as it came", *(f"with {_shown(level)}" for level in seen)])
@@ -284,10 +284,6 @@ def _obstacle(error: Exception) -> str:
 
 def _shown(level: str) -> str:
     return "clang -Oz" if level == "OzMinsize" else f"-{level}"
-
-
-def _types(errors: Sequence[ValidationError]) -> str:
-    return ", ".join(one.type for one in errors)
 
 
 def _at(signs: Sequence[str]) -> str:

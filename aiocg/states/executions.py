@@ -118,6 +118,22 @@ def findings(runs: Sequence[Run], sanitizer: str) -> list[ValidationError]:
     ]
 
 
+def in_words(errors: Sequence[ValidationError]) -> str:
+    """Say how runs went wrong, such as "exit status 3" or "wrong output"."""
+    return ", ".join(dict.fromkeys(map(_in_words, errors)))
+
+
+def _in_words(error: ValidationError) -> str:
+    if error.kind == ErrorKind.EXECUTION_TIMEOUT:
+        return "no end in time"
+    if error.kind == ErrorKind.RUNTIME_ERROR and error.exit_code is not None:
+        if error.exit_code >= 0:
+            return f"exit status {error.exit_code}"
+        name = error.data.get("signal") or f"signal {-error.exit_code}"
+        return f"ended by {name}{', since it writes too much' if name == 'SIGXFSZ' else ''}"
+    return error.kind[:1].lower() + error.kind[1:]
+
+
 def _kind(finding: str) -> ErrorKind:
     return next((kind for part, kind in _FINDINGS if part in finding), ErrorKind.MEMORY_ERROR)
 

@@ -18,7 +18,7 @@ from aiocg.search.baselines import baselines
 from aiocg.search.reference import UBSAN_FLAGS, first_run, observation_of_runs, reference_of
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
-from aiocg.states.executions import differences, faults, findings
+from aiocg.states.executions import differences, faults, findings, in_words
 
 if TYPE_CHECKING:
     from aiocg.env.base import Owner
@@ -278,11 +278,6 @@ def not_executed(error: Exception) -> ValidationError:
     timed_out = error.fields.get("timed_out") if isinstance(error, WorkerFailure) else None
     kinds = {"linking": ErrorKind.COMPILATION_TIMEOUT, "running": ErrorKind.EXECUTION_TIMEOUT}
     return ValidationError.of_exception(kinds.get(str(timed_out), ErrorKind.COMPILATION_FAILED), error)
-
-
-def in_words(errors: Sequence[ValidationError]) -> str:
-    """Return the types of errors."""
-    return ", ".join(error.type for error in errors)
 
 
 def _by_itself(error: ValidationError) -> ValidationError:

@@ -17,6 +17,7 @@ from aiocg.search.lanes import spread
 from aiocg.search.reference import runnable
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
+from aiocg.states.executions import in_words
 from aiocg.states.result import ValidationResult
 from aiocg.states.state import CompilerEnvState, LegacyState
 from aiocg.states.translation import Translation
@@ -27,7 +28,6 @@ from aiocg.validation.differential import (
     Skipped,
     Subject,
     execution_test,
-    in_words,
     not_executed,
     retried,
     sanitizer_test,

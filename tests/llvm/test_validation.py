@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 import aiocg
+from aiocg.cli.search_report import Finding
 from aiocg.datasets import default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.errors import UnknownName
+from aiocg.search.result import Checks, SearchResult, begin_state
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.state import CompilerEnvState
 from aiocg.validation import ErrorKind, Sanitizer, ValidationResult, validate
@@ -216,3 +218,17 @@ async def test_actions_that_another_form_of_the_program_lacks_the_function_for_f
         async with subject.reached(env.benchmark, subject.actions):
             pytest.fail("it was reached")
     assert raised.value.error.kind == ErrorKind.REPLAY_FAILED
+
+
+async def test_report_of_a_miscompiled_program_has_a_reproducer_without_needless_actions(
+    at: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = await at(f"programs-v0/{MISCOMPILED}", "sroa", BY, "dse", reward_space="IrInstructionCountOz")
+    only_llvm_22(env)
+    checks = Checks(Behaviour.SAME, "it was run")
+    result = SearchResult(env.action_texts, 1.0, 1, 1.0, complete=True, state=begin_state("random", env), checks=checks)
+    finding = await Finding.observe("random", env, result, run=True)
+    assert finding.behaviour is Behaviour.DIFFERS and BY in finding.reproducer
+    assert set(finding.reproducer) < set(env.action_texts) and finding.as_json(None)["validated"] == "differs"
+    finding.print()
+    assert f"{BY} on benchmark://programs-v0/{MISCOMPILED}" in capsys.readouterr().out

@@ -48,7 +48,7 @@ CASES = {  # the behaviour, and a part of the reason
         "#include <stdio.h>\n__attribute__((noinline)) int pun(int *i, float *f) { *i = 1; *f = 0; return *i; }\n"
         'int main(void) { int x; printf("%d", pun(&x, (float *)&x)); }',
         Behaviour.VARIES,
-        "with clang -Oz (Wrong output) and with -O3 (Wrong output) it does something else",
+        "with clang -Oz (wrong output) and with -O3 (wrong output) it does something else",
     ),
     "an exit status": ("int main(void) { return 3; }", Behaviour.SAME, "(exit status 3)"),
     "an abort": ("void abort(void); int main(void) { abort(); }", Behaviour.SAME, "(SIGABRT)"),
