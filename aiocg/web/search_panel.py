@@ -85,7 +85,8 @@ class SearchPanel:
                 kind, best = "shortest running time", f"{best}s"
             going = "so far" if last.running else "at the end"
             counted = f"{last.evaluations:,} evaluated, {len(self._session.tree):,} nodes"
-            self._said.text = f"{_from(last)}: {kind} {best} {going}; {counted}"
+            verdict = f"; {last.verdict}" if last.verdict else ""
+            self._said.text = f"{_from(last)}: {kind} {best} {going}; {counted}{verdict}"
         self._chart.show(self._course(search.runs))
 
     def _course(self, runs: list[Run]) -> dict[str, Any]:

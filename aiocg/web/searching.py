@@ -39,6 +39,7 @@ class Run:
         actions: which lead there from the program as it came.
         node: where that is in the tree, None before the end.
         error: why it has ended before its time, if it has.
+        verdict: how what was found behaves, once that is known.
         course: after how many evaluations each new best was found, and its cost.
         lines: what the compiler's own levels cost.
     """
@@ -54,6 +55,7 @@ class Run:
     actions: tuple[str, ...] = ()
     node: int | None = None
     error: str = ""
+    verdict: str = ""
     course: list[tuple[int, float]] = field(default_factory=list)
     lines: dict[str, float] = field(default_factory=dict)
 
@@ -187,6 +189,7 @@ class LiveSearch:
                 env.observation_space, env.reward_space = None, chosen.reward
                 found = await chosen.run(env, budget=Budget(seconds=seconds), watch=self._learned, **options)
             run.complete = found.complete and not self._pausing
+            run.verdict = found.checks.behaviour.sentence(found.checks.reason)
             self._state = found.state
             await session.goto(0)
             sure = chosen.measured or found.checks.wrong  # the lowest of many times is lucky; and not all is believed
