@@ -25,6 +25,7 @@ from aiocg.transport.messages import (
     Done,
     Expand,
     Expanded,
+    Fork,
     Hello,
     Load,
     Observed,
@@ -78,7 +79,9 @@ class Process:
             self.values[message.session] = int(message.benchmark)
             reply = Observed(message.request, (), self.values[message.session])
         else:
-            assert isinstance(message, (Load, Unload, Close))
+            assert isinstance(message, (Load, Unload, Close, Fork))
+            if isinstance(message, Fork):
+                self.values[message.child] = self.values[message.session]
             reply = Done(message.request)
         if reply is None:
             return False

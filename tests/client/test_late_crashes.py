@@ -51,7 +51,7 @@ async def rounds(guilty: aiocg.Env, others: list[aiocg.Env], action: str, count:
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize(("action", "others"), itertools.product(FOUND, (1, 2, 5, 64)))
+@pytest.mark.parametrize(("action", "others"), list(itertools.product(FOUND, (1, 2, 5, 64))))
 async def test_whoever_harms_the_worker_of_others_is_held_and_nobody_else(action: str, others: int) -> None:
     async with aiocg.Runtime(workers=1, policy=QUICK) as runtime, asyncio.timeout(300):
         guilty, *innocent = await made(runtime, others + 1)
