@@ -209,6 +209,7 @@ class Workers(RuleBasedStateMachine):
         self.die(executing=executing, outside=True)
 
     @precondition(lambda self: self.crashes < 4 and self.process.sent and self.is_recovery(self.process.sent[0]))
+    @precondition(lambda self: self.worker._suspicion.trial is None)  # what is repeated in one counts as its own
     @rule()
     def crash_over_a_recovery(self) -> None:
         self.crashes += 1
