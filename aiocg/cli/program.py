@@ -67,7 +67,21 @@ def observation_of(env: "Env", path: Path) -> str | None:
 
 
 async def write_program(env: "Env", path: Path) -> int:
-    """Write the program, see `observation_of`, and return its number of bytes."""
+    """Write the program, see `observation_of`, and return its number of bytes.
+
+    Where the reward is of functions marked for size, they are marked in the file, so that it is as small as was told.
+    """
+    from aiocg.spaces.baselines import assumed_mark
+
+    reward = env.reward_spaces[env.reward_space] if env.reward_space is not None else None
+    if mark := assumed_mark(getattr(reward, "cost", "")):
+        async with await env.fork() as marked:
+            await marked.step_texts([f"mark<{mark.lower()}>"])
+            return await _write(marked, path)
+    return await _write(env, path)
+
+
+async def _write(env: "Env", path: Path) -> int:
     observation = observation_of(env, path)
     if observation is None:
         from aiocg.programs.project import write_program as link

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from aiocg.search.timing import Timing
 
 ZEROED = "zeroed"
-COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found
+COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found;
+    # found code has the mark that the reward assumes, and so has the file that is written
     "instructions": {
         "before": "IrInstructionCountO0",
         "O3": "IrInstructionCountO3",
@@ -33,14 +34,14 @@ COSTS = {  # of LLVM's programs, by what the table and JSON call them: observati
         "O3": "ObjectImageSizeO3",
         "Oz": "ObjectImageSizeOz",
         "OzMinsize": "ObjectImageSizeOzMinsize",
-        "found": "ObjectImageSizeMinsizeBytes",
+        "found": "ObjectImageSize{}Bytes",
     },
     ZEROED: {
         "before": "ObjectBssSizeO0Minsize",
         "O3": "ObjectBssSizeO3",
         "Oz": "ObjectBssSizeOz",
         "OzMinsize": "ObjectBssSizeOzMinsize",
-        "found": "ObjectBssSizeMinsizeBytes",
+        "found": "ObjectBssSize{}Bytes",
     },
 }
 TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
@@ -54,6 +55,9 @@ LARGE = 2  # times as small as the best level: a gain that is not believed witho
 UNPROVEN = ": unproven, since a gain of more than twice was not run"
 LONGEST = 200  # characters of an action on the screen
 
+TWO_LEVELS = (
+    "levels      -Oz is LLVM's default<Oz>; clang -Oz also marks functions for size, and vectorises straight code"
+)
 NOTHING_TO_DO = (
     "hint        not even -Oz changes this program. If it was compiled by clang -O0, its functions are marked optnone, "
     "which keeps passes away: compile it with -O1 -Xclang -disable-llvm-passes"
@@ -116,11 +120,15 @@ class Finding:
         """
         from aiocg import search
         from aiocg.errors import ServiceError
+        from aiocg.spaces.baselines import assumed_mark
 
         costs: dict[str, dict[str, int]] = {}
+        mark = assumed_mark(getattr(env.reward_spaces.get(env.reward_space or ""), "cost", ""))
         for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
             with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
-                costs[what] = dict(zip(names, await env.observe(*names.values()), strict=True))
+                costs[what] = dict(
+                    zip(names, await env.observe(*(name.format(mark) for name in names.values())), strict=True)
+                )
         found = cls(algorithm, env, result, costs, await search.compare(env), gcc)
         if COMMAND_LINE in env.observation_spaces:
             from aiocg.gcc.rival import same_meaning
@@ -144,6 +152,8 @@ class Finding:
         )
         table = self._table(title)
         console.print(title if table is None else table)
+        if self._costs:
+            print_line(TWO_LEVELS)
         print_line(f"reward      {result.reward:.4f} ({self._env.reward_space})")
         for comparison in self._against_baselines():
             print_line(comparison)

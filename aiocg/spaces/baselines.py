@@ -12,7 +12,7 @@ USUAL = "Oz"
 """`default<Oz>` of the program as it came: what the literature compares with."""
 
 STRONGER = "OzMinsize"
-"""`default<Oz>` of the program marked for size: what "better than -Oz" means here."""
+"""What `clang -Oz` makes, its passes on the program marked for size: what "better than -Oz" means here."""
 
 LEVELS = {
     "O3": "-O3",
@@ -73,6 +73,11 @@ COSTS = (
     Cost("TextSize", "Bytes", "the bytes of code and read-only data in the linked program"),
 )
 """The costs that have baselines."""
+
+
+def assumed_mark(cost: str) -> str:
+    """Return the mark that a cost's name says functions have before code is generated: "Minsize", "Optsize" or ""."""
+    return next((mark for mark in _MARKS.values() if cost.endswith(f"{mark}Bytes")), "")
 
 
 def cost_baselines(cost: str) -> Baselines | None:

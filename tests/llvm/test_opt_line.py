@@ -89,7 +89,9 @@ def test_actions_become_a_line_that_opt_takes(texts: list[str], expected: str) -
     assert line(*texts) == expected
 
 
-@pytest.mark.parametrize("text", ["@main(gvn)", "@main:0(unroll<2>)", "{inliner-threshold=5}default<O2>"])
+@pytest.mark.parametrize(
+    "text", ["@main(gvn)", "@main:0(unroll<2>)", "{inliner-threshold=5}default<O2>", "mark<minsize>", "clang<Oz>"]
+)
 def test_what_opt_cannot_do_is_refused_and_said(text: str) -> None:
     with pytest.raises(NotExpressible) as caught:
         line("gvn", text)
@@ -222,7 +224,7 @@ async def other(
 
 def run(command: str, opt: str, folder: Path) -> None:
     """Run a command line in a shell, with the `opt` at a path."""
-    command = command.replace("opt ", f"{shlex.quote(opt)} ")
+    command = command.replace("opt ", f"{shlex.quote(opt)} -relocation-model=pic ")
     done = subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, (command, done.stderr)
 

@@ -199,6 +199,6 @@ async def test_baselines_are_those_of_the_librarys_own_opt(
     path = tmp_path / "program.bc"
     path.write_bytes(content)
     for pipeline, count in zip(("verify", "default<O3>", "default<Oz>"), counts, strict=True):
-        command = [os.fspath(OPT), f"-passes={pipeline}", "-S", os.fspath(path), "-o", "-"]
+        command = [os.fspath(OPT), f"-passes={pipeline}", "-relocation-model=pic", "-S", os.fspath(path), "-o", "-"]
         ir = (await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True, text=True)).stdout
         assert len(re.findall(r"^  [^\s\];#]", ir, re.MULTILINE)) == count, pipeline

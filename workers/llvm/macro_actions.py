@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.passes import Pass, available
+from aiocg.workers.llvm.passes import Pass
 from aiocg.workers.llvm.pipeline_text import Element, read, write
 
 
@@ -49,11 +49,6 @@ _SCALAR = (
 _REDUNDANCY = (
     "sroa,vector-combine,mldst-motion,gvn,sccp,bdce,instcombine,jump-threading,correlated-propagation,adce,memcpyopt,"
     "dse,move-auto-init"
-)
-_LOOP_VECTORS = (
-    "float2int,lower-constant-intrinsics,loop(loop-rotate<no-header-duplication>,loop-deletion),loop-distribute,"
-    "inject-tli-mappings,loop-vectorize<no-interleave-forced-only;vectorize-forced-only>,infer-alignment,"
-    "loop-load-elim,instcombine"
 )
 _SIMPLIFICATION = (
     f"{_SCALAR},{_MEMORY_LOOPS},simplifycfg<switch-range-to-icmp>,instcombine,{_SHAPE_LOOPS},{_REDUNDANCY},"
@@ -131,7 +126,9 @@ MACROS = (
     Macro(
         "oz-vectorize",
         f"Vectorise where it was asked for, simplify with all that is allowed late: {_OZ}, the fifth",
-        f"function({_LOOP_VECTORS},{_LATE},vector-combine,instcombine)",
+        "function(float2int,lower-constant-intrinsics,loop(loop-rotate<no-header-duplication>,loop-deletion),"
+        "loop-distribute,inject-tli-mappings,loop-vectorize<no-interleave-forced-only;vectorize-forced-only>,"
+        f"infer-alignment,loop-load-elim,instcombine,{_LATE},vector-combine,instcombine)",
     ),
     Macro(
         "oz-last",
@@ -143,23 +140,35 @@ MACROS = (
 )
 
 CLANG_OZ = "clang<Oz>"
-"""The action that runs what `clang -Oz` does: `default<Oz>`, as LLVM defines it for `opt`, has no SLP vectoriser."""
+"""The action that runs the passes of `clang -Oz`."""
 
-_PARTS_OF_OZ = ("oz-early", "oz-module", "oz-inline", "oz-global", "oz-vectorize", "oz-last")
-_PARTS_KNOWN = 22  # the release of LLVM whose -Oz these are
+_COMBINE = "instcombine<no-verify-fixpoint>"
+# What LLVM 22.1 builds for `default<Oz>`, in the order in which it says that it runs passes, and the SLP vectoriser,
+# which clang adds. A text cannot say how eager the inliner is, so the part that has it is named as a whole.
+_CLANG_OZ_22 = (
+    "memprof-remove-attributes,annotation2metadata,forceattrs,inferattrs,coro-early,"
+    "function<eager-inv>(ee-instrument,lower-expect,simplifycfg,sroa<modify-cfg>,early-cse),"
+    "openmp-opt,ipsccp,called-value-propagation,globalopt,"
+    f"function<eager-inv>(mem2reg,{_COMBINE},simplifycfg<switch-range-to-icmp>),"
+    "always-inline,scc-oz-module-inliner,"
+    "deadargelim,coro-cleanup,globalopt,globaldce,elim-avail-extern,rpo-function-attrs,recompute-globalsaa,"
+    "function<eager-inv>(drop-unnecessary-assumes,float2int,lower-constant-intrinsics,"
+    "loop(loop-rotate<no-header-duplication>,loop-deletion),loop-distribute,inject-tli-mappings,"
+    "loop-vectorize<vectorize-forced-only>,drop-unnecessary-assumes<drop-deref>,infer-alignment,loop-load-elim,"
+    f"{_COMBINE},{_LATE},slp-vectorizer,vector-combine,{_COMBINE},loop-unroll<O2>,transform-warning,sroa<preserve-cfg>,"
+    f"infer-alignment,{_COMBINE},loop-mssa(licm),alignment-from-assumptions,loop-sink,instsimplify,div-rem-pairs,"
+    "tailcallelim,simplifycfg<switch-range-to-icmp;switch-to-arithmetic;hoist-loads-stores-with-cond-faulting;"
+    "speculate-unpredictables>),"
+    "alloc-token,globaldce,constmerge,cg-profile,rel-lookup-table-converter,function(annotation-remarks)"
+)
 
 _MANAGERS = ("cgscc", "function", "loop", "loop-mssa")
 _AS_THEY_ARE = ("default", "loop-vectorize", "scc-oz-module-inliner")  # not names of `Passes`, or with parameters
 
 
 def clang_oz(library: Library) -> str:
-    """Return the pipeline of `CLANG_OZ`; for other releases than the one whose parts are known, it is `default<Oz>`."""
-    if library.version[0] != _PARTS_KNOWN:
-        return "default<Oz>"
-    pipelines = {macro.name: macro.pipeline for macro in MACROS}
-    pipelines["oz-vectorize"] = f"function({_LOOP_VECTORS},{_LATE},slp-vectorizer,vector-combine,instcombine)"
-    passes = {one.name: one for one in available(library)}
-    return spelled(",".join(pipelines[name] for name in _PARTS_OF_OZ), passes)
+    """Return the pipeline of `CLANG_OZ`: `default<Oz>` for releases of LLVM whose pipeline is not known."""
+    return _CLANG_OZ_22 if library.version[0] == 22 else "default<Oz>"
 
 
 def spelled(pipeline: str, passes: Mapping[str, Pass]) -> str:

@@ -8,31 +8,12 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.macro_actions import clang_oz
 from aiocg.workers.llvm.pipeline_text import Element, read
 from aiocg.workers.llvm.session import LlvmSession
 
 Compile = Callable[..., bytes]
 PROGRAMS = ("sorting.c", "matrix.c", "calculator.c", "shapes.cc")
-
-# What LLVM 22.1 builds for `default<Oz>`, in the order in which it says that it runs passes. A text cannot say how
-# eager the inliner is, so the part of the pipeline that has it is named as a whole: `scc-oz-module-inliner`.
-COMBINE = "instcombine<no-verify-fixpoint>"
-OZ = f"""
-memprof-remove-attributes,annotation2metadata,forceattrs,inferattrs,coro-early,
-function<eager-inv>(ee-instrument,lower-expect,simplifycfg,sroa<modify-cfg>,early-cse),
-openmp-opt,ipsccp,called-value-propagation,globalopt,
-function<eager-inv>(mem2reg,{COMBINE},simplifycfg<switch-range-to-icmp>),
-always-inline,scc-oz-module-inliner,
-deadargelim,coro-cleanup,globalopt,globaldce,elim-avail-extern,rpo-function-attrs,recompute-globalsaa,
-function<eager-inv>(drop-unnecessary-assumes,float2int,lower-constant-intrinsics,
-loop(loop-rotate<no-header-duplication>,loop-deletion),loop-distribute,inject-tli-mappings,
-loop-vectorize<vectorize-forced-only>,drop-unnecessary-assumes<drop-deref>,infer-alignment,loop-load-elim,{COMBINE},
-simplifycfg<forward-switch-cond;switch-range-to-icmp;switch-to-arithmetic;switch-to-lookup;no-keep-loops;
-hoist-common-insts;sink-common-insts>,vector-combine,{COMBINE},loop-unroll<O2>,transform-warning,sroa<preserve-cfg>,
-infer-alignment,{COMBINE},loop-mssa(licm),alignment-from-assumptions,loop-sink,instsimplify,div-rem-pairs,tailcallelim,
-simplifycfg<switch-range-to-icmp;switch-to-arithmetic;hoist-loads-stores-with-cond-faulting;speculate-unpredictables>),
-alloc-token,globaldce,constmerge,cg-profile,rel-lookup-table-converter,function(annotation-remarks)
-""".replace("\n", "")
 
 
 @pytest.fixture(params=["loaded", pytest.param("19", marks=pytest.mark.slow)])
@@ -44,7 +25,7 @@ def oz(
     cache_dir: Path,
 ) -> Iterator[str]:
     """Start an LLVM, and return what its `default<Oz>` is as a text."""
-    text = OZ
+    text = clang_oz(library).replace(",slp-vectorizer", "")
     if request.param == "19":
         opt = shutil.which("opt-19")
         if opt is None:

@@ -20,7 +20,7 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.passes import available
 from aiocg.workers.llvm.states import State
 
-FLAGS = ("-disable-debug-info-type-map",)
+FLAGS = ("-disable-debug-info-type-map", "-relocation-model=pic")
 PIPELINES = (
     "default<Oz>", "default<O3>", "sroa", "early-cse<memssa>", "simplifycfg", "gvn", "licm", "loop-rotate",
     "loop-unroll", "inline", "reassociate", "sccp", "jump-threading", "loop-vectorize", "slp-vectorizer",

@@ -17,7 +17,7 @@ LEVELS = {
     "O0": "of the program as it came",
     "O3": "after default<O3>",
     "Oz": "after default<Oz>",
-    "OzMinsize": "after default<Oz> on a copy whose functions are marked minsize and optsize, as clang -Oz marks them",
+    "OzMinsize": "after clang<Oz> on a copy whose functions are marked minsize and optsize, as clang -Oz does",
     "OsOptsize": "after default<Os> on a copy whose functions are marked optsize, as clang -Os marks them",
 }
 
