@@ -345,7 +345,8 @@ class Job:
 
         options: dict[str, Any] = {"budget": aiocg.search.Budget(self.budget, self.evaluations)}
         options |= {"run": False} if self.no_run else {}
-        if env.in_episode and not await env.observe("IrInstructionCount"):
+        counted = env.in_episode and "IrInstructionCount" in env.observation_spaces
+        if counted and not await env.observe("IrInstructionCount"):
             options["budget"] = aiocg.search.Budget(evaluations=1)  # no function to search: levels are all there is
         lines = self._searches_lines(env)
         options |= {} if self.start == "O0" else {"start": self.start}
