@@ -1,0 +1,1 @@
+"""Builds that are repeated with other compilers or other options."""

@@ -1,0 +1,381 @@
+"""Proof that clang compiles what the build's compiler has compiled.
+
+Before clang's code for a translation unit takes the place of the build's, three things must hold:
+
+1. The recorded command writes the recorded object again. So the source, all headers, the environment and the compiler
+   are what they were: nothing that the build has written since is taken for what it read.
+2. Both compilers read the same text. The user's lines that are left after all conditionals are compared; where they
+   differ, clang is given the text as the build's preprocessor leaves it.
+3. Every option, attribute and pragma that clang does not honour is known to change nothing but the speed or the
+   diagnostics.
+
+What fails one of them stays as the build has made it.
+"""
+
+import functools
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from pathlib import Path
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.toolchain import find_toolchain, loader_environment
+from aiocg.gcc.meaning import is_meaning
+from aiocg.llvm.command_line import Input, Token
+from aiocg.programs.project.commands import Origin, Unit
+from aiocg.programs.project.compilation import front_end_words
+
+TIMEOUT = 600.0  # seconds for one command
+DISAGREES = "compiling it again gives another object, so its source, a header or its environment has changed since, or it names the time"
+
+_LTO_NAME = re.compile(rb"\.gnu\.(?:debug)?lto_[\w.$]*\.[0-9a-f]{8,16}")
+_MARKER = re.compile(r'#(?: line)? \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)')
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)|\.?\d(?:[eEpP][+-]|[\w.'])*|\w+|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\S""",
+    re.DOTALL,
+)
+_VERSIONS = re.compile(r"__(?:GNUC\w*|GNUG__|VERSION__|GXX\w+|clang\w*|llvm__|OPTIMIZE\w*|NO_INLINE__|FAST_MATH__)")
+_TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
+_DIAGNOSTIC = re.compile(
+    r"(?:unknown argument|not supported|does not support|argument unused|unsupported (?:option|arg))"
+)
+_QUOTED = re.compile(r"'(-[^'\n]+)'")
+_IGNORED = re.compile(r"^(.*?):(\d+):\d+: warning: (.*) \[-W([\w-]+)\]$", re.MULTILINE)
+
+_FREE_OPTIONS = re.compile(
+    r"-w|-W(?![alp],).*|-pedantic.*|-pipe|-g.*|-O.*|-M.*|-l.*|-L.*|-Wl,.*|-z|-s|-static.*|-shared.*|-rdynamic|-(no-)?pie|"
+    r"-f(no-)?(diagnostics|message-length|max-errors|show-column|working-directory|var-tracking|record-gcc-switches|"
+    r"canonical-system-headers|fat-lto-objects|use-linker-plugin|eliminate-unused-debug|debug-|dwarf|compare-debug|"
+    r"macro-backtrace|template-backtrace|concepts-diagnostics|opt-info|stack-usage|stats|mem-report|time-report|analyzer"
+    r").*|"
+    r"-m(no-)?(align-stringops|inline-\w*stringops\w*|mem(cpy|set)-strategy=.*|tune=.*|tune-ctrl=.*|push-args|"
+    r"accumulate-outgoing-args|branch-cost=.*|prefer-vector-width=.*|vect8-ret-in-mem)"
+)
+"""Options without which a compiler makes the same program: of warnings, debug information, files, links, and speed."""
+
+_FREE_ATTRIBUTES = frozenset(
+    """
+    noclone noipa externally_visible artificial access fd_arg fd_arg_read fd_arg_write nonstring tainted_args malloc
+    warn_if_not_aligned designated_init leaf no_icf no_split_stack null_terminated_string_arg expected_throw optimize
+    """.split()  # noqa: SIM905
+)
+"""Attributes without which a function or variable is the same."""
+
+_READ_PRAGMAS = frozenset(
+    ["GCC", "STDC", "omp", "acc", "pack", "weak", "redefine_extname", "scalar_storage_order", "push_macro", "pop_macro"]
+)
+_FREE_PRAGMA = re.compile(r"GCC (ivdep|unroll|push_options|pop_options|reset_options|diagnostic|dependency|message)\b")
+
+
+def is_gcc(compiler: tuple[str, ...]) -> bool:
+    """Say whether a compiler is a GCC: it lists its optimiser's options."""
+    return bool(_optimisers(compiler))
+
+
+def check_repeatable(unit: Unit, scratch: Path) -> None:
+    """Compile a unit once more as the build did, and compare the objects.
+
+    Args:
+        unit: with what was recorded of it.
+        scratch: a folder.
+
+    Raises:
+        BenchmarkInitError: when the result is another object, or there is none.
+    """
+    origin, name = unit.origin, unit.input.path
+    if origin is None or not origin.digest:
+        return
+    if name == "-":
+        raise BenchmarkInitError(name, "its source was the standard input, which is gone")
+    again = scratch / f"again-{origin.digest[:16]}-{os.path.basename(name)}.o"
+    _run([*origin.compiler, *_recorded(unit), "-c", "-o", str(again)], unit, origin)
+    content = again.read_bytes()
+    again.unlink()
+    if hashlib.sha256(content).hexdigest() == origin.digest:
+        return
+    if _LTO_NAME.search(content) and unit.object is not None and unit.object.is_file():
+        own = unit.object.read_bytes()  # GCC draws these names at random
+        known = hashlib.sha256(own).hexdigest() == origin.digest
+        if known and _LTO_NAME.sub(b"", content) == _LTO_NAME.sub(b"", own):
+            return
+    raise BenchmarkInitError(name, DISAGREES)
+
+
+def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path) -> None:
+    """Link an image from its sources once more as the build did, and compare the images.
+
+    Args:
+        origin: of the image.
+        digest: the SHA-256 of the image.
+        directory: where it was linked.
+        scratch: a folder.
+
+    Raises:
+        BenchmarkInitError: when the result is another image, or there is none.
+    """
+    again = scratch / "again"
+    tokens = [token for token in origin.command.tokens if token.kind not in ("output", "dependency")]
+    words = [word for token in tokens for word in token.words if not word.startswith("-Wl,-Map")]
+    _started([*origin.compiler, *words, "-o", str(again)], directory, origin, origin.command.output or "a.out")
+    content = again.read_bytes()
+    again.unlink()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise BenchmarkInitError(origin.command.output or "a.out", DISAGREES.replace("object", "image"))
+
+
+def readable(unit: Unit, level: str, scratch: Path) -> Unit:
+    """Return the unit that clang may compile in place of one: itself, or the text that the build's compiler reads.
+
+    Args:
+        unit: with what was recorded of it; without that it is returned as it is.
+        level: for the front end, such as "-Oz".
+        scratch: where the text is written.
+
+    Raises:
+        BenchmarkInitError: when clang would compile another program; it says why.
+    """
+    origin = unit.origin
+    if origin is None:
+        return unit
+    for option in _added(unit, origin):
+        if not _is_free(option, origin.compiler):
+            raise BenchmarkInitError(
+                unit.input.path, f"{origin.compiler[0]} adds {option}, which the build does not say"
+            )
+    unknown = _unknown_options(unit, origin, level)
+    unit = _interposable(_same_text(unit, origin, level, unknown, scratch), origin)
+    _check_marks(unit, level, unknown)
+    return unit
+
+
+def _interposable(unit: Unit, origin: Origin) -> Unit:
+    """Let exported functions be replaced by other objects' where the build's compiler does: GCC, unless told otherwise."""
+    words = unit.command.options()
+    if not {"-fPIC", "-fpic"} & set(words) or any("semantic-interposition" in word for word in words):
+        return unit
+    if not is_gcc(origin.compiler):
+        return unit
+    tokens = (*unit.command.tokens, Token("option", ("-fsemantic-interposition",)))
+    return replace(unit, command=replace(unit.command, tokens=tokens))
+
+
+def has_used(unit: Unit) -> bool:
+    """Say whether the user's lines of a unit have the attribute `used` or `retain`.
+
+    Raises:
+        BenchmarkInitError: when it cannot be preprocessed.
+    """
+    if unit.origin is None:
+        return True
+    text = _run([*unit.origin.compiler, *_recorded(unit), "-E", "-fdirectives-only"], unit, unit.origin)
+    return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text))
+
+
+def _unknown_options(unit: Unit, origin: Origin, level: str) -> set[str]:
+    """Return the options that clang refuses and that change nothing.
+
+    Raises:
+        BenchmarkInitError: when clang does not honour an option that may mean something.
+    """
+    told = _clang([*front_end_words(unit, level, silent=False), "-c", "-o", os.devnull, "-###"], unit).stderr
+    given = set(unit.command.options("linking", "dependency", "level"))
+    unknown = set()
+    for line in filter(_DIAGNOSTIC.search, told.splitlines()):
+        for option in given.intersection(_QUOTED.findall(line)):
+            if not _is_free(option, origin.compiler):
+                raise BenchmarkInitError(unit.input.path, f"clang does not honour {option}")
+            if "error:" in line:
+                unknown.add(option)
+    return unknown
+
+
+def _known_words(unit: Unit, level: str, unknown: AbstractSet[str], *, silent: bool = True) -> list[str]:
+    return [word for word in front_end_words(unit, level, silent=silent) if word not in unknown]
+
+
+def _same_text(unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str], scratch: Path) -> Unit:
+    """Return the unit if both compilers read the same text, or one with the text that the build's compiler reads."""
+    preprocess = ["-E", "-fdirectives-only"]
+    theirs = _user_tokens(_run([*origin.compiler, *_recorded(unit), *preprocess], unit, origin))
+    ours = _clang([*_known_words(unit, level, unknown), *preprocess], unit)
+    if not ours.returncode and _agree(theirs, _user_tokens(ours.stdout)):
+        return unit
+    language = "c++-cpp-output" if unit.input.language.startswith("c++") else "cpp-output"
+    path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
+    path.write_text(_run([*origin.compiler, *_recorded(unit), "-E"], unit, origin), errors="surrogateescape")
+    found = replace(unit, source=path, input=Input(str(path), language, language))
+    done = _clang([*_known_words(found, level, unknown), "-fsyntax-only"], found)
+    if done.returncode:
+        why = next((line for line in done.stderr.splitlines() if "error:" in line), "")
+        raise BenchmarkInitError(
+            unit.input.path, f"clang would read another text than {os.path.basename(origin.compiler[0])} has: {why}"
+        )
+    return found
+
+
+def _agree(theirs: list[str], ours: list[str]) -> bool:
+    """Say whether two texts are one, and do not speak of their compiler."""
+    return theirs == ours and not any(_VERSIONS.fullmatch(token) for token in ours)
+
+
+def _user_tokens(text: str) -> list[str]:
+    """Return the tokens of the lines that do not come from system headers or the command line."""
+    lines, is_users = [], False
+    for line in text.splitlines():
+        if marker := _MARKER.match(line):
+            is_users = "3" not in marker[2].split() and not marker[1].startswith("<")
+        elif is_users:
+            lines.append(line)
+    return [found[0] for found in _TOKEN.finditer("\n".join(lines)) if found["skip"] is None]
+
+
+def _check_marks(unit: Unit, level: str, unknown: AbstractSet[str]) -> None:
+    """Refuse a unit with an attribute or a pragma that clang does not honour and that may mean something."""
+    words = _known_words(unit, level, unknown, silent=False)
+    warnings = ["unknown-attributes", "ignored-attributes", "unknown-pragmas", "ignored-pragmas"]
+    only = ["-Wno-everything", *(f"-W{name}" for name in warnings), "-fno-caret-diagnostics", "-fno-color-diagnostics"]
+    told = _clang([*words, *only, "-Wno-error", "-Qunused-arguments", "-fsyntax-only"], unit).stderr
+    for file, number, text, kind in _IGNORED.findall(told):
+        line = _line(unit.directory / file, int(number))
+        name = (re.findall(r"'([\w:]+)'", text) or [""])[0].rpartition("::")[2].strip("_")
+        if kind.endswith("attributes"):
+            free = name in _FREE_ATTRIBUTES and (name != "optimize" or _optimizes_freely(line))
+            what = f"the attribute {name}"
+        else:
+            free = _is_free_pragma(line)
+            what = f"`{line.strip()}`"
+        if not free:
+            raise BenchmarkInitError(unit.input.path, f"clang does not honour {what}, line {number}")
+
+
+def _is_free_pragma(line: str) -> bool:
+    found = re.match(r"\s*#\s*pragma\s+(\w+)(.*)", line)
+    if found is None:
+        return False  # it is in a macro
+    words = f"{found[1]}{found[2]}"
+    return found[1] not in _READ_PRAGMAS or _FREE_PRAGMA.match(words) is not None or _optimizes_freely(line)
+
+
+def _optimizes_freely(line: str) -> bool:
+    """Say whether all that a line asks GCC's optimiser for changes only the speed."""
+    found = re.findall(r"\boptimize(?:__)?\s*\(([^()]*)\)", line)
+    options = [one for text in found for one in re.findall(r'"([^"]*)"', text)]
+    options = [option for text in options for option in text.split(",")]
+    return bool(found) and all(
+        re.fullmatch(r"-?O[0-3sgz]?|\d", option) or not is_meaning(f"-f{option.removeprefix('-f')}")
+        for option in options
+    )
+
+
+def _line(path: Path, number: int) -> str:
+    try:
+        with open(path, errors="replace") as file:
+            return next((line for at, line in enumerate(file, 1) if at == number), "")
+    except OSError:
+        return ""
+
+
+def _is_free(option: str, compiler: Sequence[str]) -> bool:
+    """Say whether a program is the same without an option."""
+    if is_meaning(option):
+        return _FREE_OPTIONS.fullmatch(option) is not None and not option.startswith("-f")
+    return (
+        _FREE_OPTIONS.fullmatch(option) is not None
+        or option.startswith("--param")
+        or re.sub(r"^-fno-", "-f", option).partition("=")[0] in _optimisers(tuple(compiler))
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _optimisers(compiler: tuple[str, ...]) -> frozenset[str]:
+    """Return the options that a GCC lists as those of its optimiser."""
+    try:
+        done = subprocess.run([*compiler, "-Q", "--help=optimizers"], capture_output=True, text=True, timeout=TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired):
+        return frozenset()
+    return frozenset(re.findall(r"^\s+(-f[\w-]+)", done.stdout, re.MULTILINE))
+
+
+def _added(unit: Unit, origin: Origin) -> Iterator[str]:
+    """Yield the options that a compiler has and the build did not give, as those that are scripts add some."""
+    line = [*origin.compiler, *_recorded(unit), "-c", "-o", os.devnull, "-###"]
+    told = subprocess.run(
+        line, cwd=unit.directory, env=dict(origin.environment), stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    collected = re.findall(r"^COLLECT_GCC_OPTIONS=(.*)$", told.stderr, re.MULTILINE)
+    if not collected:
+        return
+    given = {
+        *_recorded(unit),
+        "-c",
+        "-o",
+        os.devnull,
+        "-###",
+        "-v",
+        "-mtune=generic",
+        "-march=x86-64",
+        "-shared-libgcc",
+    }
+    words = iter(shlex.split(collected[0]))
+    for word in words:
+        if word in ("-dumpdir", "-dumpbase", "-dumpbase-ext"):
+            next(words, "")
+        elif word not in given and word.startswith("-") and not word.startswith(_TEXT_OPTIONS):
+            yield word
+
+
+def _recorded(unit: Unit) -> list[str]:
+    """Return the words that compile a unit as the build did, without what says how far and where to."""
+    assert unit.origin is not None
+    source = unit.input
+    language = ["-x", source.explicit] if source.explicit else []
+    options = unit.origin.command.options("dependency")
+    return [*(word for word in options if not word.startswith(("-save-temps", "--save-temps"))), *language, source.path]
+
+
+def _run(line: Sequence[str], unit: Unit, origin: Origin) -> str:
+    return _started(line, unit.directory, origin, unit.input.path)
+
+
+def _started(line: Sequence[str], directory: Path, origin: Origin, name: str) -> str:
+    """Run the build's compiler, and return what it prints.
+
+    Raises:
+        BenchmarkInitError: when it fails.
+    """
+    try:
+        done = subprocess.run(
+            line,
+            cwd=directory,
+            env=dict(origin.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=TIMEOUT,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BenchmarkInitError(name, f"it cannot be compiled again: {error}") from None
+    if done.returncode:
+        why = next((text for text in done.stderr.splitlines() if "error" in text), "")
+        raise BenchmarkInitError(name, f"it does not compile again as the build did: {why}")
+    return done.stdout
+
+
+def _clang(words: Sequence[str], unit: Unit) -> "subprocess.CompletedProcess[str]":
+    environment: Mapping[str, str] = {**unit.environment, **loader_environment(), "LC_ALL": "C"}
+    return subprocess.run(
+        [*find_toolchain().command(), *words],
+        cwd=unit.directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=TIMEOUT,
+    )
