@@ -31,7 +31,10 @@ from aiocg.programs.project.commands import Origin, Unit
 from aiocg.programs.project.compilation import front_end_words
 
 TIMEOUT = 600.0  # seconds for one command
-DISAGREES = "compiling it again gives another object, so its source, a header or its environment has changed since, or it names the time"
+DISAGREES = (
+    "compiling it again gives another object, so its source, a header or its environment has changed since, "
+    "or it names the time"
+)
 
 _LTO_NAME = re.compile(rb"\.gnu\.(?:debug)?lto_[\w.$]*\.[0-9a-f]{8,16}")
 _MARKER = re.compile(r'#(?: line)? \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)')
@@ -154,7 +157,7 @@ def readable(unit: Unit, level: str, scratch: Path) -> Unit:
 
 
 def _interposable(unit: Unit, origin: Origin) -> Unit:
-    """Let exported functions be replaced by other objects' where the build's compiler does: GCC, unless told otherwise."""
+    """Let other objects replace exported functions where the build's compiler does: GCC, unless told otherwise."""
     words = unit.command.options()
     if not {"-fPIC", "-fpic"} & set(words) or any("semantic-interposition" in word for word in words):
         return unit
