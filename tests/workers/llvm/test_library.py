@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import WHEEL, Library, find_clang, system_libraries
@@ -65,6 +66,19 @@ def test_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "libLLVM.so"
     file.write_text("not a library")
     assert str(file) in failure_of(file).message
+
+
+def test_missing_dependency_is_named(clang: str, tmp_path: Path) -> None:
+    dependency, library = tmp_path / "libaiocgabsent.so.1", tmp_path / "libLLVM.so"
+    environment = {**os.environ, **loader_environment()}
+    link = [*find_toolchain().linker_command(), "-m", "elf_x86_64", "-shared", "--no-as-needed", "-o"]
+    source = ["--format=binary", os.devnull, "--format=elf"]
+    subprocess.run([*link, dependency, f"-soname={dependency.name}", *source], check=True, env=environment)
+    subprocess.run([*link, library, *source, dependency], check=True, env=environment)
+    dependency.unlink()
+    message = failure_of(library).message
+    assert f"it depends on {dependency.name}" in message
+    assert f"Install {dependency.name}" in message
 
 
 def test_library_that_is_no_llvm_is_refused(clang: str, tmp_path: Path) -> None:
