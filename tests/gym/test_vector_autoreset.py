@@ -19,7 +19,7 @@ LIMIT = 3  # steps of an episode
 STARTS = (3, 5, 2**61 - 9)
 NOTHING, INCREMENT, DOUBLE, SQUARE, REFUSE, CRASH = 0, 1, 2, 3, 4, 7
 
-Pair = tuple[CompilerVectorEnv, SyncVectorEnv[Any, Any]]
+Pair = tuple[CompilerVectorEnv, "SyncVectorEnv[Any, Any]"]
 
 
 def assert_equal(ours: Any, theirs: Any, where: str = "") -> None:

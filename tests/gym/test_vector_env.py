@@ -367,7 +367,8 @@ def test_observations_and_rewards_are_transformed(runtime: aiocg.gym.SyncRuntime
         observations, rewards, *_ = envs.step(rng.integers(0, len(envs.unwrapped.single_action_space.names), 4))
         assert observations.shape == (4, 56) and np.isfinite(observations).all()
         assert np.abs(rewards).max() <= 1.0
-    *_, infos = wrappers.DictInfoToList(envs).step(np.zeros(4, int))
+    listing = wrappers.DictInfoToList(envs)  # some releases of Gymnasium close the vector when this goes
+    *_, infos = listing.step(np.zeros(4, int))
     assert [set(info) for info in infos] == [{"action_had_no_effect", "new_action_space", "state"}] * 4
     assert envs.unwrapped.get_attr("in_episode") == (True,) * 4
     envs.close()

@@ -93,5 +93,5 @@ class MultiDiscrete(SeedsAsList, gymnasium_spaces.MultiDiscrete):
     """Gymnasium's `MultiDiscrete`, whose `seed` returns a list."""
 
 
-class Tuple(SeedsAsList, gymnasium_spaces.Tuple[Any]):
+class Tuple(SeedsAsList, gymnasium_spaces.Tuple):  # type: ignore[type-arg] # no generic before Gymnasium 1.3
     """Tuples of values of other spaces; `seed` returns a list."""

@@ -342,6 +342,9 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         if not (self.runtime.closed or self.runtime.forked):
             self._run(lambda vector: vector.close())
 
+    def __del__(self) -> None:
+        """Close nothing: until 1.3, Gymnasium's base closes here, in any thread and even if `__init__` failed."""
+
     # ------------------------------------------------------------------------------------ the other thread
 
     def _check_open(self) -> None:

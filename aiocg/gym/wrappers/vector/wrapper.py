@@ -20,7 +20,7 @@ def begun(infos: Mapping[str, Any], count: int) -> NDArray[np.bool_]:
     return mask
 
 
-class CompilerVectorWrapper(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, NDArray[Any]]):
+class CompilerVectorWrapper(gymnasium.vector.VectorWrapper):  # no generic before Gymnasium 1.3
     """A wrapper of a vector that changes nothing: override `convert_actions` and `convert_results`.
 
     It has everything that the vector has. `send` and `recv` of a `CompilerVectorEnv` go the same way as `step`. Vectors
@@ -33,6 +33,9 @@ class CompilerVectorWrapper(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, N
     def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]") -> None:
         super().__init__(env)
         self._all: Ids = np.arange(env.num_envs)
+
+    def __del__(self) -> None:
+        """Close nothing: until 1.3, Gymnasium's base closes the vector when a wrapper of it goes."""
 
     def convert_actions(self, actions: Any, env_ids: Ids) -> Any:
         """Return the actions for the vector below.
