@@ -19,7 +19,7 @@ OWNER = """
     import subprocess, time
     from aiocg.datasets.scratch import scratch_folder
     with scratch_folder() as folder:
-        worker = subprocess.Popen(["sh", "-c", "sleep 600; : " + folder], stdout=subprocess.DEVNULL)
+        worker = subprocess.Popen([folder, "600"], executable="sleep", stdout=subprocess.DEVNULL)
         print(folder, worker.pid, flush=True)
         time.sleep(600)
 """
@@ -119,7 +119,7 @@ THREAD = """
 
     def use():
         with scratch_folder() as folder:
-            worker = subprocess.Popen(["sh", "-c", "sleep 600; : " + folder], stdout=subprocess.DEVNULL)
+            worker = subprocess.Popen([folder, "600"], executable="sleep", stdout=subprocess.DEVNULL)
             print(worker.pid, flush=True)
             made.set()
             worker.wait()
