@@ -135,6 +135,7 @@ def test_a_node_takes_the_most_memory_there_was_for_what_there_is(monkeypatch: p
     assert memory.MemoryWatch.resident() >= now // 2
 
 
+@pytest.mark.needs("ps")
 def test_the_owner_of_a_container_is_known_by_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("docker")
     from aiocg.workers.gcc import confinement
