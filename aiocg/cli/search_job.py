@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import re
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,6 +131,7 @@ RunLine = Annotated[
 ]
 NoRun = Annotated[bool, typer.Option("--no-run", help="Run no program, so that nothing is validated.")]
 
+REPORTED = 1.15  # share of the budget until which the levels are compiled for the table
 FILES = ("output", "state", "plot")  # options that name a file to write
 REWARDS = ("IrInstructionCountOz", "obj_image_size_Oz", "obj_image_size_Os")  # of environments without one
 PATIENCE = 0.1  # of the budget, to wait for GCC after the search
@@ -234,10 +236,13 @@ class Job:
                     errors.print(f"note: {said}", markup=False)
                 show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
                 try:
+                    started = time.monotonic()
                     async with compiling_small(env.benchmark if env.spec.worker == "llvm" else None) as by_gcc:
                         result = await self._result(function, env, show)
                         gcc = await by_gcc(None if self.budget is None else PATIENCE * self.budget)
-                    finding = await Finding.observe(self.algorithm, env, result, gcc, run=not self.no_run)
+                    show("comparing what was found with the compiler's own levels")
+                    left = None if self.budget is None else self.budget * REPORTED - (time.monotonic() - started)
+                    finding = await Finding.observe(self.algorithm, env, result, gcc, run=not self.no_run, seconds=left)
                     display.close()
                     remembered = of_memory(await runtime.statistics())
                     picture = "" if self.plot is None else result.svg(self.course)

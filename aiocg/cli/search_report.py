@@ -1,10 +1,13 @@
 """How `aiocg search` tells what it finds: a line while it runs, a table and lines at its end, or one JSON object."""
 
 import contextlib
+import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from rich.table import Table
 from rich.text import Text
 
@@ -58,9 +61,11 @@ LONGEST = 200  # characters of an action on the screen
 TWO_LEVELS = (
     "levels      -Oz is LLVM's default<Oz>; clang -Oz also marks functions for size, and vectorises straight code"
 )
+LONG = 2.0  # seconds of levels that are worth a line
+OPTNONE = re.compile(r"^attributes #\d+ = \{.*\boptnone\b", re.MULTILINE)  # a mark on functions
 NOTHING_TO_DO = (
-    "hint        not even -Oz changes this program. If it was compiled by clang -O0, its functions are marked optnone, "
-    "which keeps passes away: compile it with -O1 -Xclang -disable-llvm-passes"
+    "hint        not even -Oz changes this program: functions are marked optnone, as clang -O0 marks them, which keeps "
+    "passes away. Compile it with -O1 -Xclang -disable-llvm-passes"
 )
 
 NO_FUNCTIONS = "hint        the program has no function with a body, so there is nothing to search"
@@ -102,6 +107,7 @@ class Finding:
         self._costs = costs  # as in `COSTS`, what was observed
         self._comparison = comparison
         self._gcc = gcc
+        self._untouchable = False  # no pass may change it
         self._line: str | None = None  # the compiler's command line, for those that have such
         self._same: SameMeaning | None = None  # what it is compared with
         self.behaviour, self.reason = result.checks.behaviour, result.checks.reason
@@ -109,7 +115,14 @@ class Finding:
 
     @classmethod
     async def observe(
-        cls, algorithm: str, env: "Env", result: "SearchResult", gcc: "GccObject | None" = None, *, run: bool
+        cls,
+        algorithm: str,
+        env: "Env",
+        result: "SearchResult",
+        gcc: "GccObject | None" = None,
+        *,
+        run: bool,
+        seconds: float | None = None,
     ) -> "Finding":
         """Observe what is printed, and run the program that was found.
 
@@ -117,6 +130,7 @@ class Finding:
             algorithm, env, result: what was searched.
             gcc: what GCC makes of the same sources, of LLVM's programs.
             run: whether programs may be run.
+            seconds: for what the levels come to, where they are compiled for that; None for no limit.
         """
         from aiocg import search
         from aiocg.errors import ServiceError
@@ -124,12 +138,17 @@ class Finding:
 
         costs: dict[str, dict[str, int]] = {}
         mark = assumed_mark(getattr(env.reward_spaces.get(env.reward_space or ""), "cost", ""))
-        for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
-            with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
-                costs[what] = dict(
-                    zip(names, await env.observe(*(name.format(mark) for name in names.values())), strict=True)
-                )
-        found = cls(algorithm, env, result, costs, await search.compare(env), gcc)
+        comparison = None
+        with anyio.move_on_after(seconds):
+            for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
+                with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
+                    costs[what] = dict(
+                        zip(names, await env.observe(*(name.format(mark) for name in names.values())), strict=True)
+                    )
+            comparison = await search.compare(env)
+        found = cls(algorithm, env, result, costs, comparison, gcc)
+        if len(set(costs.get("instructions", {}).values())) == 1:
+            found._untouchable = OPTNONE.search(await env.observe("Ir")) is not None
         if COMMAND_LINE in env.observation_spaces:
             from aiocg.gcc.rival import same_meaning
 
@@ -168,8 +187,8 @@ class Finding:
             print_line(self._line if result.actions else nothing)
             for word, effect in self._effects.items():
                 print_line(f"changes     {word}: {effect}")
-        if self._costs and len(set(self._costs["instructions"].values())) == 1:
-            print_line(NOTHING_TO_DO if self._costs["instructions"]["found"] else NO_FUNCTIONS)
+        for line in self._hints():
+            print_line(line)
         if result.timing is not None and NOT_UNROLLED in self._env.benchmark.content:
             print_line(WEAK_LEVELS)
         if result.timing is not None and _is_constant(self._env):
@@ -186,6 +205,27 @@ class Finding:
         failed = sum(outcome is None for outcome in result.state.outcomes) + sum(reasons.values())
         failures = f", {failed} of them failed" if failed else ""
         print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} evaluations{failures}{ending}")
+
+    def _hints(self) -> Iterator[str]:
+        """Say what the time did not suffice for, and that passes may be kept away from the program."""
+        from aiocg.search.baselines import baselines
+
+        result = self._result
+        if result.levels >= LONG:
+            yield f"levels      took {result.levels:.1f} s of the time"
+        missing = [name for name in baselines(self._env) if name not in result.baselines]
+        if missing and result.baselines and not result.complete:
+            yield f"levels      {', '.join(map(_start_name, missing))} did not compile in the time, and may be better"
+        if not result.evaluations and result.levels >= LONG and not result.complete:
+            yield (
+                f"hint        one pass takes long on this program, and the budget ended before anything was evaluated: "
+                f"give it --budget {math.ceil(10 * result.levels):d}"
+            )
+        counts = set(self._costs.get("instructions", {}).values())
+        if counts == {0}:
+            yield NO_FUNCTIONS
+        if self._untouchable:
+            yield NOTHING_TO_DO
 
     def as_json(self, output: Path | None) -> dict[str, Any]:
         """Return it for programs; `output` is the file that was written."""

@@ -140,6 +140,11 @@ class Meter:
             0.0 if limit is None else self.evaluations / limit,
         )
 
+    def left(self, share: float = 1.0) -> float:
+        """Return how many seconds are left of a share of the time, at least 0; infinite without a limit."""
+        limit = self._budget.seconds
+        return math.inf if limit is None else max(0.0, limit * share - self.elapsed)
+
     def fitting(self, seconds: float) -> int:
         """Return how many evaluations one after the other, of so many seconds each, there is time for; at least one."""
         limit = self._budget.seconds

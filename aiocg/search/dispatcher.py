@@ -30,6 +30,9 @@ from aiocg.search.tuner import FAILED, Outcome, Proposal, Tuner
 __all__ = ["Dispatcher", "Pace"]
 
 STALE = 2000  # repeated proposals in a row after which the search ends
+OVERTIME = 1.1  # share of the time after which evaluations are cut off
+LEVELS = 2.0  # seconds that the baselines may take whatever the budget
+STRONGEST = "OzMinsize"  # the baseline that is nearly always the best
 FAR, LEAST = 5.0, 2.0  # a job takes too long at so many times its usual time, and so many seconds
 
 
@@ -107,31 +110,45 @@ class Dispatcher:
         self.exhausted = False
 
     async def begin(self, baselines: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-        """Evaluate and run the baselines; return what those earn that succeed, also if they break the program."""
-        lists = list(baselines.values())
-        shares = [lists[index :: len(self._lanes)] for index in range(len(self._lanes))]
+        """Evaluate and run the baselines; return what those earn that succeed, also if they break the program.
+
+        Those that would take longer than the budget are left out, but for the program as it is and the strongest one.
+        """
         await self._checker.begin(baselines)
-        started = time.monotonic()
-        parts = await spread(
-            [functools.partial(lane.evaluate, share) for lane, share in zip(self._lanes, shares, strict=True) if share]
-        )
-        self._seconds = (time.monotonic() - started) / len(shares[0])
-        found = {
-            actions: one
-            for share, part in zip(shares, parts, strict=False)
-            for actions, one in zip(share, part, strict=True)
-        }
+        started, found = time.monotonic(), dict[tuple[str, ...], Outcome]()
+        strongest = baselines.get(STRONGEST, ())
+        waiting = deque(sorted(baselines.values(), key=lambda actions: bool(actions) + (actions != strongest)))
+
+        async def evaluate(lane: Lane) -> None:
+            while waiting:
+                actions = waiting.popleft()
+                left = max(self._record.meter.left(), started + LEVELS - time.monotonic())
+                always = not actions or actions == strongest
+                if not always and left <= 0:
+                    return
+                with anyio.move_on_after(math.inf if always else left) as scope:
+                    (found[actions],) = await lane.evaluate([actions])
+                if scope.cancelled_caught:
+                    await lane.start_again()
+
+        await spread([functools.partial(evaluate, lane) for lane in self._lanes])
+        lists = [actions for actions in baselines.values() if actions in found]
+        self._seconds = (time.monotonic() - started) * min(len(self._lanes), len(lists)) / len(lists)
         known = {actions: Evaluation(-1, actions, found[actions]) for actions in lists}
         self._known |= known
         await self._judge(list(known.values()))
         for actions, one in known.items():
             self._memory.learn(actions, actions, one.outcome or found[actions])
-        return {name: found[actions].reward for name, actions in baselines.items() if not found[actions].failed}
+        return {name: found[one].reward for name, one in baselines.items() if one in found and not found[one].failed}
 
     async def run(self) -> None:
         """Search until the budget is used up or the tuner has finished; may be called again with more budget."""
         self._ended = False
-        await spread([functools.partial(self._work, lane) for lane in self._lanes])
+        limit = math.inf if self._before is not None else self._record.meter.left(OVERTIME)
+        with anyio.move_on_after(limit) as scope:  # some evaluations take as long as all others together
+            await spread([functools.partial(self._work, lane) for lane in self._lanes])
+        if scope.cancelled_caught:
+            await spread([lane.start_again for lane in self._lanes])
         await self._judge(self._numbered)
 
     async def _judge(self, evaluations: Sequence[Evaluation]) -> None:

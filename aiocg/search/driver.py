@@ -1,6 +1,7 @@
 """The driver of all searches: tries a tuner's proposals on all workers within a budget, and returns the best."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypedDict, Unpack
 
 import msgspec
@@ -80,13 +81,14 @@ async def tune(
 ) -> SearchResult:
     """Try a tuner's proposals until the budget is used up or the tuner has finished, and return the best.
 
-    The compiler's own levels are tried first, whatever the budget, so that the result is never worse than those. Lists
-    of actions that lead to the same state are evaluated and counted once. If rewards are measured, each new best is
-    measured again, because the highest of many measurements is too optimistic; and at the end, for which a tenth of the
-    time is kept, the best few are measured in turns, and the result is the one with the highest median, which is its
-    reward. If the program can be run, each new best is run before it is believed, and lists that break the program have
-    failed; see `SearchResult.checks`. A program with a `main` and without runs is run without arguments or input. The
-    environment is left at the best state found.
+    The compiler's own levels are tried first, as many as there is time for, so that the result is never worse than
+    those that `SearchResult.baselines` has; `clang -Oz` is always among them. Lists of actions that lead to the same
+    state are evaluated and counted once. If rewards are measured, each new best is measured again, because the highest
+    of many measurements is too optimistic; and at the end, for which a tenth of the time is kept, the best few are
+    measured in turns, and the result is the one with the highest median, which is its reward. If the program can be
+    run, each new best is run before it is believed, and lists that break the program have failed; see
+    `SearchResult.checks`. A program with a `main` and without runs is run without arguments or input. The environment
+    is left at the best state found.
 
     Args:
         env: an environment with a reward space; it takes part in the work.
@@ -128,6 +130,7 @@ async def tune(
         search = Dispatcher(record, made, memory, pace or Pace(), lanes, checker, resume, finals=finals)
         try:
             earned = await search.begin(known)
+            levels = meter.elapsed
             await search.run()
             state = search.state()
             record.meter.extend(budget)
@@ -147,9 +150,10 @@ async def tune(
         await go_to(env, record.actions)
     elapsed = state.elapsed if finals is None else record.elapsed
     state = msgspec.structs.replace(state, actions=record.actions, reward=record.reward, elapsed=elapsed)
-    return record.result(
+    found = record.result(
         complete=search.exhausted, baselines=known, earned=earned, state=state, checks=checker.checks()
     )
+    return replace(found, levels=levels)
 
 
 class _Watched:

@@ -153,6 +153,7 @@ class SearchResult:
         improved: False if the list is nothing but that baseline, since nothing better was found.
         timing: how long the program runs, of searches that measure that.
         checks: whether what was found was run, and what that took.
+        levels: seconds until the search could begin, since it had something to compare with.
     """
 
     actions: tuple[str, ...]
@@ -166,6 +167,7 @@ class SearchResult:
     improved: bool = True
     timing: Timing | None = None
     checks: Checks = field(default_factory=Checks)
+    levels: float = 0.0
 
     def svg(self, course: Sequence[tuple[int, float]] = ()) -> str:
         """Draw the highest reward of what was tried after so many evaluations, beside the compiler's levels, as SVG.

@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+import anyio
+
 from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError
 from aiocg.search.alphabet import SpaceAlphabet
 from aiocg.search.baselines import baselines
-from aiocg.search.budget import Budget, checked
+from aiocg.search.budget import Budget, Meter, checked
 from aiocg.search.checking import Checker
 from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions, marked
 from aiocg.search.functionwise.calls import NAME
@@ -48,10 +50,13 @@ PER_BASE = 250  # evaluations in the budget per starting base
 TWO_BASES = 30  # evaluations in the budget from which two bases are tried even so
 COMPETING, LATER = 0.7, 0.5  # shares of what is left of the budget in which starting and later bases compete
 FIRST_ROUND = 0.65  # share of a competition that its first round takes: enough for most of the core set
+GRACE = 1.0  # seconds for baselines that take no longer, whatever the budget
+OVERTIME = 1.1  # share of the time until which what was found last may be evaluated
 CLEANING = 0.9  # used part of the budget until which cleanups are tried
 TOGETHER = 4  # cleanups that are tried before the search looks at the clock
 CONFIRMING = 0.1  # share of the time that is kept for running what was found
-EARLY = ("O0", "Oz", "OzMinsize")  # baselines of which one is nearly always the best
+EARLY = ("O0", "OzMinsize")  # the program as it is, and what is nearly always the best baseline
+ENDING, LONGEST_ENDING = 3, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
 
 DEFAULT_BUDGET = Budget(seconds=10)
@@ -81,8 +86,9 @@ async def functionwise(
     bases compete during the first part of the budget. The functions of the best base are then combined, the module is
     cleaned up, and its functions are searched again.
 
-    The result is never worse than the best of LLVM's optimisation levels: all are evaluated, some of them when the time
-    is up where that takes long. The same seed and number of evaluations give the same result, whatever the number of
+    The result is never worse than the best of LLVM's optimisation levels that `SearchResult.baselines` has. Where they
+    take long, all but `clang -Oz` are evaluated beside the search, and those that are not finished when the time is up
+    are left out. The same seed and number of evaluations give the same result, whatever the number of
     lanes.
 
     Args:
@@ -108,7 +114,8 @@ async def functionwise(
             f"functionwise knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
         )
     whole = checked(budget, DEFAULT_BUDGET)
-    meter, alphabet = whole.part_of_time(1 - CONFIRMING if run else 1).start(), SpaceAlphabet(env.action_space)
+    meter, total = whole.part_of_time(1 - CONFIRMING if run else 1).start(), whole.start()
+    alphabet = SpaceAlphabet(env.action_space)
     progress = progress and _finished(progress, cost)
     record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
@@ -117,17 +124,17 @@ async def functionwise(
     async with open_lanes(env, lanes, rewarded=False) as crew:
         search = _Search(record, cost, seeds, progress, watch or (lambda outcome: None), checker.assembles)
         try:
-            earned, _ = await spread([lambda: search.whole(crew, known, before), lambda: checker.begin(known)])
-            assert earned is not None
+            await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
             record.meter.extend(whole)
-            earned |= await search.finish(crew)
+            await search.finish(crew, total)
             await search.confirm(crew[0], checker, known)
             await checker.explain()
         finally:
             await checker.close()
     record.actions = marked(record.actions, cost)
     await go_to(env, record.actions)
-    return record.result(complete=search.exhausted, baselines=known, earned=earned, checks=checker.checks())
+    found = record.result(complete=search.exhausted, baselines=known, earned=search.earned, checks=checker.checks())
+    return replace(found, levels=search.levels)
 
 
 def _finished(progress: ProgressCallback, cost: str) -> ProgressCallback:
@@ -169,42 +176,61 @@ class _Search:
         self._scale, self._start = 1, 0.0
         self._planned = 0
         self.exhausted = False
+        self.earned: dict[str, float] = {}
+        self.levels = 0.0
 
-    async def begin(self, crew: list[Env], known: Mapping[str, Actions], before: Actions = ()) -> dict[str, float]:
-        """Evaluate baselines, beginning with the unchanged program; return the rewards of those that succeed.
+    async def begin(self, crew: list[Env], known: Mapping[str, Actions], before: Actions = ()) -> None:
+        """Evaluate baselines, beginning with the unchanged program, and what was found `before`.
 
-        What was found `before` is evaluated with them.
-
-        Only the first lane computes rewards. If the best few take long, the others have to wait for `finish`.
+        Only the first lane computes rewards. If the first few take long, the others wait for `run`, and time is kept
+        for the end of the search.
         """
         self._late = {name: actions for name, actions in known.items() if name not in EARLY}
-        earned = await self._levels(crew[:1], {name: known[name] for name in known if name in EARLY})
+        await self._levels(crew[:1], {name: known[name] for name in known if name in EARLY})
         if before:
             await self._levels(crew[:1], {"found": before})
-        return earned if self._used > BRIEF else earned | await self.finish(crew)
+        if self._used <= BRIEF:
+            await self._levels(crew, self._late)
+            self._late = {}
+        elif (seconds := self._meter.seconds) is not None:
+            ending = min(ENDING * self._meter.elapsed / len(EARLY), LONGEST_ENDING * seconds)
+            self._meter.extend(replace(self._meter.budget, seconds=seconds - ending))
 
-    async def whole(self, crew: list[Env], known: Mapping[str, Actions], before: Actions) -> dict[str, float]:
-        """Evaluate baselines and search; return as `begin` does."""
-        earned = await self.begin(crew, known, before)
-        await self.run(crew)
-        return earned
+    async def whole(self, crew: list[Env], known: Mapping[str, Actions], before: Actions, total: Meter) -> None:
+        """Evaluate baselines and search, until the time is up."""
+        await self.begin(crew, known, before)
+        self.levels = total.elapsed
+        with anyio.move_on_after(total.left()):
+            await self.run(crew)
 
-    async def finish(self, crew: list[Env]) -> dict[str, float]:
-        """Evaluate the baselines that had to wait, and the best base that was left behind; return as `begin` does."""
+    async def finish(self, crew: list[Env], total: Meter) -> None:
+        """Evaluate the best base that was left behind, and the baselines that are left, if there is time for them."""
         best, actions = max(self._left_behind, default=(0.0, ()))
-        if best > self._record.reward:
-            await self._evaluate(crew[:1], (), [actions])
-        late, self._late = self._late, {}
-        return await self._levels(crew, late)
+        with anyio.move_on_after(max(total.left(OVERTIME), GRACE)):
+            if best > self._record.reward:
+                await self._evaluate(crew[:1], (), [actions])
+            await self._evaluate_late(crew)
 
-    async def _levels(self, lanes: list[Env], known: Mapping[str, Actions]) -> dict[str, float]:
-        evaluations = self._meter.evaluations
+    async def _evaluate_late(self, crew: list[Env]) -> None:
+        for name in list(self._late):
+            await self._levels(crew[-1:], {name: self._late[name]})
+            del self._late[name]
+
+    async def _levels(self, lanes: list[Env], known: Mapping[str, Actions]) -> None:
         costs = await self._evaluate(lanes, (), list(known.values()), told=False)
-        self._meter.evaluations = evaluations
-        return {name: self._reward(cost) for name, cost in zip(known, costs, strict=True) if cost is not None}
+        self.earned |= {name: self._reward(cost) for name, cost in zip(known, costs, strict=True) if cost is not None}
 
     async def run(self, crew: list[Env]) -> None:
-        """Search until the budget is used up or, without one, nothing helps; all lanes start at the initial state."""
+        """Search until the budget is used up or, without one, nothing helps; all lanes start at the initial state.
+
+        Baselines that are left are evaluated meanwhile, one at a time, where there is a limit of time.
+        """
+        if self._meter.seconds is None:
+            await self._run(crew)
+            return
+        await spread([functools.partial(self._evaluate_late, crew), functools.partial(self._run, crew)])
+
+    async def _run(self, crew: list[Env]) -> None:
         for attempt in itertools.count():
             searched = await self._attempt(crew, attempt)
             self.exhausted = not searched or not self._meter.used
@@ -234,6 +260,7 @@ class _Search:
         """
         site, stage, idle = Site((), crew, Population({}, []), 0.0), 0, 0
         bases: Sequence[Actions] = self._bases(len(crew))
+        sites: list[Site] = []
         try:
             while self._used < 1 and idle < FRUITLESS:
                 before = self._record.reward
@@ -249,6 +276,9 @@ class _Search:
                 bases = await self._combine(site)
                 stage, idle = stage + 1, 0 if self._record.reward > before else idle + 1
             return stage > 0
+        except asyncio.CancelledError:  # the time is up in the middle of a stage
+            self._left_behind += [(self._reward(one.cost), one.combined()) for one in sites]
+            raise
         finally:
             if stage:
                 await site.close()
@@ -286,7 +316,7 @@ class _Search:
         parts = await spread([functools.partial(expand, index) for index in range(count)])
         results = [parts[i % count][i // count] for i in range(len(candidates))]
         costs = [None if one.error is not None else float(one.observation[0]) for one in results]
-        self._meter.evaluations += len(results)
+        self._meter.evaluations += len(results) if told else 0
         if not self._evaluated:
             self._learn_scale(results, costs)
         for actions, one, cost in zip(candidates, results, costs, strict=True):
