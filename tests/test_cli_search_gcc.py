@@ -40,7 +40,7 @@ def test_gcc_stands_beside_clang_and_the_headline_is_against_the_smaller(command
     assert done.status == 0, done.err
     assert f"gcc {gcc['level']} ┃ found" in done.out and str(gcc["bytes"]) in done.out
     (line,) = [line for line in done.out.splitlines() if line.startswith("bytes   ")]
-    assert line.split("(ratio")[0].rstrip().endswith(f"than {least}") or f"as large as {least} (ratio" in line
+    assert line.split("(relative")[0].rstrip().endswith(f"than {least}") or f"as large as {least} (relative" in line
     assert all(f" {other}" in line for other in rivals)
 
 

@@ -49,6 +49,7 @@ COSTS = {  # of LLVM's programs, by what the table and JSON call them: observati
 }
 TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
 LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
+LEVELS_DIFFER = "-Oz         is LLVM's pipeline alone; clang -Oz also marks functions minsize, so it is the one to beat"
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
 COLUMNS = ("O2", "Os", "Oz")  # of the table, where a compiler has options
 
@@ -174,6 +175,8 @@ class Finding:
         if self._costs:
             print_line(TWO_LEVELS)
         print_line(f"reward      {result.reward:.4f} ({self._env.reward_space})")
+        if self._costs:
+            print_line(LEVELS_DIFFER)
         for comparison in self._against_baselines():
             print_line(comparison)
         if (line := self._start()) is not None:
@@ -297,8 +300,6 @@ class Finding:
 
     def _against_baselines(self) -> Iterator[str]:
         """Say how the result compares: of LLVM's programs by instructions and by code, or by time."""
-        from aiocg.search.metrics import ratio
-
         if (timing := self._result.timing) is not None:
             yield f"runtime     {_times(timing)}"
             yield f"compared    {timing}"
@@ -310,10 +311,8 @@ class Finding:
             least = min(rivals, key=lambda name: rivals[name])
             others = {name: cost for name, cost in {"-Oz": costs["Oz"], **rivals}.items() if name != least}
             further = ", ".join(compared(cost, costs["found"], name) for name, cost in others.items())
-            headline = (
-                f"{compared(rivals[least], costs['found'], least)} (ratio {ratio(rivals[least], costs['found']):.4f})"
-            )
-            yield f"{what:13}{headline}, {further}"
+            relative = costs["found"] / max(rivals[least], 1)
+            yield f"{what:13}{compared(rivals[least], costs['found'], least)} (relative {relative:.3f}), {further}"
         if self._costs and self._gcc is not None and self._gcc.problem:
             yield f"gcc -Oz      not compared: {self._gcc.problem}"
         if (same := self._same) is None or (comparison := self._comparison) is None:
@@ -367,10 +366,9 @@ class Finding:
 
 def _against_same_meaning(same: "SameMeaning", comparison: "Comparison") -> Iterator[str]:
     """Say how GCC's result compares with a level, and what options that are no optimisations have saved."""
-    from aiocg.search.metrics import ratio
-
     level, *others = same.words
-    sizes = f"{comparison.cost} {comparison.found} and {same.cost}, ratio {ratio(same.cost, comparison.found):.4f}"
+    relative = comparison.found / max(same.cost, 1)
+    sizes = f"{comparison.cost} {comparison.found} and {same.cost}, relative {relative:.3f}"
     yield f"compared    {compared(same.cost, comparison.found, ' '.join(same.words))} ({sizes})"
     if others:
         words = " ".join(others)

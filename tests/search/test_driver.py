@@ -31,6 +31,7 @@ from aiocg.search import (
 from aiocg.search.alphabet import Alphabet
 from aiocg.search.baselines import baselines
 from aiocg.search.lane import Lane
+from aiocg.spaces import DiscreteActions
 from aiocg.spaces.rewards import Reward
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all searches
@@ -409,3 +410,18 @@ async def test_a_job_is_no_longer_than_there_is_time_for() -> None:
     meter = Budget(seconds=1000.0).start()
     assert [meter.fitting(seconds) for seconds in (300.0, 1001.0, 1e9)] == [3, 1, 1]
     assert Budget(seconds=0.0).start().fitting(1.0) == 1 and Budget(evaluations=1).start().fitting(1.0) > 10**6
+
+
+async def test_an_evaluation_that_never_ends_is_cut_off_with_the_budget(world) -> None:  # type: ignore[no-untyped-def]
+    env = await world(3, 50)
+    env.timeout = 600
+    names = ["increment", "hang", "double"]
+    env.action_space = DiscreteActions.of_texts("some hang", names, env.action_space.language)
+    result = await asyncio.wait_for(greedy(env, budget=Budget(seconds=5)), 60)
+    assert not result.complete and result.reward > 0
+    assert await env.observe("value") == 50 - (47 - result.reward)  # left at what was found
+
+
+async def test_how_long_the_levels_took_is_part_of_the_result(calm) -> None:  # type: ignore[no-untyped-def]
+    result = await greedy(await calm(), budget=Budget(evaluations=4))
+    assert 0 < result.levels <= result.elapsed
