@@ -49,7 +49,6 @@ COSTS = {  # of LLVM's programs, by what the table and JSON call them: observati
 }
 TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
 LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
-LEVELS_DIFFER = "-Oz         is LLVM's pipeline alone; clang -Oz also marks functions minsize, so it is the one to beat"
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
 COLUMNS = ("O2", "Os", "Oz")  # of the table, where a compiler has options
 
@@ -175,8 +174,6 @@ class Finding:
         if self._costs:
             print_line(TWO_LEVELS)
         print_line(f"reward      {result.reward:.4f} ({self._env.reward_space})")
-        if self._costs:
-            print_line(LEVELS_DIFFER)
         for comparison in self._against_baselines():
             print_line(comparison)
         if (line := self._start()) is not None:
