@@ -132,6 +132,7 @@ RunLine = Annotated[
 NoRun = Annotated[bool, typer.Option("--no-run", help="Run no program, so that nothing is validated.")]
 
 REPORTED = 1.15  # share of the budget until which the levels are compiled for the table
+LEAST_REPORT = 3.0  # seconds that this may take in any case
 FILES = ("output", "state", "plot")  # options that name a file to write
 REWARDS = ("IrInstructionCountOz", "obj_image_size_Oz", "obj_image_size_Os")  # of environments without one
 PATIENCE = 0.1  # of the budget, to wait for GCC after the search
@@ -241,7 +242,8 @@ class Job:
                         result = await self._result(function, env, show)
                         gcc = await by_gcc(None if self.budget is None else PATIENCE * self.budget)
                     show("comparing what was found with the compiler's own levels")
-                    left = None if self.budget is None else self.budget * REPORTED - (time.monotonic() - started)
+                    spent = time.monotonic() - started
+                    left = None if self.budget is None else max(LEAST_REPORT, self.budget * REPORTED - spent)
                     finding = await Finding.observe(self.algorithm, env, result, gcc, run=not self.no_run, seconds=left)
                     display.close()
                     remembered = of_memory(await runtime.statistics())

@@ -226,6 +226,8 @@ class Finding:
             yield NO_FUNCTIONS
         if self._untouchable:
             yield NOTHING_TO_DO
+        if not self._costs and "IrInstructionCount" in self._env.observation_spaces:
+            yield "levels      are not in a table: they did not compile in the time"
 
     def as_json(self, output: Path | None) -> dict[str, Any]:
         """Return it for programs; `output` is the file that was written."""
