@@ -1,0 +1,237 @@
+"""Builds whose images must do the same after clang, or GCC with other options, has compiled them again."""
+
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from aiocg.programs.project.commands import record_build
+from aiocg.shrink.candidate import FOUND, OWN
+from aiocg.shrink.gcc import GccShrinking
+from aiocg.shrink.image import put
+from aiocg.shrink.lock import Lock
+from aiocg.shrink.record import read_record, understand
+from aiocg.shrink.shrinking import Shrinking
+
+pytestmark = pytest.mark.needs("libc", "gcc")
+
+PRINTS = (
+    '#include <stdio.h>\nint value(int);\nint main(int argc, char **argv) { printf("%d\\n", value(argc)); return 0; }\n'
+)
+PLAIN = "gcc -O2 -c main.c part.c && gcc -o app main.o part.o"
+FILLER = "static int pad(int x) { for (int i = 0; i < x; i++) x ^= i * 77; return x; }\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A small build.
+
+    Attributes:
+        files: by name.
+        build: for the shell.
+        kept: in which parts nothing may be replaced, and why; parts of the note.
+        run: prints what must be the same.
+    """
+
+    files: Mapping[str, str]
+    build: str = PLAIN
+    kept: str = ""
+    run: str = "./app"
+
+
+CASES = {
+    "a function that the linker wraps": Case(
+        {
+            "main.c": "#include <stdio.h>\nint level(int), __real_level(int);\n"
+            "int __wrap_level(int x) { return 1000 + __real_level(x); }\n"
+            'int main(int argc, char **argv) { printf("%d\\n", level(argc)); return 0; }\n',
+            "part.c": "int level(int x) { return x * 3; }\n",
+        },
+        "gcc -O2 -c main.c part.c && gcc -Wl,--wrap,level -o app main.o part.o",
+        "the link wraps level",
+    ),
+    "an attribute of the layout": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": 'struct __attribute__((scalar_storage_order("big-endian"))) head { int port; };\n'
+            "int value(int x) { struct head h = {x}; return *(unsigned char *)&h; }\n",
+        },
+        kept="scalar_storage_order",
+    ),
+    "a pragma of the optimiser": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": '#pragma GCC optimize("no-strict-aliasing")\n'
+            "__attribute__((noinline)) static int pun(int *i, float *f) { *i = 1; *f = 0; return *i; }\n"
+            "int value(int x) { return pun(&x, (float *)&x); }\n",
+        },
+        kept="no-strict-aliasing",
+    ),
+    "an option of the language": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "struct s { int f : 3; };\nint value(int x) { struct s s; s.f = 6 + x; return s.f; }\n",
+        },
+        "gcc -O2 -funsigned-bitfields -c main.c part.c && gcc -o app main.o part.o",
+        "-funsigned-bitfields",
+    ),
+    "an option that only changes the speed": Case(
+        {"main.c": PRINTS, "part.c": f"{FILLER}int value(int x) {{ return pad(x); }}\n"},
+        "gcc -O2 -fno-ivopts -fconserve-stack --param max-inline-insns-auto=3 -c main.c part.c && "
+        "gcc -o app main.o part.o",
+    ),
+    "an attribute that only changes the speed": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": '__attribute__((noclone, optimize("O3"))) int value(int x) { return x + 4; }\n'
+            "void fill(int *p, int n) {\n#pragma GCC ivdep\nfor (int i = 0; i < n; i++) p[i] = n; }\n",
+        },
+    ),
+    "a source that is written again": Case(
+        {"main.c": PRINTS},
+        "echo 'int value(int x) { return x + 1; }' > part.c && gcc -O2 -c main.c part.c && gcc -o app main.o part.o && "
+        "echo 'int value(int x) { return x + 2; }' > part.c",
+        "another object",
+    ),
+    "a header that is removed": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#include <one.h>\nint value(int x) { return x + ONE; }\n",
+            "late/one.h": "#define ONE 1\n",
+        },
+        "mkdir first && echo '#define ONE 2' > first/one.h && gcc -O2 -Ifirst -Ilate -c main.c part.c && "
+        "rm first/one.h && gcc -o app main.o part.o",
+        "another object",
+    ),
+    "standard input": Case(
+        {"main.c": PRINTS, "half.c": "int value(int x) { return x + 77; }\n"},
+        "gcc -O2 -x c -c -o part.o - < half.c && gcc -O2 -c main.c && gcc -o app main.o part.o",
+        "standard input",
+    ),
+    "folders of the environment": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#include <one.h>\nint value(int x) { return x + ONE; }\n",
+            "late/one.h": "#define ONE 1\n",
+            "first/one.h": "#define ONE 2\n",
+        },
+        "export CPATH=first; gcc -O2 -isystem late -c main.c part.c && gcc -o app main.o part.o",
+    ),
+    "the time": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return __TIME__[7] + x; }\n"},
+        kept="another object",
+    ),
+    "what a compiler says of itself": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int value(int x) {\n#ifdef __clang__\nreturn 1;\n#else\nreturn __GNUC__;\n#endif\n}\n",
+        },
+    ),
+    "no optimisation": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int value(int x) {\n#ifdef __OPTIMIZE__\nreturn 1;\n#else\nreturn 2;\n#endif\n}\n",
+        },
+        "gcc -c main.c part.c && gcc -o app main.o part.o",
+    ),
+    "a table in a section": Case(
+        {
+            "t.h": 'typedef int (*task)(void);\n#define PUT __attribute__((used, section(".tasks")))\n',
+            "main.c": '#include "t.h"\n#include <stdio.h>\nextern const task first[], last[];\n'
+            'int main(void) { for (const task *t = first; t < last; t++) printf("%d\\n", (*t)()); return 0; }\n',
+            "begin.c": '#include "t.h"\nPUT const task first[0] = {};\n',
+            "a.c": '#include "t.h"\nstatic int one(void) { return 1; }\nPUT static const task t = one;\n',
+            "b.c": '#include "t.h"\nstatic int two(void) { return 2; }\nPUT static const task t = two;\n',
+            "end.c": '#include "t.h"\nPUT const task last[0] = {};\n',
+        },
+        "gcc -O2 -c main.c begin.c a.c b.c end.c && gcc -o app main.o begin.o a.o b.o end.o",
+        "section .tasks",
+    ),
+    "what others read from the file": Case(
+        {
+            "main.c": '#include <stdio.h>\n__attribute__((used, section(".fw"))) const char fw[] = "FW 3.1";\n'
+            '__attribute__((used)) static const char what[] = "@(#)demo 4.2";\n'
+            'const char shown[] __attribute__((section(".shown"))) = "SHOWN 7";\n'
+            'int main(void) { puts("ok"); return 0; }\n',
+        },
+        "gcc -O2 -c main.c && gcc -o app main.o",
+        run="./app; grep -ac 'FW 3.1' app; grep -ac 'demo 4.2' app; grep -ac 'SHOWN 7' app",
+    ),
+    "exported functions that a program replaces": Case(
+        {
+            "lib.c": f"{FILLER}int rate(void) {{ return 5; }}\n"
+            "int price(int n) { int s = 0; for (int i = 0; i < n; i++) s += rate() * pad(i); return s; }\n",
+            "main.c": "#include <stdio.h>\nint price(int);\nint rate(void) { return 100; }\n"
+            'int main(int argc, char **argv) { printf("%d\\n", price(argc + 4)); return 0; }\n',
+        },
+        "gcc -O2 -fPIC -c lib.c && gcc -shared -o libprice.so lib.o && gcc -O2 -c main.c && "
+        "gcc -o app main.o -L. -lprice",
+        run="LD_LIBRARY_PATH=. ./app",
+    ),
+    "a wrapper that adds options": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "struct s { int f : 3; };\nint value(int x) { struct s s; s.f = 6 + x; return s.f; }\n",
+            "bin/gcc": '#!/bin/sh\nexec /usr/bin/gcc -funsigned-bitfields "$@"\n',
+        },
+        "gcc -O2 -c main.c part.c && gcc -o app main.o part.o",
+        "-funsigned-bitfields",
+    ),
+}
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Case, type[Shrinking]], tuple[str, str]]:
+    """Builds a case, replaces its images, and returns what the program printed before and after, and all notes."""
+
+    def shrunk(case: Case, kind: type[Shrinking]) -> tuple[str, str]:
+        monkeypatch.chdir(tmp_path)
+        for name, text in case.files.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        if (wrappers := tmp_path / "bin").exists():
+            (wrappers / "gcc").chmod(0o755)
+            monkeypatch.setenv("PATH", str(wrappers), prepend=":")
+        log, scratch = tmp_path / "record", tmp_path / "scratch"
+        monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
+        assert record_build(case.build, log, tmp_path / "shims") == 0
+        before = _output(case.run)
+        scratch.mkdir()
+        work = kind(understand(read_record(log)), tmp_path, scratch, Lock())
+        work.begin()
+        notes = [*work.left_alone.values()]
+        for image in work.images:
+            image.add_found(image.quick)
+            notes += image.notes
+            if FOUND in image.images:
+                put(image.linker.inputs.link.output, image.contents[FOUND])
+            assert OWN in image.images
+        assert _output(case.run) == before
+        return before, "\n".join(notes)
+
+    return shrunk
+
+
+def _output(command: str) -> str:
+    return subprocess.run(["/bin/sh", "-c", command], stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("name", CASES)
+def test_an_image_does_the_same_when_clang_has_compiled_its_units(
+    name: str, images: Callable[..., tuple[str, str]]
+) -> None:
+    output, notes = images(CASES[name], Shrinking)
+    assert output
+    assert CASES[name].kept in notes and bool(notes) == bool(CASES[name].kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_an_image_does_the_same_when_gcc_has_compiled_its_units_again(
+    name: str, images: Callable[..., tuple[str, str]]
+) -> None:
+    output, _ = images(CASES[name], GccShrinking)
+    assert output
