@@ -28,6 +28,7 @@ import psutil
 import pytest
 
 import aiocg.testing  # noqa: F401, which registers scripted-v0
+from aiocg.datasets import DownloadError
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.toolchain import UNUSED_LIBRARY, find_toolchain, loader_environment
 from aiocg.gym import shared_nursery
@@ -188,12 +189,33 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs something that this machine has not, as its mark `needs` says."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Skip what needs something that this machine has not, as its mark `needs` says, or a network for its fixtures."""
     for mark in item.iter_markers("needs"):
         for what in mark.args:
             if not _has(what):
                 pytest.skip(f"needs {what}" if what != "libc" else "needs libc6-dev, to link with the C library")
+    with _skipping_downloads():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Skip a test that wants to download something where the machine has no network at all."""
+    with _skipping_downloads():
+        return (yield)
+
+
+@contextlib.contextmanager
+def _skipping_downloads() -> Iterator[None]:
+    try:
+        yield
+    except DownloadError as error:
+        routes = Path("/proc/net/route")
+        if routes.is_file() and len(routes.read_text().splitlines()) <= 1:  # no more than a heading
+            pytest.skip(f"needs a network, for {error.what}")
+        raise
 
 
 @functools.cache

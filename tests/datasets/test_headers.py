@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +40,8 @@ def files_read(text: str, name: str, flags: tuple[str, ...], folder: Path) -> li
     command = [*toolchain.command("c++" if name.endswith(".cc") else "c"), *flags, "-M", name]
     environment = {**os.environ, **loader_environment()}
     rule = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
-    return [word for word in rule.replace("\\\n", " ").split() if word.startswith("/")]
+    words = re.split(r"(?<!\\)\s+", rule.replace("\\\n", " "))
+    return [word.replace("\\ ", " ") for word in words if word.startswith("/")]
 
 
 @pytest.mark.parametrize(
