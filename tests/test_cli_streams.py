@@ -26,7 +26,7 @@ def test_what_an_encoding_cannot_say_is_written_as_escapes() -> None:
     done = run("envs", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "llvm-ic-v0" in done.stdout
-    assert "\\u2026" in done.stdout  # the ellipsis of a column that is too narrow
+    assert done.stdout.isascii()
 
 
 @pytest.mark.slow
