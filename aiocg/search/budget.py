@@ -37,11 +37,11 @@ class Budget:
                 raise TypeError(f"{wanted}, not {seconds!r}")
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise ValueError(f"{wanted}, not {seconds!r}")
-        wanted = "evaluations is a whole number of at least 1, such as 500, or None for no limit"
+        wanted = "evaluations is a whole number of at least 0, such as 500, or None for no limit"
         if evaluations is not None:
             if isinstance(evaluations, bool) or not isinstance(evaluations, SupportsIndex):
                 raise TypeError(f"{wanted}, not {evaluations!r}")
-            if operator.index(evaluations) < 1:
+            if operator.index(evaluations) < 0:
                 raise ValueError(f"{wanted}, not {evaluations!r}")
 
     def part(self, share: float) -> "Budget":

@@ -97,6 +97,8 @@ class Checker:
     async def _learned(self, levels: Levels) -> Reference:
         if not self._run:
             return Reference(Behaviour.NOT_RUN, "it was not to be run")
+        if not self._name:
+            return Reference(Behaviour.NOT_RUN, f"{self._searched.spec.id} runs no programs")
         try:
             target = first_run(runnable(self._searched.benchmark))
         except DatasetError as error:

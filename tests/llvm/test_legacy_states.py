@@ -88,12 +88,12 @@ def _at(actions: tuple[str, ...]) -> CompilerEnvState:
 
 async def test_another_reward_of_another_compiler_is_no_error(runtime: aiocg.Runtime) -> None:
     result = await validated(runtime, TABLE, reward=1.25)
-    assert (result.okay(), result.another_compiler, result.reward_validated) == (True, True, False)
+    assert (result.wrong, result.another_compiler, result.reward_validated) == (False, True, False)
     assert result.state.reward == 1.25
     assert result.reward is not None and result.reward != 1.25
     state, _ = await modern_state(runtime, LegacyState(benchmark=GCD, commandline=TABLE))
     assert result.reward == (await runtime.replay(state)).state.reward
-    assert repr(result) == f"✅  programs-v0/gcd  {result.reward:.4f}"
+    assert not result.okay() and repr(result) == f"❔  programs-v0/gcd  {result.reward:.4f}  not run"
     assert ValidationResult.from_json(result.to_json()).translation == result.translation
 
 
@@ -115,11 +115,11 @@ async def test_environments_validate_states_of_compilergym_as_their_own(runtime:
     async with await runtime.make("llvm-v0", benchmark=GCD, reward_space="IrInstructionCountO3") as env:
         result = await env.validate(LegacyState(benchmark=GCD, commandline=TABLE, reward=2.0), semantics=False)
         assert (result.state.environment, result.state.reward_space) == ("llvm-v0", "IrInstructionCountO3")
-        assert result.okay() and result.reward is not None
+        assert not result.wrong and result.reward is not None
         other = LegacyState(benchmark="benchmark://programs-v0/crc32", commandline=TABLE, reward=2.0)
         result = await env.validate(other, semantics=False)
         assert (result.state.benchmark, result.state.reward_space) == (other.benchmark, "IrInstructionCountO3")
-        assert result.okay() and result.reward is not None
+        assert not result.wrong and result.reward is not None
 
 
 @pytest.mark.filterwarnings("ignore:the dataset cBench-v1 is deprecated")

@@ -20,6 +20,7 @@ class Place:
     def __init__(self) -> None:
         self.contents: dict[bytes, bytes] = {}
         self.asked = self.writes = 0
+        self.problem = ""
         self.goes_on = threading.Event()
         self.goes_on.set()
 
