@@ -5,7 +5,7 @@ There are two reasons for other bytes:
 - A program is compiled for the environments by `clang -O1`, which marks loops not to be unrolled; other levels do not.
   Where the front end compiles for the level itself, the program is clang's, to the last attribute.
 - A code generator goes by the order in memory of the uses of a value. That is canonical here, and in clang it is what
-  the passes have left: the same program is laid out a little differently.
+  the passes have left: the same program is laid out a little differently, and more so at -O2 and -O3.
 """
 
 import os
@@ -38,7 +38,8 @@ QUICK = ("bwt", "fft", "gcd", "lz77")  # with relative tables, with vectors at -
 ALL = [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()]
 GENERATED, SDIST = range(9_100, 9_300), 100
 PACKAGES = ("Brotli", "cmarkgfm", "h3", "lmdb", "lz4", "pynacl", "pycryptodome", "quickjs", "ephem")
-APART = 0.06  # of the bytes of a program may depend on the order in memory, where it has more than these:
+FOR_SIZE = ("-Oz", "-Os")  # vectors and unrolled loops depend on that order, too: what is made for speed has more of both
+APART = 0.08  # of the bytes of a program may depend on the order in memory, where it has more than these:
 SMALL = 200
 
 levels = pytest.mark.parametrize("level", LEVELS)
@@ -119,16 +120,16 @@ def known(engine: Engine) -> Engine:
     "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in ALL if name not in QUICK)]
 )
 def test_our_own_programs(known: Engine, clang: str, name: str, level: str) -> None:
-    assert_clangs(compared(known, clang, of_programs(name), level, level))
+    assert_clangs(compared(known, clang, of_programs(name), level, level), exactly=level in FOR_SIZE)
 
 
 @pytest.mark.slow
 @levels
 def test_most_of_our_own_programs_have_the_same_bytes(known: Engine, clang: str, level: str) -> None:
     found = [compared(known, clang, of_programs(name), level, level) for name in ALL]
-    assert sum(one.ours == one.clangs for one in found) >= len(found) / 2
+    assert sum(one.ours == one.clangs for one in found) >= len(found) * (0.5 if level in FOR_SIZE else 0.1)
     ours, clangs = sum(one.ours[0] for one in found), sum(one.clangs[0] for one in found)
-    assert abs(ours - clangs) < 0.001 * clangs
+    assert abs(ours - clangs) < (0.001 if level in FOR_SIZE else 0.01) * clangs
 
 
 @pytest.mark.slow
