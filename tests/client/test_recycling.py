@@ -93,7 +93,7 @@ async def test_what_is_as_large_once_it_is_rebuilt_is_not_replaced_all_the_time(
 async def test_a_worker_that_dies_while_its_successor_starts_is_replaced_by_it(eventually, stop_workers) -> None:  # type: ignore[no-untyped-def]
     policy = Policy(memory_threshold=100 * MIB, quarantine_deaths=0)
     async with aiocg.Runtime(workers=1, policy=policy) as runtime:
-        env, other = await at(runtime, 5), await at(runtime, 6)
+        env, _ = await at(runtime, 5), await at(runtime, 6)
         supervisor = runtime._supervisors[("scripted",)]
         stop_workers()
         await env.step(["hoard", "hoard"])
@@ -157,7 +157,7 @@ async def test_where_there_is_no_room_for_a_successor_it_is_started_afterwards(m
 async def test_the_successor_of_a_worker_that_is_given_up_does_not_stay(eventually, is_alive, stop_workers) -> None:  # type: ignore[no-untyped-def]
     policy = Policy(memory_threshold=100 * MIB, max_deaths=0)
     async with aiocg.Runtime(workers=1, policy=policy) as runtime:
-        env, other = await at(runtime, 5), await at(runtime, 6)
+        env, _ = await at(runtime, 5), await at(runtime, 6)
         supervisor = runtime._supervisors[("scripted",)]
         stop_workers()
         await env.step(["hoard", "hoard"])

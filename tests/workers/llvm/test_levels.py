@@ -38,7 +38,7 @@ QUICK = ("bwt", "fft", "gcd", "lz77")  # with relative tables, with vectors at -
 ALL = [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()]
 GENERATED, SDIST = range(9_100, 9_300), 100
 PACKAGES = ("Brotli", "cmarkgfm", "h3", "lmdb", "lz4", "pynacl", "pycryptodome", "quickjs", "ephem")
-FOR_SIZE = ("-Oz", "-Os")  # vectors and unrolled loops depend on that order, too: what is made for speed has more of both
+FOR_SIZE = ("-Oz", "-Os")  # others have more vectors and unrolled loops, which depend on that order, too
 APART = 0.08  # of the bytes of a program may depend on the order in memory, where it has more than these:
 SMALL = 200
 
