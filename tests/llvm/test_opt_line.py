@@ -212,8 +212,8 @@ async def other(
 ) -> AsyncIterator[tuple[aiocg.Env, str]]:
     """An environment of another LLVM that comes with an `opt`, and the path of that."""
     folder = Path(f"/usr/lib/llvm-{request.param}")
-    if not (folder / "bin" / "opt").exists():
-        pytest.skip(f"no LLVM {request.param} with opt in {folder}")
+    if not all((folder / "bin" / name).exists() for name in ("opt", "clang")):
+        pytest.skip(f"no LLVM {request.param} with opt and clang in {folder}")
     monkeypatch.setenv("AIOCG_LLVM_LIBRARY", f"/usr/lib/x86_64-linux-gnu/libLLVM-{request.param}.so")
     monkeypatch.setenv("AIOCG_CLANG", str(folder / "bin" / "clang"))
     async with aiocg.Runtime(workers=1, datasets=default_datasets()) as runtime:
