@@ -53,7 +53,18 @@ class Pending:
         counted: counts among the pending requests of its session.
     """
 
-    __slots__ = ("attempts", "deaths", "finish", "future", "independent", "is_overdue", "recover", "session", "since")
+    __slots__ = (
+        "__weakref__",
+        "attempts",
+        "deaths",
+        "finish",
+        "future",
+        "independent",
+        "is_overdue",
+        "recover",
+        "session",
+        "since",
+    )
     doing = "a request"
     answer: ClassVar[type] = Done
     binds_anew: ClassVar[bool] = False

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 from aiocg.fleet.expansion import PendingExpand
 from aiocg.fleet.pending import Pending
@@ -86,7 +87,8 @@ class Suspicion:
         aroused: a worker died, and not all of its requests have been tried since.
         trying: requests are sent to the present worker one at a time.
         left: number of requests still to be sent one at a time.
-        tried: what the present worker has executed, as long as that was one at a time; see `unit_of`.
+        tried: what the present worker has executed, as long as that was one at a time; see `unit_of`. Weak, since a
+            session that nobody holds any more must be freed; None is what cannot be the unit of a request.
         accused: the request that goes first because a worker died over it.
         bystanders: numbers of the sessions that this worker knew.
         doubted: numbers of sessions that may have harmed a worker over which somebody else was accused.
@@ -98,7 +100,7 @@ class Suspicion:
     aroused: bool = False
     trying: bool = False
     left: int = 0
-    tried: list[Any] = field(default_factory=list)
+    tried: list[ref[Any] | None] = field(default_factory=list)
     accused: Pending | None = None
     bystanders: frozenset[int] = frozenset()
     doubted: set[int] = field(default_factory=set)
@@ -140,7 +142,7 @@ class Suspicion:
     def tries(self, request: Pending) -> Trial | None:
         """Handle that a request comes next while they go one at a time; return its trial, None without one."""
         self.trying, self.left = True, max(self.left - 1, 0)
-        self.tried.append(unit_of(request))
+        self.tried.append(ref(unit_of(request)))
         if self.doubts(request) or request is self.accused:
             level = self._levels.get(request.session.number, 1) if request.session is not None else 1
             times = min(MORE ** (level - 1), MOST)
@@ -167,7 +169,8 @@ class Suspicion:
 
     def is_alone(self, request: Pending) -> bool:
         """Return whether the present worker has executed nothing of others."""
-        return self.trying and all(one is unit_of(request) for one in self.tried)
+        unit = unit_of(request)
+        return self.trying and all(one is not None and one() is unit for one in self.tried)
 
     def accuse(self, request: Pending, present: Iterable[int]) -> None:
         """Record that a worker died over a request, with the numbers of the sessions that it knew."""

@@ -191,11 +191,19 @@ class GccShrinking(Shrinking):
         if len(lines) > 1:
             return ""
         (line,) = lines
-        if not any(word.startswith("-O") for word in line):  # CFLAGS may take the place of the build's own level
+        own = {
+            tuple(level_macros(part.command.level))
+            for one in found
+            for part in one.linker.parts
+            if isinstance(part, Unit)
+        }
+        levels = [word for word in line if word.startswith("-O")]
+        if not levels or len(own) != 1:  # CFLAGS may take the place of the build's own level
             return ""
+        macros = () if tuple(level_macros(levels[-1])) in own else own.pop()  # which headers ask for
         collected = not any(one.linker.keeps_all for one in found)
         link = [*([COLLECT] if collected else ()), *(line if "-flto" in line else ())]
-        flags = shlex.join([*line, *(SECTIONS if collected else ())])
+        flags = shlex.join([*line, *macros, *(SECTIONS if collected else ())])
         return f'the same without aiocg: CFLAGS="{flags}" LDFLAGS="{shlex.join(link)}"'
 
     def choose(self, images: Sequence[Candidates]) -> None:
