@@ -282,7 +282,7 @@ class Job:
                 await env.reset()
                 await go_to(env, latest.actions)
                 if latest.actions and not self.no_run:
-                    validation = await env.validate(sanitizers=())
+                    validation = await env.validate(sanitizers=(), minimize=False)
                     if validation.behaviour is Behaviour.DIFFERS:
                         raise CommandError(validation.verdict)
                 await write_program(env, self.output)

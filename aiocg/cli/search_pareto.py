@@ -97,7 +97,9 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
     validated = []
     for point in found.points:
         await go_to(env, point.actions)
-        validated.append((await env.validate(sanitizers=())).behaviour if validate else Behaviour.NOT_RUN)
+        validated.append(
+            (await env.validate(sanitizers=(), minimize=False)).behaviour if validate else Behaviour.NOT_RUN
+        )
     problem = {}
     if plot is not None:
         try:

@@ -112,6 +112,7 @@ class Finding:
         self._same: SameMeaning | None = None  # what it is compared with
         self.behaviour, self.reason = result.checks.behaviour, result.checks.reason
         self.reproducer: tuple[str, ...] = ()
+        self._report = ""
 
     @classmethod
     async def observe(
@@ -157,8 +158,7 @@ class Finding:
         if run and result.actions and result.timing is None and found.behaviour is not Behaviour.NOT_RUN:
             validation = await env.validate(sanitizers=())
             found.behaviour, found.reason = validation.behaviour, validation.reason
-            if found.behaviour is Behaviour.DIFFERS:
-                found.reproducer = await _reproducer(env)
+            found.reproducer, found._report = validation.reproducer, validation.report
         return found
 
     def print(self) -> None:
@@ -194,8 +194,8 @@ class Finding:
         if result.timing is not None and _is_constant(self._env):
             print_line(CONSTANT)
         print_line(f"validated   {self._validated()}")
-        if self.reproducer:
-            print_line(f"reproducer  {join_texts(self.reproducer)} on {self._env.benchmark.uri}")
+        if self._report:
+            print_line(f"reproducer  {self._report}")
         for line in _checked(result.checks, self.reason):
             print_line(line)
         ending = "" if result.complete else ", ended by its budget"
@@ -381,20 +381,6 @@ def _is_constant(env: "Env") -> bool:
         return False
     run = program.runs.get(program.measured) or next(iter(program.runs.values()))
     return not (run.arguments or run.stdin or run.files)
-
-
-async def _reproducer(env: "Env") -> tuple[str, ...]:
-    """Return the actions that break the program, without those that are not needed for that."""
-    from aiocg.search.lanes import go_to
-    from aiocg.validation.minimize import MinimizationError, minimize
-
-    actions = env.action_texts
-    try:
-        return (await minimize(env)).actions
-    except MinimizationError:  # it is broken by chance
-        return actions
-    finally:
-        await go_to(env, actions)
 
 
 def _checked(checks: "Checks", said: str) -> Iterator[str]:

@@ -39,6 +39,7 @@ _UNPROVEN = {
     Behaviour.NOT_RUN: "not run",
     Behaviour.DIFFERS: "differ",
 }
+UNPROVEN = 3  # the exit status if no state is wrong, but some are not proven
 _DETAILS = 300  # characters of what was wrong
 
 
@@ -84,6 +85,11 @@ class Summary:
     def failed(self) -> int:
         """Number of states that are wrong or could not be reached."""
         return sum(result.wrong for result in self.results)
+
+    @property
+    def unproven(self) -> int:
+        """Number of states that are not wrong, but whose programs were not seen to do what they should."""
+        return sum(not result.wrong and not result.okay() for result in self.results)
 
     @property
     def unavailable(self) -> int:
@@ -183,10 +189,14 @@ def width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:
 
 
 def line(result: "ValidationResult", width: int = 0) -> str:
-    """Return a result as one line, with a column of names of this width, in characters."""
+    """Return a result as one line, with a column of names of this width, in characters.
+
+    A program that was miscompiled has a second line, with what to report.
+    """
     name = _name(result.state.benchmark)
     if result.wrong:
-        return f"❌  {name:<{width}}  {_details(result)}"
+        report = f"\n    report  {result.report}" if result.report else ""
+        return f"❌  {name:<{width}}  {_details(result)}{report}"
     mark, doubt = ("✅", "") if result.okay() else ("❔", f"  {result.verdict}")
     if not result.another_compiler:
         reward = f"  {result.state.reward:9.4f}" if result.state.has_reward else ""
@@ -203,7 +213,7 @@ def _details(result: "ValidationResult") -> str:
     """Return what is wrong, with the first line of details for a single error."""
     text = result.error_details
     if result.behaviour is Behaviour.DIFFERS:
-        text = f"{result.verdict}; report it"
+        text = result.verdict if result.report else f"{result.verdict}; report it"
     elif len(result.errors) == 1:
         data = result.errors[0].data
         if "error_details" in data:
@@ -263,7 +273,11 @@ def validate(
 
     States that CompilerGym found with LLVM 10 are replayed with today's passes; another reward is no error then.
 
-    The exit status is 1 if any state fails, or could not be checked.
+    Of a miscompiled program, the fewest actions that still miscompile it are printed, to be reported.
+
+    Exit status: 0 if every state is proven; 1 if any is wrong (miscompiled, unreachable, another reward) or could not
+    be checked; 3 if none is wrong, but a program fails by itself, varies, is undefined, or was not run. --no-semantics
+    asks for no proof: 0 then if nothing is wrong.
 
     Example: aiocg validate best.json --run small
     """
@@ -298,8 +312,9 @@ def validate(
             print_line(text)
         if bad_rows:
             print_line(f"{counted(bad_rows, 'row')} left out, as no states")
-    if status or summary.failed:
-        sys.exit(status or 1)
+    status = status or (1 if summary.failed else UNPROVEN if semantics and summary.unproven else 0)
+    if status:
+        sys.exit(status)
 
 
 @dataclass(slots=True)

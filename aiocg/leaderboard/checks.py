@@ -264,7 +264,8 @@ def _judged(track: Track, row: Row, result: ValidationResult, facts: Mapping[str
         costs = " where it costs ".join(f"{program.start - reward * units:.2f}" for reward in (said, found))
         problems += problem(Kind.REWARD, f"the reward is said to be {said!r} and is {found!r}: {track.cost} {costs}")
     if result.benchmark_semantics_validation_failed:
-        problems += problem(Kind.BEHAVIOUR, result.verdict)
+        report = f"; report {result.report}" if result.report else ""
+        problems += problem(Kind.BEHAVIOUR, f"{result.verdict}{report}")
     return problems
 
 

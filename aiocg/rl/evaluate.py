@@ -140,7 +140,8 @@ async def validated(runtime: "Runtime", results: Sequence[Result]) -> list[Resul
         for number, start in places
     ]
     found = list(results)
-    checks = validate_states(runtime, states, ordered=True, sanitizers=(), flakiness=1, timeout=PATIENCE)
+    options: dict[str, Any] = {"sanitizers": (), "flakiness": 1, "timeout": PATIENCE, "minimize": False}
+    checks = validate_states(runtime, states, ordered=True, **options)
     async with contextlib.aclosing(checks):
         for number, start in places:
             checked, one = await anext(checks), found[number]

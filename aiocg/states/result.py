@@ -6,6 +6,7 @@ from typing import Self
 
 import msgspec
 
+from aiocg.spaces.actions import join_texts
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.state import CompilerEnvState
@@ -39,6 +40,7 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         benchmark_semantics_validation_failed: it does something else than it should: it was miscompiled.
         behaviour: the outcome of that.
         reason: what was seen of its behaviour, or why nothing was.
+        reproducer: the actions to report of a program that was miscompiled, of which none can be left out.
         errors: what is wrong, in detail; also what is wrong with the program as it came.
         skipped: what could not be checked here, each with the reason.
         translation: for a state of CompilerGym's, what became of its command line, and so of `state.actions`.
@@ -54,6 +56,7 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     benchmark_semantics_validation_failed: bool = False
     behaviour: Behaviour = Behaviour.NOT_RUN
     reason: str = _NO_COMPARISON
+    reproducer: tuple[str, ...] = ()
     errors: tuple[ValidationError, ...] = ()
     skipped: tuple[str, ...] = ()
     translation: Translation | None = None
@@ -71,6 +74,13 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def verdict(self) -> str:
         """The behaviour in words."""
         return self.behaviour.sentence(self.reason)
+
+    @property
+    def report(self) -> str:
+        """What to report of a miscompiled program: the reproducer and where it applies; "" if there is none."""
+        if not self.reproducer:
+            return ""
+        return f"{join_texts(self.reproducer)} on {self.state.benchmark} ({self.state.environment})"
 
     @property
     def unavailable(self) -> bool:
@@ -120,6 +130,7 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             state=parts[0].state,
             behaviour=decisive.behaviour,
             reason=decisive.reason,
+            reproducer=decisive.reproducer,
             walltime=sum(part.walltime for part in parts),
             reward=next((part.reward for part in parts if part.reward is not None), None),
             **{flag: any(getattr(part, flag) for part in parts) for flag in FLAGS},

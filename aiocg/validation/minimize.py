@@ -1,5 +1,6 @@
 """Shrinking a list of actions, or a command line, to the few elements that matter."""
 
+import contextlib
 import functools
 import itertools
 import math
@@ -9,13 +10,23 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import anyio
+
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError
 from aiocg.search.command_lines import option_space
 from aiocg.search.lanes import open_lanes, spread
 from aiocg.search.result import reward_space_of
 
-__all__ = ["Hypothesis", "MinimizationError", "Minimized", "minimize", "minimize_line", "validation_fails"]
+__all__ = [
+    "Hypothesis",
+    "MinimizationError",
+    "Minimized",
+    "minimize",
+    "minimize_line",
+    "reproducer_of",
+    "validation_fails",
+]
 
 T = TypeVar("T")
 Search = Generator[Sequence[tuple[T, ...]], int | None, tuple[T, ...]]
@@ -163,7 +174,7 @@ async def validation_fails(env: Env, **options: Any) -> bool:
         env: an environment at the state in question.
         options: of `aiocg.validation`; without any, sanitizers do not watch, and a test is done once.
     """
-    result = await env.validate(**{"sanitizers": (), "flakiness": 1, **options})
+    result = await env.validate(**{"sanitizers": (), "flakiness": 1, "minimize": False, **options})
     return result.benchmark_semantics_validation_failed
 
 
@@ -267,6 +278,37 @@ async def minimize_line(
         trial = _Trial(crew, lambda lane, words: test(lane, actions(words)), 1)
         smallest = await _shrink(tuple(options), strategies, trial, progress)
     return Minimized(actions(smallest), trial.evaluations, time.monotonic() - started)
+
+
+async def reproducer_of(env: Env, actions: tuple[str, ...], seconds: float, **options: Any) -> tuple[str, ...]:
+    """Return the actions, or the options of a command line, that miscompile a program, without the needless ones.
+
+    Args:
+        env: on the program; only siblings of it are used.
+        actions: texts of the actions after which validation fails.
+        seconds: after which the smallest list found so far is returned.
+        options: of `aiocg.validation`, as for `validation_fails`.
+
+    Returns:
+        A list of which no action can be left out, if the time sufficed; the whole list if its failure was chance.
+    """
+    line = env.action_spaces.language.line
+    is_line = line is not None and len(actions) == 1 and line.begins(actions[0])
+    smallest = actions
+
+    def keep(items: tuple[str, ...]) -> None:
+        nonlocal smallest
+        smallest = (" ".join((actions[0].partition(" ")[0], *items)),) if is_line else items
+
+    hypothesis = functools.partial(validation_fails, **options)
+    async with await env.sibling() as own:
+        own.observation_space = own.reward_space = None
+        with anyio.move_on_after(seconds), contextlib.suppress(MinimizationError):
+            if is_line:
+                await minimize_line(own, actions[0], hypothesis, progress=keep)
+            else:
+                await minimize(own, hypothesis, actions, progress=keep)
+    return smallest
 
 
 async def _shrink(

@@ -33,6 +33,7 @@ from aiocg.validation.differential import (
     sanitizer_test,
 )
 from aiocg.validation.legacy_states import modern_state
+from aiocg.validation.minimize import reproducer_of
 
 if TYPE_CHECKING:
     from aiocg.env.base import Owner
@@ -51,6 +52,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             slower, and benchmarks name their shortest run first.
         flakiness: how often a test is tried before it counts as failed.
         timeout: seconds for building the program and doing all runs of one test.
+        minimize: whether the actions of a miscompiled program are reduced to a reproducer; it takes `timeout` at most.
     """
 
     semantics: bool = True
@@ -59,6 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sanitized_runs: int = 1
     flakiness: int = 5
     timeout: float = 300.0
+    minimize: bool = True
 
     @classmethod
     def of(cls, **options: Any) -> "Options":
@@ -163,6 +166,8 @@ async def _validate(
         result = msgspec.structs.replace(result, reason="it was not to be run")
     else:
         result = ValidationResult.join([result, await _semantics(runtime, env, state, options)])
+        if result.behaviour is Behaviour.DIFFERS and options.minimize:
+            result = msgspec.structs.replace(result, reproducer=await _reproducer(env, result, options))
     return msgspec.structs.replace(result, walltime=time.monotonic() - started)
 
 
@@ -216,6 +221,18 @@ async def _semantics(runtime: "Owner", env: Env, state: CompilerEnvState, option
         return ValidationResult(state=state, behaviour=Behaviour.SAME, reason=reason)
     jobs = [functools.partial(_test, state, test, options.flakiness) for test in _tests(runtime, env, state, options)]
     return ValidationResult.join(await spread(jobs))
+
+
+async def _reproducer(env: Env, result: ValidationResult, options: Options) -> tuple[str, ...]:
+    """Return the actions that miscompile a program, by the tests that failed."""
+    found = {error.data.get("sanitizer") for error in result.errors if not error.by_itself}
+    chosen = {
+        "runs": options.runs,
+        "sanitizers": () if None in found else tuple(one for one in options.sanitizers if one in found),
+        "sanitized_runs": options.sanitized_runs,
+        "timeout": options.timeout,
+    }
+    return await reproducer_of(env, result.state.actions, options.timeout, **chosen)
 
 
 def _tests(

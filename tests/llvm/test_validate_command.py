@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aiocg.cli.app import app
-from aiocg.cli.validate import Aggregation, Summary
+from aiocg.cli.validate import Aggregation, Summary, line
+from aiocg.datasets.toolchain import find_toolchain
 from aiocg.states.files import CompilerEnvStateWriter
 from aiocg.states.state import CompilerEnvState
 from aiocg.validation import ValidationResult
@@ -73,6 +74,47 @@ def test_bad_states_say_what_is_wrong_in_their_line(tmp_path: Path) -> None:
     (first, *_) = result.stdout.splitlines()
     assert first.startswith("❌  programs-v0/gcd  Wrong reward: said 99.0000, is 0.")
     assert (result.exit_code, "0 of 1 states are proven, 1 are wrong" in result.stdout) == (1, True)
+
+
+@pytest.mark.needs("libc")
+@pytest.mark.parametrize(
+    ("source", "status", "mark", "says"),
+    [
+        ("int main(void) { return 3; }", 0, "✅", ""),
+        ("int *p; int main(void) { return *p; }", 3, "❔", "your program fails by itself: segmentation fault"),
+        ("int f(int x) { return x + x; }", 3, "❔", "not run, because it has no main"),
+        (
+            '#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%d", (int)getpid()); }',
+            *(3, "❔", "varies or undefined: what it writes varies from run to run"),
+        ),
+    ],
+    ids=["same", "fails", "not run", "varies"],
+)
+def test_exit_status_tells_proven_states_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, status: int, mark: str, says: str
+) -> None:
+    monkeypatch.setenv("AIOCG_SANDBOX", "rlimits")  # in a box each process has the number of the one before it
+    path = tmp_path / "program.c"
+    path.write_text(source)
+    state = CompilerEnvState(environment="llvm-v0", benchmark=f"file://{path}", actions=("sroa",))
+    result = run("validate", write(tmp_path / "one.csv", state), "--no-sanitizers")
+    assert (result.exit_code, result.stdout[:1], says in result.stdout) == (status, mark, True), result.stdout
+
+
+@pytest.mark.skipif(find_toolchain().major != 22, reason="attributor-cgscc of LLVM 22 is what miscompiles it")
+def test_miscompiled_program_is_reported_with_the_fewest_passes(tmp_path: Path) -> None:
+    actions = ("lower-expect", "sroa", "attributor-cgscc", "dse")  # of which LLVM 22's attributor-cgscc is wrong
+    state = CompilerEnvState(environment="llvm-v0", benchmark="benchmark://programs-v0/json", actions=actions)
+    path = write(tmp_path / "wrong.csv", state)
+    result = run("validate", path, "--run", "small", "--no-sanitizers", "--flakiness", "1", "--json")
+    value = json.loads(result.stdout.splitlines()[-1])
+    (found,) = value["results"]
+    assert (result.exit_code, value["failed"], found["behaviour"]) == (1, 1, "differs")
+    assert "attributor-cgscc" in found["reproducer"] and len(found["reproducer"]) < len(actions)
+    read = ValidationResult.from_json(json.dumps(found))
+    first, second = line(read).splitlines()
+    assert "differs: miscompiled:" in first and second.split()[0] == "report"
+    assert second.endswith(f"{','.join(found['reproducer'])} on benchmark://programs-v0/json (llvm-v0)")
 
 
 def test_a_run_that_a_program_does_not_have_is_named(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def _program(proto: Any) -> BenchmarkProgram | None:
 
 def behaviour_errors(env: Any) -> list[ValidationError]:
     """Validate the program in the environment's current state with aiocg's own validation, as a callback."""
-    result = env.unwrapped.native.validate()
+    result = env.unwrapped.native.validate(minimize=False)
     wrong = (error for error in result.errors if error.kind not in _NOT_BEHAVIOUR)
     return [ValidationError(type=_type(error), data=dict(error.data)) for error in wrong]
 

@@ -39,7 +39,7 @@ class ValidateBenchmarkAfterEveryStep(RewardWrapper, RecordConstructorArgs):
         Options.of(**options)
         RewardWrapper.__init__(self, env)
         self.reward_penalty = reward_penalty
-        self._options = options
+        self._options = {"minimize": False, **options}
 
     def convert_reward(self, reward: float) -> float:
         """Return the reward as it is."""

@@ -254,7 +254,7 @@ async def _behaviour(env: "Env") -> str:
     _, _, terminated, _, info = await env.step(LEVEL)
     if terminated:
         return f"{LEVEL}: {info['error']}"
-    result = await env.validate(sanitizers=(), runs=(next(iter(program.runs)),))
+    result = await env.validate(sanitizers=(), minimize=False, runs=(next(iter(program.runs)),))
     return "ok" if result.okay() else result.error_details
 
 

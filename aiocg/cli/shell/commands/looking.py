@@ -111,7 +111,8 @@ async def validate(shell: Context, words: list[str]) -> Result:
     lines = [f"skipped: {reason}" for reason in result.skipped]
     if result.wrong:
         details = "\n".join(f"{error.type}: {error.data}" for error in result.errors)
-        raise CommandError(f"this state is not valid: {result.error_details}\n{details}".strip())
+        report = f"report {result.report}" if result.report else ""
+        raise CommandError(f"this state is not valid: {result.error_details}\n{details}\n{report}".strip())
     return Text("\n".join([*lines, "the actions lead to the same program again", result.verdict]))
 
 

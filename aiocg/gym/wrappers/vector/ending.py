@@ -148,7 +148,7 @@ class ValidateBenchmarkAfterEveryStep(EndingWrapper):
         super().__init__(env)
         Options.of(**options)
         self.reward_penalty = reward_penalty
-        self._options = options
+        self._options = {"minimize": False, **options}
 
     def convert_results(self, results: BatchResult, env_ids: Ids) -> BatchResult:
         """Return the results with the ends of episodes."""
