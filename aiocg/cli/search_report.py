@@ -394,7 +394,8 @@ def _checked(checks: "Checks", said: str) -> Iterator[str]:
         yield UNDEFINED
     elif checks.broken and checks.behaviour is Behaviour.SAME:
         broken = shortened(", ".join(checks.broken))
-        yield f"miscompiled by {broken}: report it, unless the program is at fault in a way that no sanitizer sees"
+        looked = f"no sanitizer could look for: {checks.unwatched}" if checks.unwatched else "no sanitizer sees"
+        yield f"miscompiled by {broken}: report it, unless the program is at fault in a way that {looked}"
 
 
 def _times(timing: "Timing") -> str:

@@ -70,6 +70,7 @@ class Checker:
         self._reference = Reference(Behaviour.NOT_RUN, "programs were not run")
         self._known: dict[int, bool] = {}  # by state
         self._undefined: list[str] = []
+        self._unwatched = ""
         self._runs = self._wrong = 0
         self._broken: tuple[str, ...] = ()
         self._seconds = 0.0
@@ -141,7 +142,14 @@ class Checker:
         """Return what was done so far."""
         found = self._reference
         return Checks(
-            found.behaviour, found.reason, self._runs, self._wrong, self._seconds, tuple(self._undefined), self._broken
+            found.behaviour,
+            found.reason,
+            self._runs,
+            self._wrong,
+            self._seconds,
+            tuple(self._undefined),
+            self._broken,
+            self._unwatched,
         )
 
     async def close(self) -> None:
@@ -161,7 +169,9 @@ class Checker:
             benchmark = self._reference.benchmark
             assert benchmark is not None
             async with await self._sibling() as env:
-                self._undefined += await undefined(env, benchmark)
+                signs = await undefined(env, benchmark)
+            self._undefined += signs.found
+            self._unwatched = signs.unwatched
 
     async def _sibling(self) -> Env:
         env = await self._searched.sibling()

@@ -10,6 +10,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +25,7 @@ from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
 
 __all__ = [
     "Reference",
+    "Signs",
     "first_line",
     "first_run",
     "observation_of_runs",
@@ -47,7 +49,12 @@ UBSAN_FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 
 _SMALL, _FAST = ("OzMinsize", "Oz", "Os"), ("O3", "O2")  # levels to compare with, the first of each that there is
 _CPLUSPLUS = b"__gxx_personality_v0", b"_ZNSt", b"_ZSt"
-_PLACE = re.compile(r"^(\S+?:\d+:\d+): runtime error: (.*)", re.MULTILINE)
+_OF_FRONT_END, _OF_INSTRUMENTED_LIBRARIES = "ExecutionUbsan", "ExecutionMsan"
+_LINES = ("-gline-tables-only",)  # by which the place of a finding is known
+_WATCHING = ((_OF_FRONT_END, UBSAN_FLAGS), ("ExecutionAsan", _LINES), (_OF_INSTRUMENTED_LIBRARIES, _LINES))
+_DEFINED = ("leaked in", "stack-overflow", "out-of-memory", "allocation-size-too-big", "rss-limit")  # findings
+_SAID = re.compile(r": runtime error: (.*)")
+_LOCATED = re.compile(r"is located (\d+ bytes .*?)(?= defined in| \[0x| \(0x|$)", re.MULTILINE)
 _WRITTEN = (ErrorKind.WRONG_OUTPUT, ErrorKind.WRONG_FILE, ErrorKind.OUTPUT_NOT_GENERATED)  # what a program writes
 
 
@@ -209,9 +216,9 @@ class _Trial:
         differing = {level: found.between(first, execution) for level, execution in seen.items()}
         odd = [f"with {_shown(level)} ({in_words(errors)})" for level, errors in differing.items() if errors]
         if odd:
-            found = replace(found, undefined=await undefined(self._env, self._benchmark))
-            reason = f"{' and '.join(odd)} it does something else than as it came{_at(found.undefined)}"
-            return replace(found, behaviour=Behaviour.VARIES, reason=reason)
+            signs = await undefined(self._env, self._benchmark)
+            reason = f"{' and '.join(odd)} it does something else than as it came{signs}"
+            return replace(found, behaviour=Behaviour.VARIES, reason=reason, undefined=signs.found)
         if varying:
             return replace(found, behaviour=Behaviour.VARIES, reason="what it writes varies from run to run")
         if not asked and first[0]["timed_out"]:
@@ -219,41 +226,69 @@ class _Trial:
             reason = f"{UNASKED} it does not end within {seconds:g} s: say with --run how it is run"
             return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason)
         if wrong := faults(self._program.runs, first):
-            found = replace(found, undefined=await undefined(self._env, self._benchmark))
+            signs = await undefined(self._env, self._benchmark)
             errors = tuple(msgspec.structs.replace(one, by_itself=True) for one in wrong)
-            return replace(
-                found, behaviour=Behaviour.FAILS, reason=f"{in_words(wrong)}{_at(found.undefined)}", errors=errors
-            )
+            reason = f"{in_words(wrong)}{signs}"
+            return replace(found, behaviour=Behaviour.FAILS, reason=reason, errors=errors, undefined=signs.found)
         how = ("" if asked else f" {UNASKED}") + ("" if found.boxed else UNBOXED)
         compared = ", ".join(["as it came", *(f"with {_shown(level)}" for level in seen)])
         return replace(found, reason=f"it was run{how}, and does what it does {compared}{_ending(first)}")
 
 
-async def undefined(env: Env, benchmark: Benchmark) -> tuple[str, ...]:
-    """Return where the behaviour of a program is undefined, if a sanitizer finds that.
+async def undefined(env: Env, benchmark: Benchmark) -> "Signs":
+    """Look with sanitizers for undefined behaviour of a program as it came.
 
     Args:
         env: an environment whose state does not matter.
         benchmark: the program with its runs.
     """
-    for space, flags in (("ExecutionUbsan", UBSAN_FLAGS), ("ExecutionAsan", ()), ("ExecutionMsan", ())):
-        form = benchmark.recompiled(flags) if flags else benchmark
-        if form is None or space not in env.observation_spaces:
+    unwatched: list[str] = []
+    spaces = [(space, flags) for space, flags in _WATCHING if space in env.observation_spaces]
+    for space, flags in spaces:
+        form = benchmark.recompiled(flags) or (None if space == _OF_FRONT_END else benchmark)
+        if form is None or (space == _OF_INSTRUMENTED_LIBRARIES and program_of(benchmark).language != "c"):
             continue
         try:
             await env.reset(benchmark=form)
             watched = await env.observe(space)
-        except (DatasetError, ServiceError):
+        except (DatasetError, ServiceError) as error:
+            unwatched.append(first_line(error))
             continue
+        if watched["skipped"]:
+            unwatched.append(first_line(watched["skipped"]))
+            continue
+        unwatched.append("")
         for run in watched["runs"]:
-            if run["finding"]:
-                placed = _PLACE.search(run["report"])
-                return (
-                    f"undefined behaviour at {placed[1]}: {placed[2]}"
-                    if placed
-                    else f"undefined behaviour: {run['finding']}",
-                )
-    return ()
+            if run["finding"] and not any(mark in run["finding"] for mark in _DEFINED):
+                return Signs((_sign(run),))
+    return Signs((), "" if "" in unwatched or not unwatched else unwatched[0])
+
+
+class Signs(NamedTuple):
+    """What sanitizers say of undefined behaviour.
+
+    Attributes:
+        found: signs of it, with the place if that is known.
+        unwatched: why no sanitizer could look; "" if one could, or the compiler has none.
+    """
+
+    found: tuple[str, ...]
+    unwatched: str = ""
+
+    def __str__(self) -> str:
+        if self.found:
+            return f"; {self.found[0]}"
+        return f"; no sanitizer could look for undefined behaviour: {self.unwatched}" if self.unwatched else ""
+
+
+def _sign(run: Mapping[str, Any]) -> str:
+    """Describe a sanitizer's finding: what, where, and beside which object."""
+    report = run["report"]
+    at = f" at {run['place']}" if run["place"] else ""
+    if said := _SAID.search(report):
+        return f"undefined behaviour{at}: {said[1]}"
+    objects = sorted(_LOCATED.findall(report), key=lambda one: int(one.split()[0]))  # of several, the nearest is meant
+    return ", ".join([f"undefined behaviour{at}: {run['finding']}", *objects[:1]])
 
 
 def _patient(benchmark: Benchmark, seconds: float) -> Benchmark:
@@ -284,10 +319,6 @@ def _obstacle(error: Exception) -> str:
 
 def _shown(level: str) -> str:
     return "clang -Oz" if level == "OzMinsize" else f"-{level}"
-
-
-def _at(signs: Sequence[str]) -> str:
-    return f"; {signs[0]}" if signs else ""
 
 
 def _ending(execution: Sequence[Run]) -> str:

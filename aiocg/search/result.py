@@ -121,6 +121,7 @@ class Checks:
         undefined: signs that the behaviour of the program is undefined, so that optimising may change it: warnings of
             the compiler, and what a sanitizer finds.
         broken: the first list of actions that made the program do something else.
+        unwatched: why no sanitizer could look for undefined behaviour then; "" if one could.
     """
 
     behaviour: Behaviour = Behaviour.NOT_RUN
@@ -130,6 +131,7 @@ class Checks:
     seconds: float = 0.0
     undefined: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    unwatched: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can say it."""

@@ -14,7 +14,7 @@ from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError, UnknownName
 from aiocg.search.checking import COMPARING
 from aiocg.search.lanes import spread
-from aiocg.search.reference import runnable
+from aiocg.search.reference import first_run, runnable, undefined
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import in_words
@@ -166,6 +166,8 @@ async def _validate(
         result = msgspec.structs.replace(result, reason="it was not to be run")
     else:
         result = ValidationResult.join([result, await _semantics(runtime, env, state, options)])
+        if result.behaviour is Behaviour.DIFFERS:
+            result = await _explained(env, result)
         if result.behaviour is Behaviour.DIFFERS and options.minimize:
             result = msgspec.structs.replace(result, reproducer=await _reproducer(env, result, options))
     return msgspec.structs.replace(result, walltime=time.monotonic() - started)
@@ -221,6 +223,19 @@ async def _semantics(runtime: "Owner", env: Env, state: CompilerEnvState, option
         return ValidationResult(state=state, behaviour=Behaviour.SAME, reason=reason)
     jobs = [functools.partial(_test, state, test, options.flakiness) for test in _tests(runtime, env, state, options)]
     return ValidationResult.join(await spread(jobs))
+
+
+async def _explained(env: Env, result: ValidationResult) -> ValidationResult:
+    """Return the result of a program that does something else, which is not the compiler's fault if it is undefined."""
+    replace = msgspec.structs.replace
+    async with await env.sibling() as own:
+        own.observation_space = own.reward_space = None
+        signs = await undefined(own, first_run(runnable(env.benchmark)))
+    if signs.found:
+        errors = tuple(replace(error, by_itself=True) for error in result.errors)
+        found = {"behaviour": Behaviour.VARIES, "benchmark_semantics_validation_failed": False, "errors": errors}
+        return replace(result, reason=f"{result.reason}{signs}", **found)
+    return replace(result, reason=f"{result.reason}{signs}")
 
 
 async def _reproducer(env: Env, result: ValidationResult, options: Options) -> tuple[str, ...]:

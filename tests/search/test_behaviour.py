@@ -6,10 +6,11 @@ import pytest
 
 import aiocg
 from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.toolchain import find_toolchain
 from aiocg.search import Budget, functionwise
 from aiocg.search.baselines import baselines
 from aiocg.search.checking import Checker
-from aiocg.search.reference import Reference, first_run, reference_of, runnable
+from aiocg.search.reference import Reference, first_run, reference_of, runnable, undefined
 from aiocg.states.behaviour import Behaviour
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.needs("libc")]
@@ -25,6 +26,12 @@ __attribute__((noinline)) int find(int v) {
 }
 int main(void) { printf("%d\n", find(7)); return 0; }
 """
+THROUGH_A_POINTER = READS_PAST_ITS_END.replace("  for", "  int *t = table;\n  for").replace("table[i]", "t[i]")
+UNDEFINED = {  # programs that do the same at all levels, and the place that a sanitizer finds
+    READS_PAST_ITS_END: "undefined behaviour at program.c:7:9: index 4 out of bounds for type 'int[4]'",
+    THROUGH_A_POINTER: "undefined behaviour at program.c:8:9: AddressSanitizer: global-buffer-overflow, "
+    "0 bytes after global variable 'table'",
+}
 BREAKS_IT = ("default<O2>", "constraint-elimination")  # it takes what cannot be past the end for the end of the loop
 CASES = {  # the behaviour, and a part of the reason
     "past the end of a table": (READS_PAST_ITS_END, Behaviour.SAME, "does what it does as it came"),
@@ -113,10 +120,11 @@ async def test_validation_agrees_with_a_search(runtime: aiocg.Runtime, tmp_path:
     assert (result.okay(), result.wrong) == (behaviour is Behaviour.SAME, False)
 
 
+@pytest.mark.parametrize("source", UNDEFINED, ids=["in an array", "through a pointer"])
 async def test_a_program_that_no_longer_ends_is_dropped_and_the_place_to_blame_is_named(
-    runtime: aiocg.Runtime, tmp_path: Path
+    runtime: aiocg.Runtime, tmp_path: Path, source: str
 ) -> None:
-    target = program(tmp_path, READS_PAST_ITS_END)
+    target = program(tmp_path, source)
     async with await runtime.make("llvm-v0", benchmark=target) as env:
         if not env.compiler_version.startswith("LLVM 22"):
             pytest.skip("what LLVM makes of undefined behaviour is another thing in each version")
@@ -130,5 +138,33 @@ async def test_a_program_that_no_longer_ends_is_dropped_and_the_place_to_blame_i
         finally:
             await checker.close()
         checks = checker.checks()
+        await env.step_texts(BREAKS_IT)
+        result = await env.validate(sanitizers=())
     assert (checks.behaviour, checks.wrong, checks.broken) == (Behaviour.SAME, 1, BREAKS_IT)
-    assert checks.undefined == ("undefined behaviour at program.c:7:9: index 4 out of bounds for type 'int[4]'",)
+    assert checks.undefined == (UNDEFINED[source],)
+    assert (result.behaviour, result.wrong, result.reproducer) == (Behaviour.VARIES, False, ())
+    assert result.reason.endswith(f"; {UNDEFINED[source]}")
+
+
+async def test_leak_is_no_undefined_behaviour(runtime: aiocg.Runtime, tmp_path: Path) -> None:
+    source = "#include <stdlib.h>\nvoid *volatile kept; int main(void) { kept = malloc(40); kept = 0; return 0; }"
+    target = first_run(runnable(program(tmp_path, source)))
+    async with await runtime.make("llvm-v0", benchmark=target) as env:
+        assert (await undefined(env, target)).found == ()
+
+
+async def test_reason_that_no_sanitizer_could_look_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toolchain = find_toolchain()
+    wrapper = tmp_path / "clang"  # as a clang whose packages of runtime libraries are not installed
+    wrapper.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *-fsanitize=*program.o*) echo no libclang_rt >&2; exit 1;; esac\n'
+        f'exec {toolchain.clang} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("AIOCG_CLANG", str(wrapper))
+    target = first_run(runnable(program(tmp_path, THROUGH_A_POINTER)))
+    async with aiocg.Runtime(workers=1) as own, await own.make("llvm-v0", benchmark=target) as env:
+        signs = await undefined(env, target)
+    assert signs.found == () and "does not work on this machine" in signs.unwatched
+    assert str(signs).startswith("; no sanitizer could look for undefined behaviour: ")

@@ -11,6 +11,7 @@ import functools
 import os
 import re
 import shutil
+import subprocess
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -33,12 +34,17 @@ FOUND = 99  # the exit status after a sanitizer finding
 REPORT = 4000  # limit in characters for a report
 MEMORY = 2048  # MiB of memory for a program; sanitizers reserve terabytes of address space, so that is not limited
 SELF_TEST_TIMEOUT = 60.0  # seconds to build and run an empty program
+SYMBOLS_TIMEOUT = 10.0  # seconds to find the place of a finding
 
 _LINKER, _SUPPORT = "ld.lld", "cplusplus.c"
 _OWN_LIBRARY = "runtime.a"  # in the recipes of programs linked to our C library
 _READ = 1 << 16  # bytes of standard error that are read
 _OPTIONS = f"symbolize=0:exitcode={FOUND}:hard_rss_limit_mb={MEMORY}"
 _SUMMARY = re.compile(r"SUMMARY: (\w+Sanitizer): (.*)")
+_COMPILED_IN = re.compile(r"^(\S+?:\d+:\d+): runtime error: ", re.MULTILINE)  # the front end knows the place
+_FRAME = re.compile(rf"^ *#\d+ 0x[0-9a-f]+ +\(\S*/{EXECUTABLE}\+(0x[0-9a-f]+)\)", re.MULTILINE)
+_LINE = re.compile(r"^(\S.*?:[1-9]\d*(?::\d+)?)(?: \(discriminator \d+\))?$", re.MULTILINE)
+_RUNTIME = "compiler-rt"  # in the paths of a sanitizer's own sources
 _BEGINNING = re.compile(r"^(?:=+\d*=+\s*(?:ERROR|WARNING)|WARNING: \w+Sanitizer|.*: runtime error: )", re.MULTILINE)
 
 
@@ -92,7 +98,8 @@ def watch(
 
     Returns:
         JSON. Either `skipped` gives the reason why nothing was run, or `runs` lists the `Ended.describe` of each run,
-        with `finding`, such as "AddressSanitizer: heap-buffer-overflow" or "", and `report`, the sanitizer's output.
+        with `finding`, such as "AddressSanitizer: heap-buffer-overflow" or "", `report`, the sanitizer's output, and
+        `place`, such as "main.c:3:7", "" if the program has no debug information or nothing here reads it.
 
     Raises:
         CompilationError: with `FailureCode.OBSERVATION` if the program cannot be built or started.
@@ -109,7 +116,8 @@ def watch(
     with contextlib.closing(executable):
         for run in program.runs:
             with _started(engine, executable, run, settings, deadline) as ended:
-                runs.append({**ended.describe(), **finding(ended)})
+                found = finding(ended)
+                runs.append({**ended.describe(), **found, "place": place(executable.path, found["report"], deadline)})
     return {"skipped": "", "runs": runs}
 
 
@@ -218,6 +226,34 @@ def finding(ended: Ended) -> dict[str, str]:
         return {"finding": report.split("\n", 1)[0], "report": report}
     what = re.split(r" \(?/", summary[2])[0].strip()  # without the address in the executable
     return {"finding": f"{summary[1]}: {what}", "report": report}
+
+
+def place(executable: Path, report: str, deadline: float) -> str:
+    """Return the place in the sources that a report is about, as file:line:column; "" if it cannot be found.
+
+    LLVM's llvm-symbolizer or binutils' addr2line reads the debug information of the program.
+
+    Args:
+        executable: the program.
+        report: a sanitizer's output, without symbols.
+        deadline: the time limit, in seconds of the monotonic clock.
+    """
+    stack, _, _ = report.partition("\n\n")  # later stacks are those of allocations
+    if compiled_in := _COMPILED_IN.search(stack):
+        return compiled_in[1]
+    addresses = _FRAME.findall(stack)
+    names = (("llvm-symbolizer", "--no-inlines", "--functions=none", "--obj="), ("addr2line", "-e"))
+    command = next(([path, *words] for name, *words in names if (path := shutil.which(name))), None)
+    if not addresses or command is None:
+        return ""
+    command[-1:] = [command[-1] + str(executable)] if command[-1].endswith("=") else [command[-1], str(executable)]
+    timeout = max(min(SYMBOLS_TIMEOUT, deadline - time.monotonic()), 0.0)
+    try:
+        done = subprocess.run([*command, *addresses], capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    places = _LINE.findall(done.stdout.decode(errors="backslashreplace"))
+    return next((os.path.basename(one) for one in places if _RUNTIME not in one), "")
 
 
 def _words(ended: Ended) -> str:

@@ -1,5 +1,6 @@
 """Each sanitizer finds a planted defect, says nothing of clean programs, and tells why where it cannot be used."""
 
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -125,7 +126,8 @@ def watch(engine: Engine, tmp_path: Path, clang: str) -> Callable[..., dict[str,
 
     def compile_and_run(source: str, sanitizer: Sanitizer, *passes: str) -> dict[str, Any]:
         usable(engine, sanitizer)
-        flags = ["-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-w", "-xc", "-c", "-", "-o", "-"]
+        flags = ["-O1", "-gline-tables-only", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-w"]
+        flags += ["-xc", "-c", "-", "-o", "-"]
         if sanitizer is UNDEFINED:
             flags += ["-fsanitize=undefined", "-fno-sanitize-recover=undefined"]
         done = subprocess.run([clang, *flags], input=source.encode(), capture_output=True, check=True)
@@ -149,6 +151,28 @@ def test_a_planted_defect_is_found(watch: Callable[..., dict[str, Any]], engine:
     assert run["finding"].startswith(expected)
     assert run["exit_code"] == sanitizers.FOUND
     assert run["report"]
+    if name in ("heap overflow", "overflow of a global", "use after free", "signed overflow"):
+        assert run["place"].startswith("<stdin>:1:")
+
+
+@pytest.mark.parametrize("tool", ["llvm-symbolizer", "addr2line", ""])
+def test_place_of_a_finding_is_read_by_whatever_tool_there_is(
+    watch: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    if tool and not shutil.which(tool):
+        pytest.skip(f"needs {tool}")
+    usual = shutil.which
+
+    def which(name: str, *rest: Any) -> str | None:
+        return None if name in ("llvm-symbolizer", "addr2line") and name != tool else usual(name, *rest)
+
+    monkeypatch.setattr(shutil, "which", which)
+    source = (
+        "#include <string.h>\nchar a[8], b[8];\nint main(int c, char **v) {\n  memcpy(b, a, 8 + c);\n  return 0;\n}\n"
+    )
+    (run,) = watch(source, ADDRESS)["runs"]
+    assert run["finding"].startswith("AddressSanitizer: global-buffer-overflow")
+    assert run["place"].partition(":")[2].partition(":")[0] == ("4" if tool else "")
 
 
 def _settings(engine: Engine, sanitizer: Sanitizer) -> dict[str, str]:
