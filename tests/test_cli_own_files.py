@@ -36,8 +36,8 @@ def test_flags_are_the_programs_and_are_replayed(command: Run, source: Path, mon
     assert unquote(state["benchmark"]).endswith(f"own.c?{unquote(flags)}")
     (source.parent / "elsewhere").mkdir()
     monkeypatch.chdir(source.parent / "elsewhere")
-    for name in ("replay", "validate"):
-        assert command(name, "../s.json").status == 0
+    assert command("replay", "../s.json").status == 0
+    assert command("validate", "../s.json").status == 3  # it has no main, so nothing is proven
 
 
 def test_flags_are_taken_wherever_a_program_is(command: Run, source: Path) -> None:
