@@ -294,6 +294,8 @@ async def reproducer_of(env: Env, actions: tuple[str, ...], seconds: float, **op
     """
     line = env.action_spaces.language.line
     is_line = line is not None and len(actions) == 1 and line.begins(actions[0])
+    if len(actions) < 2 and not is_line:
+        return actions
     smallest = actions
 
     def keep(items: tuple[str, ...]) -> None:
