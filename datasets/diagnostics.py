@@ -3,6 +3,7 @@
 import re
 
 _MISSING = re.compile(r"fatal error: '([^'\n]+)' file not found")
+_BEHIND = re.compile(r"/c\+\+/v1/(?:(__mbstate_t)|(\w+))\.h:\d+:\d+: error: ")  # libc++'s, around one of libc's
 
 _C_PACKAGES = "Debian and Ubuntu: libc6-dev; Fedora: glibc-devel; Alpine: musl-dev"
 _CXX_PACKAGES = (
@@ -60,9 +61,14 @@ def flag_advice(diagnostics: str) -> str:
 
 
 def missing_header(diagnostics: str) -> str:
-    """Return the header that clang did not find, as the program spells it, or ""."""
-    match = _MISSING.search(diagnostics)
-    return match[1] if match else ""
+    """Return the header that clang did not find, as the program or the C++ library spells it, or "".
+
+    libc++ goes on without libc's headers, until one of its own around them lacks something.
+    """
+    if match := _MISSING.search(diagnostics):
+        return match[1]
+    match = _BEHIND.search(diagnostics)
+    return f"{match[2] or 'wchar'}.h" if match else ""
 
 
 def header_remedy(header: str) -> str:

@@ -212,6 +212,7 @@ def test_saved_state_replays_to_the_same_bitcode_or_to_what_the_suffix_says(comm
     assert "main:" in Path("best.s").read_text(encoding="utf-8")
 
 
+@pytest.mark.needs("libc")
 def test_what_cannot_be_linked_is_told_after_its_state_was_saved(command: Run) -> None:
     Path("one.c").write_text(C_SOURCE.replace("main", "other"), encoding="utf-8")
     words = ("search", "random", "one.c", "--evaluations", "3", "--state", "best.json")
@@ -222,6 +223,7 @@ def test_what_cannot_be_linked_is_told_after_its_state_was_saved(command: Run) -
     assert Path("best.json").exists()
 
 
+@pytest.mark.needs("libc")
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
 def test_a_picture_that_cannot_be_written_is_told_after_what_was_found(command: Run) -> None:
     words = ("search", "random", PLAIN, "--evaluations", "3", "--state", "best.json", "--plot", "/dev/full")

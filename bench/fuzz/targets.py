@@ -131,8 +131,9 @@ def recipes(data: bytes) -> None:
 @cache
 def _guard() -> Guard:
     from aiocg.workers.llvm.library import Library
+    from aiocg.workers.programs.linking import Tools
 
-    return Guard(Library.find())
+    return Guard(Library.find(), Tools("clang"))
 
 
 def machine_code(data: bytes) -> None:

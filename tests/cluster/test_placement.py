@@ -193,6 +193,9 @@ class Anything(RuleBasedStateMachine):
         for worker in self.machine.moves():
             name = self.machine.where(worker)
             assert name is not None
+            if self.machine.placed > self.machine.target:  # it is one too many, and has no successor
+                self.machine.ended(worker)
+                continue
             successor = self.machine.place(self.numbers)
             self.numbers += 1
             assert name in self.draining or successor is None or successor != name or self.machine.room == 0

@@ -14,7 +14,7 @@ import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError, CacheWarning, CompilationCancelled
 from aiocg.datasets.frontend import cancellable, compile_file, compile_source, compile_words, is_bitcode
-from aiocg.datasets.toolchain import find_toolchain
+from aiocg.datasets.toolchain import find_clang, find_toolchain
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -126,6 +126,18 @@ def test_a_missing_system_header_names_the_packages(header: str, packages: list[
     assert caught.value.missing_header == header
     assert all(package in caught.value.reason for package in packages)
     assert f"'{header}' file not found" in caught.value.diagnostics
+
+
+@pytest.mark.parametrize("header", ["vector", "cmath", "cstring", "memory"])
+def test_headers_of_cxx_that_lack_those_of_c_name_the_packages(header: str) -> None:
+    ours = find_clang().parent.parent / "include"
+    if not (ours / "c++/v1").is_dir():
+        pytest.skip("needs clang with its own libc++, as in the wheel")
+    folders = [ours / "c++/v1", *ours.glob("*/c++/v1")]
+    flags = ["-stdlib=libc++", "-nostdlibinc", *(word for folder in folders for word in ("-isystem", str(folder)))]
+    with pytest.raises(BenchmarkInitError, match="lacks the headers of the C library") as caught:
+        compile_source(f"#include <{header}>\n", "x.cc", flags)
+    assert "libc6-dev" in caught.value.reason
 
 
 def test_a_bad_flag_is_reported_in_clangs_words() -> None:

@@ -94,7 +94,13 @@ async def test_a_session_from_its_opening_to_its_end(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("source", "language"),
-    [(C, "c"), ("#include <vector>\nint f(std::vector<int> v) { return v.size(); }", "c++"), (IR, "ir")],
+    [
+        (C, "c"),
+        pytest.param(
+            "#include <vector>\nint f(std::vector<int> v) { return v.size(); }", "c++", marks=pytest.mark.needs("libc")
+        ),
+        (IR, "ir"),
+    ],
 )
 async def test_programs_can_be_sent(client: Client, source: str, language: str) -> None:
     path = await opened(client, source=source, language=language)

@@ -177,8 +177,7 @@ def build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitizer
         if tools.linker:  # lld selects its mode by its own file name
             os.symlink(shutil.which(tools.linker[0]) or tools.linker[0], Path(folder.name, _LINKER))
             command = (*command, f"--ld-path={Path(folder.name, _LINKER)}")
-        rpaths = (f"-Wl,-rpath,{path}" for path in _library_folders(tools.clang))
-        link([*tools.expand(command), *rpaths], folder.name, program.environment, deadline)
+        link([*tools.expand(command), *tools.runtime], folder.name, program.environment, deadline)
     except BaseException:
         executable.close()
         raise
@@ -198,12 +197,6 @@ def _recipe(program: Program, sanitizer: Sanitizer) -> tuple[tuple[str, ...], di
 
 
 @functools.lru_cache(maxsize=4)
-def _library_folders(clang: str) -> tuple[str, ...]:
-    """Find the folders of clang's shared libraries that no linker searches by default: LLVM's unwinder."""
-    root = Path(os.path.realpath(shutil.which(clang) or clang)).parent.parent / "lib"
-    return tuple(sorted({str(path.parent) for pattern in ("", "*/") for path in root.glob(f"{pattern}libunwind.so.1")}))
-
-
 @contextlib.contextmanager
 def _started(
     engine: Engine, executable: Executable, run: Run, settings: dict[str, str], deadline: float

@@ -72,7 +72,7 @@ class LlvmSession(CompilationSession):
         if (places := os.environ.get(VARIABLE, "")) and not options.get("untrusted"):
             _share(cls.engine, places.split(","), options)
         cls.engine.runner.sandbox = choose(options)
-        cls.guard = Guard(library) if options.get("untrusted") else None
+        cls.guard = Guard(library, cls.engine.builder.tools) if options.get("untrusted") else None
         cls.engine.code.check = cls.guard.check_module if cls.guard else None
         bitcode_file.use_folder(options.get("shared_folder"))
         natives.prepare()

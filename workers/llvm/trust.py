@@ -12,6 +12,7 @@ own files:
 
 import re
 import struct
+from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from aiocg.transport.elf import NotElf, sections
@@ -20,7 +21,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.program import BITCODE
-from aiocg.workers.programs.linking import EXECUTABLE, OBJECT
+from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Tools
 from aiocg.workers.programs.recipe import Program
 
 __all__ = ["Guard", "check_program", "machine_code_problem", "problem_of"]
@@ -58,10 +59,12 @@ class Guard:
 
     Args:
         library: parses programs.
+        tools: link them; their own runtime library may be linked with.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, tools: Tools) -> None:
         self._library = library
+        self._tools = tools
 
     def check_content(self, content: bytes) -> None:
         """Refuse a program with assembly that could name files.
@@ -91,7 +94,7 @@ class Guard:
         Raises:
             CompilationError: with `FailureCode.BENCHMARK`.
         """
-        check_program(program)
+        check_program(program, self._tools.runtime)
 
     def check_observation(self, name: str) -> None:
         """Refuse observations that write files.
@@ -105,8 +108,12 @@ class Guard:
             )
 
 
-def check_program(program: Program | None) -> None:
+def check_program(program: Program | None, more: Collection[str] = ()) -> None:
     """Refuse a recipe with words or files that could make a tool access other files.
+
+    Args:
+        program: the recipe.
+        more: further words that its command may have.
 
     Raises:
         CompilationError: with `FailureCode.BENCHMARK`.
@@ -117,7 +124,7 @@ def check_program(program: Program | None) -> None:
     if tool not in TOOLS:
         raise _refused(f"its command begins with {tool!r}", f"one of {', '.join(TOOLS)}")
     for word in words:
-        if word not in WORDS and word not in program.files:
+        if word not in WORDS and word not in program.files and word not in more:
             expected = f"names of its files, and words from this list: {' '.join(sorted(WORDS))}"
             raise _refused(f"its command has the word {word!r}", expected)
     if program.environment:

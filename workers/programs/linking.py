@@ -58,6 +58,13 @@ class Tools:
         path = done.stdout.strip()
         return [path] if os.path.isfile(path) else []
 
+    @cached_property
+    def runtime(self) -> list[str]:
+        """Words that let programs find clang's shared libraries that no loader searches by default: LLVM's unwinder."""
+        root = Path(os.path.realpath(shutil.which(self.clang) or self.clang)).parent.parent / "lib"
+        folders = {path.parent for pattern in ("", "*/") for path in root.glob(f"{pattern}libunwind.so.1")}
+        return [f"-Wl,-rpath,{folder}" for folder in sorted(folders)]
+
     def driver(self, language: str) -> list[str]:
         """The beginning of a compiler driver's command line for linking "c" or "c++"."""
         return [self.clang, "--driver-mode=g++"] if language == "c++" else [self.clang]

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiocg.datasets import default_datasets
+from aiocg.datasets import default_datasets, toolchain
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.linking import freestanding_flags, runtime_archive
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, encode_program
-from aiocg.datasets.toolchain import find_toolchain
+from aiocg.datasets.toolchain import find_clang, find_toolchain
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.action_text import LONGEST
@@ -29,6 +29,7 @@ from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.session import LlvmSession
 from aiocg.workers.llvm.trust import REFUSED_OBSERVATIONS, Guard, machine_code_problem
+from aiocg.workers.programs.linking import Tools
 from aiocg.workers.programs.recipe import Program, decode_program
 
 SECRET = "/etc/hostname"
@@ -37,7 +38,7 @@ LINUX = 'target triple = "x86_64-unknown-linux-gnu"\n'
 
 @pytest.fixture(scope="module")
 def guard(library: Library) -> Guard:
-    return Guard(library)
+    return Guard(library, Tools(str(find_clang())))
 
 
 def function(assembly: str) -> str:
@@ -140,6 +141,18 @@ def test_what_our_own_programs_need_is_allowed(guard: Guard) -> None:
     guard.check_program(recipe())
     for language in ("c", "c++"):
         guard.check_program(decode_program(encode_program(BenchmarkProgram(language, runs={"it": ProgramRun()}))))
+
+
+def test_where_there_is_no_libgcc_programs_are_linked_with_our_own(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolchain, "_has_libgcc", lambda: False)
+    words = toolchain.link_flags(find_clang(), "c")
+    if not words:
+        pytest.skip("needs the clang of the wheel")
+    guard.check_program(recipe(command=("{clang}", "-o", "program", "program.o", *words)))
+    with pytest.raises(CompilationError, match="-Wl,-rpath,/tmp"):
+        guard.check_program(recipe(command=("{clang}", "-o", "program", "program.o", "-Wl,-rpath,/tmp")))
 
 
 COMMAND = ("{lld}", "-o", "program", "program.o")
