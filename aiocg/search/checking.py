@@ -14,7 +14,7 @@ import anyio
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
-from aiocg.errors import AiocgError, EnvClosed, ResetNeeded, ServiceError, SessionLost
+from aiocg.errors import AiocgError, ServiceError
 from aiocg.search.assembling import Assembler
 from aiocg.search.reference import (
     Levels,
@@ -24,6 +24,7 @@ from aiocg.search.reference import (
     observation_of_runs,
     reference_of,
     runnable,
+    runs_of,
     undefined,
 )
 from aiocg.search.result import Checks, Record
@@ -194,11 +195,7 @@ class Checker:
 
     async def _problem(self, env: Env, actions: tuple[str, ...]) -> str:
         """Return what a program does wrong, "" if nothing."""
-        try:
-            (candidate,) = await env.expand_texts([actions], observation_spaces=[self._name])
-        except (ResetNeeded, EnvClosed, SessionLost):  # its worker died
-            await env.reset()
-            (candidate,) = await env.expand_texts([actions], observation_spaces=[self._name])
+        (candidate,) = await runs_of(env, [actions], self._name)
         if candidate.error is None:
             return in_words(self._reference.differences(candidate.observation[0]))
         try:

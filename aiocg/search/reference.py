@@ -17,8 +17,9 @@ import msgspec
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
+from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
-from aiocg.errors import AiocgError, ServiceError
+from aiocg.errors import AiocgError, ResetNeeded, ServiceError, SessionLost, WorkerCrashed
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
@@ -32,6 +33,7 @@ __all__ = [
     "program_of",
     "reference_of",
     "runnable",
+    "runs_of",
     "undefined",
 ]
 
@@ -45,6 +47,7 @@ SLOWER = 10.0  # times as long as the program as it came, after which a program 
 LEAST = 1.0  # seconds that it may take in any case
 ENDLESS = 0.5  # seconds that a program is watched where the reference does not end
 REMEMBERED = 256  # references
+ATTEMPTS = 8  # at running a program while workers die
 UBSAN_FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 
 _SMALL, _FAST = ("OzMinsize", "Oz", "Os"), ("O3", "O2")  # levels to compare with, the first of each that there is
@@ -150,6 +153,29 @@ async def reference_of(env: Env, benchmark: Benchmark, levels: Levels, patience:
         return Reference(Behaviour.NOT_RUN, _obstacle(error))
 
 
+async def runs_of(env: Env, lists: Sequence[tuple[str, ...]], name: str) -> list[Candidate]:
+    """Return what programs do, and try again where a worker died: it may have been killed by something else.
+
+    Args:
+        env: at the start of an episode.
+        lists: the actions of each program.
+        name: the observation of the runs.
+    """
+    found, left = dict[tuple[str, ...], Candidate](), list(lists)
+    for attempt in range(ATTEMPTS):
+        try:
+            found |= zip(left, await env.expand_texts(left, observation_spaces=[name]), strict=True)
+        except (ResetNeeded, SessionLost):
+            if attempt + 1 == ATTEMPTS:
+                raise
+            await env.reset()
+            continue
+        left = [actions for actions in left if type(found[actions].error) is WorkerCrashed]
+        if not left:
+            break
+    return [found[actions] for actions in lists]
+
+
 class _Trial:
     """Runs a program as it came and at the compiler's levels, on an environment of its own."""
 
@@ -201,7 +227,7 @@ class _Trial:
         """Return the execution and state at a level for small and one for fast code, where there are such."""
         names = [next((name for name in kind if name in levels), "") for kind in (_SMALL, _FAST)]
         chosen = {name: levels[name] for name in names if name}
-        tried = await self._env.expand_texts([*chosen.values()], observation_spaces=[self._name])
+        tried = await runs_of(self._env, [*chosen.values()], self._name)
         return {
             name: (one.observation[0], one.state) for name, one in zip(chosen, tried, strict=True) if one.error is None
         }

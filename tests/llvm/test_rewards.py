@@ -82,24 +82,24 @@ def marked_for_size(ir: str) -> str:
 
 
 @pytest.mark.few(2)
-async def test_as_good_as_oz_of_a_program_marked_for_size_is_worth_one(  # type: ignore[no-untyped-def]
+async def test_clangs_oz_is_worth_one_whether_or_not_a_program_is_marked_for_size(  # type: ignore[no-untyped-def]
     make, program: str, tmp_path: Path
 ) -> None:
     names = "IrInstructionCountOzMinsize", "ObjectImageSizeOzMinsize"
+    costs = ["IrInstructionCount", "ObjectImageSizeMinsizeBytes"]
     levels = {"action_space": ["default<Oz>", "default<O3>"]}
     env = await make(program, **levels)
-    instructions, size = await env.observe(*names)
+    best = await env.observe(*names)
     before = await env.observe("IrInstructionCountO0", "ObjectImageSizeO0Minsize")
     path = tmp_path / "marked.ll"
     path.write_text(marked_for_size(await env.observe("Ir")))
     marked = await make(path, **levels)
-    _, rewards, *_ = await marked.step("default<Oz>", reward_spaces=names)
-    assert rewards == [1.0, 1.0]
-    same = "IrInstructionCount", "ObjectImageSizeBytes", "ObjectImageSizeMinsizeBytes", *names
-    assert await marked.observe(*same) == [instructions, size, size, instructions, size]
-    now, rewards, *_ = await env.step("default<O3>", observation_spaces=[same[0], same[2]], reward_spaces=names)
-    saved = zip(before, now, (instructions, size), strict=True)
-    assert rewards == pytest.approx([(o0 - cost) / max(o0 - oz, 1) for o0, cost, oz in saved])
+    assert await marked.observe(*names) == best
+    for one, level in ((marked, "default<Oz>"), (env, "default<O3>")):
+        now, rewards, *_ = await one.step(level, observation_spaces=costs, reward_spaces=names)
+        saved = zip(before, now, best, strict=True)
+        assert rewards == pytest.approx([(o0 - cost) / max(o0 - oz, 1) for o0, cost, oz in saved])
+        assert one is env or (rewards[0] > 0.8 and rewards[1] == pytest.approx(1.0, abs=0.05))  # clang vectorises, too
 
 
 def counted(name: str, *keys: str) -> ObservationSpace:
