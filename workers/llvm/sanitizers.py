@@ -7,7 +7,6 @@ C library and on clang's runtimes. An empty program is tried first, to detect th
 """
 
 import contextlib
-import functools
 import os
 import re
 import shutil
@@ -196,7 +195,6 @@ def _recipe(program: Program, sanitizer: Sanitizer) -> tuple[tuple[str, ...], di
     raise Unavailable("the benchmark is not linked by clang, which knows where the sanitizers are")
 
 
-@functools.lru_cache(maxsize=4)
 @contextlib.contextmanager
 def _started(
     engine: Engine, executable: Executable, run: Run, settings: dict[str, str], deadline: float
