@@ -108,6 +108,19 @@ int second(int a) { int s = 0; for (int i = 0; i < 4; i++) s += a * i; return s 
 """
 
 
+@pytest.mark.slow
+def test_level_that_takes_long_is_given_up_and_named(command: Run, source: Path) -> None:
+    values = 60_000  # LLVM's passes need time that grows with the square of it: a minute for -Oz
+    lines = (f"  %v{i + 1} = {('add', 'mul')[i % 2]} i32 %v{i}, %k\n" for i in range(values))
+    text = f"define i32 @f(i32 %v0, i32 %k) {{\n{''.join(lines)}  ret i32 %v{values}\n}}\n"
+    (source.parent / "long.ll").write_text(f'target triple = "x86_64-unknown-linux-gnu"\n{text}')
+    found = command("search", "long.ll", "--budget", "1", "--reward", "IrInstructionCountOz")
+    assert found.status == 0, found.err
+    words = "-Oz takes longer than 3 s here, and a longer --budget waits longer; the search goes on against the program"
+    assert words in " ".join(found.err.split())
+    assert "they did not compile in the time" in found.out
+
+
 def test_level_that_cannot_compile_the_program_does_not_end_the_search(command: Run, source: Path) -> None:
     source.write_text(LABEL)
     found = command("search", "own.c", "--evaluations", "20", "-o", "own.o", "--json")

@@ -233,7 +233,7 @@ class Job:
                 from aiocg.gcc.rival import compiling_small
 
                 self._prepare(env)
-                if said := await settle_reward(env, self.output):
+                if said := await settle_reward(env, self.output, self.budget, show):
                     errors.print(f"note: {said}", markup=False)
                 show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
                 try:
