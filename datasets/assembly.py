@@ -1,25 +1,61 @@
 """Files that inline assembly includes, by absolute paths: code is generated elsewhere than sources are compiled."""
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from aiocg.datasets.dependency import INCLUDED
 from aiocg.datasets.process import run_bounded
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 
 __all__ = ["includes_files", "with_absolute_files"]
 
-_SIGNS = (b".incbin", b".include", b"INCBIN")  # of sources; the last one is a macro of a well-known header
-_FILE = re.compile(rb"(\.(?:incbin|include)(?:[ \t]|\\09)+\\22)([^/\"\\][^\"\\]*)(?=\\22)")  # in textual IR
+_SIGN = re.compile(rb"\.(?:incbin|include)\b|INCBIN", re.IGNORECASE)  # of sources; the last one is a well-known macro
+_FILE = re.compile(rb"(\.(?:incbin|include)(?:[ \t]|\\09)+\\22)([^/\"\\][^\"\\]*)(?=\\22)", re.IGNORECASE)  # in IR
 _FOLDER = re.compile(r"-(?:I|isystem|iquote)(.+)")
 _SAME = ("-O1", "-Xclang", "-disable-llvm-passes", "-Wno-override-module", "-emit-llvm", "-x", "ir")
 
 
-def includes_files(source: bytes) -> bool:
-    """Return whether the inline assembly of a C or C++ source may include files."""
-    return any(sign in source for sign in _SIGNS)
+def includes_files(source: Path, directory: str | os.PathLike[str], flags: Iterable[str]) -> bool:
+    """Return whether the inline assembly of a C or C++ source, or of its own headers, may include files.
+
+    Args:
+        source: the file; False if it cannot be read.
+        directory: where it is compiled.
+        flags: it is compiled with, whose folders may have headers of its own.
+    """
+    folders = _folders(directory, flags)
+    waiting, seen = [os.path.abspath(source)], set[str]()
+    while waiting:
+        seen.add(path := waiting.pop())
+        try:
+            status = os.stat(path)
+            found, names = _looked_at(path, status.st_mtime_ns, status.st_size)
+        except OSError:
+            continue
+        if found:
+            return True
+        candidates = (
+            os.path.normpath(os.path.join(at, one)) for at in (os.path.dirname(path), *folders) for one in names
+        )
+        waiting += {one for one in candidates if one not in seen and os.path.isfile(one)}
+    return False
+
+
+@functools.lru_cache(maxsize=4096)
+def _looked_at(path: str, changed: int, size: int) -> tuple[bool, tuple[str, ...]]:
+    """Return whether a file has assembly that may include files, and the names of what it includes itself."""
+    text = Path(path).read_bytes()
+    return _SIGN.search(text) is not None, tuple(os.fsdecode(one or other) for one, other in INCLUDED.findall(text))
+
+
+def _folders(directory: str | os.PathLike[str], flags: Iterable[str]) -> list[str]:
+    """Return the folders that flags name, joined to `-I` and the like."""
+    named = (found[1] for flag in flags if (found := _FOLDER.fullmatch(flag)))
+    return [os.path.abspath(os.path.join(directory, folder)) for folder in named]
 
 
 def with_absolute_files(
@@ -36,11 +72,11 @@ def with_absolute_files(
     Returns:
         Bitcode, the same where no file is included, or clang does not read it.
     """
-    folders = [directory, *(found[1] for flag in flags if (found := _FOLDER.fullmatch(flag)))]
+    folders = [os.path.abspath(directory), *_folders(directory, flags)]
 
     def absolute(match: "re.Match[bytes]") -> bytes:
         for folder in folders:
-            path = os.path.join(os.path.abspath(os.path.join(directory, folder)), os.fsdecode(match[2]))
+            path = os.path.join(folder, os.fsdecode(match[2]))
             if os.path.isfile(path) and not set(path) & set('"\\'):
                 return match[1] + os.fsencode(path)
         return match[0]

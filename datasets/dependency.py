@@ -8,7 +8,7 @@ from typing import Any
 
 from aiocg.datasets.cache import cache_directory
 
-_NAMED = re.compile(
+INCLUDED = re.compile(
     rb"""(?:include|include_next|import|embed|__has_include_next)\s*\(?\s*(?:"([^"\n]+)"|<([^>\n]+)>)"""
 )
 _COMPUTED = re.compile(
@@ -90,7 +90,7 @@ class Dependencies:
 
 
 def _candidates(text: bytes, folders: list[str]) -> Iterator[str]:
-    for quoted, angled in _NAMED.findall(text):
+    for quoted, angled in INCLUDED.findall(text):
         name = os.fsdecode(quoted or angled)
         for folder in folders:
             yield os.path.join(folder, name)

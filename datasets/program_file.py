@@ -79,7 +79,8 @@ class ProgramFile:
         return content
 
     def _compiled(self, flags: Sequence[str]) -> bytes:
-        with_files = includes_files(self.read())
+        self.read()
+        with_files = includes_files(self.path, self.path.parent, flags)
         try:
             content = compile_file(self.path, (*compile_flags(find_clang(), self.language), *flags))
         except CompilationCancelled:

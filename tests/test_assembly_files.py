@@ -57,10 +57,31 @@ def test_object_of_a_compilation_follows_the_file(
     assert "warning" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "beside"),
+    [
+        ('#include "assets.h"\nint f(void) { return 1; }\n', "a header"),
+        ("#include <assets.h>\nint f(void) { return 1; }\n", "a header of a folder"),
+        (SOURCE.split("int f")[0].replace(".incbin", ".INCBIN"), "capitals"),
+        ('__asm__(".include "data.inc"");', "text of assembly"),
+    ],
+)
+def test_files_at_file_scope_are_found_however_they_are_named(source: Path, text: str, beside: str) -> None:
+    folder = source.parent
+    header = folder / "include" if "folder" in beside else folder
+    header.mkdir(exist_ok=True)
+    (header / "assets.h").write_text(SOURCE.split("int f")[0])
+    (folder / "data.inc").write_text('.section .rodata\n.ascii "beside the source"\n.previous\n')
+    source.write_text(text)
+    benchmark = Benchmark.from_file(source, [f"-I{header}"] if header != folder else ())
+    assert b"beside the source" in compute_observation("ObjectFile", benchmark.content)
+
+
 def test_only_sources_with_such_assembly_are_converted(source: Path) -> None:
-    assert includes_files(source.read_bytes())
-    assert not includes_files(b"#include <stdio.h>\nint include;\n")
+    assert includes_files(source, source.parent, ())
     plain = source.parent / "plain.c"
+    plain.write_text('#include <stdio.h>\n#include "plain.c"\nint include;\n')
+    assert not includes_files(plain, source.parent, ())
     plain.write_text("int f(void) { return 1; }\n")
     content = Benchmark.from_file(plain).content
     assert with_absolute_files(content, source.parent, (), 60.0) is content

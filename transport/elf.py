@@ -19,6 +19,7 @@ _WRITABLE, _ALLOCATED, _EXECUTABLE, _MERGEABLE, _STRINGS, _GROUP = 1, 2, 4, 16, 
 _OBJECT, _FUNCTION = 1, 2
 _ELSEWHERE, _COMMON = 0xFFFF, 0xFFF2  # numbers of sections: the first section has the number, and there is none yet
 _RELOCATABLE = 1  # type of a file
+_STACK, _EXECUTABLE_SEGMENT = 0x6474E551, 1  # type and flag of a segment
 
 _SHORTEST = 16  # bytes of an entry of an unwind table, after the length
 
@@ -165,6 +166,23 @@ def code_size(content: bytes) -> int:
         NotElf: if the content is not ELF, or cut short.
     """
     return sum(one.size for one in sections(content) if one.is_code)
+
+
+def has_executable_stack(content: bytes) -> bool:
+    """Return whether an ELF program asks for a stack whose content may be executed, as nested functions of GCC need.
+
+    Raises:
+        NotElf: if the content is not ELF, or cut short.
+    """
+    sections(content)  # which refuses what is none
+    wide, order = content[4] == 2, _order(content)
+    try:
+        (table,) = struct.unpack_from(order + ("Q" if wide else "I"), content, 32 if wide else 28)
+        stride, count = struct.unpack_from(order + "2H", content, 54 if wide else 42)
+        segments = [struct.unpack_from(order + "7I", content, table + index * stride) for index in range(count)]
+    except struct.error as error:
+        raise NotElf(f"the file is not a complete ELF program: {error}") from None
+    return any(one[0] == _STACK and one[1 if wide else 6] & _EXECUTABLE_SEGMENT for one in segments)
 
 
 def sections(content: bytes) -> list[Section]:

@@ -16,9 +16,7 @@ COUNT = "IrInstructionCountOz"  # the reward that needs no machine code
 _LEVELS = {"OzMinsize": "clang -Oz", "OsOptsize": "clang -Os", "Oz": "-Oz", "O3": "-O3"}  # by ends of baselines' names
 
 
-async def settle_reward(
-    env: "Env", output: Path | None, seconds: float | None, show: Callable[[str], None]
-) -> str:
+async def settle_reward(env: "Env", output: Path | None, seconds: float | None, show: Callable[[str], None]) -> str:
     """Reset an environment, and take a reward without a baseline if that of its own cannot be had.
 
     Args:

@@ -121,15 +121,11 @@ class ObjectCompilation:
     def _with_files(self, bitcode: bytes) -> tuple[bytes, bool]:
         """Return the program, whose assembly includes files from anywhere, and whether all it depends on is in it."""
         from aiocg.datasets.assembly import includes_files, with_absolute_files
-
-        try:
-            if not includes_files(Path(self.source.path).read_bytes()):
-                return bitcode, True
-        except OSError:
-            return bitcode, True
         from aiocg.datasets.frontend import TIMEOUT, absolute_flags
 
         flags = absolute_flags(self.command.options("dependency", "linking"))
+        if not includes_files(Path(self.source.path), os.getcwd(), flags):
+            return bitcode, True
         return with_absolute_files(bitcode, os.getcwd(), flags, TIMEOUT), False
 
     def _best(self, bitcode: bytes, cacheable: bool) -> tuple[Verdict | None, bytes, bool]:

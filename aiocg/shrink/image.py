@@ -1,10 +1,11 @@
 """How large a linked image is, and putting it into its place."""
 
+import contextlib
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.transport.elf import Section, sections
 
+_EDITED = 4096  # bytes that a copy may have more than the image, as an installation changes its search path
 _WASM, _WASM_CUSTOM, _WASM_CODE, _WASM_DATA = b"\0asm", 0, 10, 11
 _UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table", ".ARM.exidx", ".ARM.extab")
 
@@ -123,6 +125,34 @@ def _loaded(content: bytes) -> bytes:
         return b"".join(one for found in _wasm_sections(content).values() for one in found)
     kept = [one for one in sections(content) if one.is_loaded and one.is_stored]
     return b"".join(content[one.offset : one.offset + one.size] for one in kept)
+
+
+def copies(folder: Path, content: bytes) -> Iterator[Path]:
+    """Yield the files below a folder with the code of an image: copies of it, also stripped ones."""
+    try:
+        code = _code(content)
+    except ValueError:
+        return
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        for path in (Path(place, name) for name in names):
+            with contextlib.suppress(OSError, ValueError):
+                if path.is_symlink() or not len(code) < path.stat().st_size <= len(content) + _EDITED:
+                    continue
+                with open(path, "rb") as file:
+                    if file.read(4) == content[:4] and _code(content[:4] + file.read()) == code:
+                        yield path
+
+
+def _code(content: bytes) -> bytes:
+    """Return the machine code of an image.
+
+    Raises:
+        ValueError: as `read_image`.
+    """
+    if content.startswith(_WASM):
+        return b"".join(_wasm_sections(content).get(_WASM_CODE, ()))
+    return b"".join(content[one.offset : one.offset + one.size] for one in sections(content) if one.is_code)
 
 
 def _compressed(content: bytes, command: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from aiocg.shrink.inputs import Inputs, Part
 from aiocg.shrink.tools import JOIN, LTO, PLAIN, Lld, Zig
 from aiocg.shrink.tuning import POLISH, compiler_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
-from aiocg.transport.elf import sections
+from aiocg.transport.elf import has_executable_stack, sections
 
 _FIXED = 2  # the type of an ELF file that is loaded where it says
 _BUILD_ID = ".note.gnu.build-id"
@@ -44,6 +44,8 @@ class Form:
         """
         identified = any(one.name == _BUILD_ID for one in sections(own))
         link = ("--build-id" if direct else "-Wl,--build-id",) if identified else ()
+        if has_executable_stack(own):  # for which GNU's ld takes the objects' word, and lld does not
+            link += ("-zexecstack" if direct else "-Wl,-z,execstack",)
         if "-shared" in words:
             return cls(("-fPIC",), link)
         if own[16] == _FIXED:

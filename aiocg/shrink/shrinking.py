@@ -19,7 +19,7 @@ from aiocg.llvm.tools import apply
 from aiocg.programs.project.compilation import each
 from aiocg.shrink.candidate import OURS, OWN, Candidates, keeping
 from aiocg.shrink.cross import cross_of
-from aiocg.shrink.image import put
+from aiocg.shrink.image import copies, put
 from aiocg.shrink.inputs import name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
@@ -191,6 +191,17 @@ class Shrinking:
                 with contextlib.suppress(OSError):
                     put(one.linker.inputs.link.output, one.contents[OWN])
             raise
+        self._find_copies()
+
+    def _find_copies(self) -> None:
+        """Take note of copies of its own images that the build has made, such as by `install`."""
+        outputs = {link.output for link in self.build.links}
+        for one in self.images:
+            if one.chosen == OWN:
+                continue
+            for path in copies(self.folder, one.contents[OWN]):
+                if path not in outputs and not path.is_relative_to(self.scratch):
+                    one.notes.append(f"{self._name(path)} is a copy that the build made before, and stays as it is")
 
     def hint(self) -> str:
         """Return a line for the user on how to have the same without us; "" for none."""

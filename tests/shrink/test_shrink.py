@@ -201,6 +201,43 @@ def test_a_share_that_is_none_is_refused_before_the_build(project: Project) -> N
     assert done.returncode == 2 and "such as 5%" in done.stderr and not (project.folder / "built").exists()
 
 
+NESTED = """
+#include <stdio.h>
+int sum(int);
+static int each(int (*f)(int), int n) { int s = 0; for (int i = 0; i < n; i++) s += f(i); return s; }
+int (*volatile apply)(int (*)(int), int) = each;
+int main(int argc, char **argv) {
+  int k = argc + 2;
+  int more(int x) { return x + k; }
+  printf("%d %d\\n", apply(more, 10), sum(argc + 9));
+  return 0;
+}
+"""
+
+
+def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> None:
+    (project.folder / "main.c").write_text(NESTED)
+    if b"clang" in subprocess.run(["cc", "--version"], capture_output=True, check=True).stdout:
+        pytest.skip("nested functions are GCC's")
+    project.make()
+    said = project.output()
+    project.make("clean")
+    (image,) = project.report("--seconds", "0.2", "--", "make")["images"]
+    assert image["after"] < image["before"]
+    assert project.output() == said
+
+
+def test_copies_that_the_build_made_before_are_named(project: Project) -> None:
+    install = "install: app\n\tmkdir -p out/bin\n\tinstall app out/bin/app\n\tinstall -s app out/bin/stripped\n"
+    (project.folder / "Makefile").write_text(MAKEFILE + install)
+    (project.folder / "other").write_bytes(b"\x7fELF" + bytes(20_000))
+    (image,) = project.report("--seconds", "0.2", "--", "make", "install")["images"]
+    assert image["after"] < image["before"]
+    words = " is a copy that the build made before, and stays as it is"
+    found = {note.removesuffix(words) for note in image["notes"] if note.endswith(words)}
+    assert found == {"out/bin/app", "out/bin/stripped"}
+
+
 @pytest.mark.slow
 def test_ctrl_c_in_the_search_leaves_what_the_build_has_made(project: Project) -> None:
     project.make()

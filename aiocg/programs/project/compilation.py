@@ -109,7 +109,8 @@ def _compiled(
     unit: Unit, words: Sequence[str], options: tuple[str, ...], toolchain: Toolchain, cache: Cache, key: str
 ) -> Compiled:
     left_out: tuple[str, ...] = ()
-    with_files = includes_files(unit.source.read_bytes()) if unit.source.is_file() else False
+    flags = absolute_flags(words, unit.directory)
+    with_files = includes_files(unit.source, unit.directory, flags)
     with scratch_folder() as scratch:
         rule = Path(scratch, "output.d")
         started = time.time_ns()
@@ -131,7 +132,7 @@ def _compiled(
                     raise
                 left_out += unknown
         if with_files:
-            bitcode = with_absolute_files(bitcode, unit.directory, absolute_flags(words, unit.directory), TIMEOUT)
+            bitcode = with_absolute_files(bitcode, unit.directory, flags, TIMEOUT)
         dependencies: Dependencies | None = None
         files: tuple[str, ...] = ()
         if rule.exists():  # which clang does not write for preprocessed text

@@ -1,10 +1,12 @@
 """Sizes of functions, read from object files that clang writes."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from aiocg.transport.elf import NotElf, function_sizes
+from aiocg.datasets.toolchain import find_toolchain
+from aiocg.transport.elf import NotElf, function_sizes, has_executable_stack
 
 SOURCE = b"""
 void declared(void);
@@ -42,3 +44,12 @@ def test_a_symbol_table_beyond_the_end_is_refused(clang: str) -> None:
     binary[table + 32 : table + 40] = len(binary).to_bytes(8, "little")  # its size
     with pytest.raises(NotElf, match="too short for its symbol table"):
         function_sizes(bytes(binary))
+
+
+@pytest.mark.parametrize("target", ONE_BYTE_NOPS)
+@pytest.mark.parametrize("asked", ["execstack", "noexecstack"])
+def test_stack_that_may_be_executed_is_known(clang: str, tmp_path: Path, target: str, asked: str) -> None:
+    (tmp_path / "part.o").write_bytes(compiled(clang, target))
+    line = [*find_toolchain().linker_command(), "-shared", "-z", asked, "-z", "notext", "part.o", "-o", "part.so"]
+    subprocess.run(line, cwd=tmp_path, check=True)
+    assert has_executable_stack((tmp_path / "part.so").read_bytes()) == (asked == "execstack")
