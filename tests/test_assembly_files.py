@@ -63,7 +63,7 @@ def test_object_of_a_compilation_follows_the_file(
         ('#include "assets.h"\nint f(void) { return 1; }\n', "a header"),
         ("#include <assets.h>\nint f(void) { return 1; }\n", "a header of a folder"),
         (SOURCE.split("int f")[0].replace(".incbin", ".INCBIN"), "capitals"),
-        ('__asm__(".include "data.inc"");', "text of assembly"),
+        ('__asm__(".include \\"data.inc\\"");', "text of assembly"),
     ],
 )
 def test_files_at_file_scope_are_found_however_they_are_named(source: Path, text: str, beside: str) -> None:
