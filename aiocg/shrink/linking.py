@@ -43,7 +43,7 @@ class Form:
             ValueError: when it is none.
         """
         identified = any(one.name == _BUILD_ID for one in sections(own))
-        link = ("--build-id" if direct else "-Wl,--build-id",) if identified else ()
+        link: tuple[str, ...] = ("--build-id" if direct else "-Wl,--build-id",) if identified else ()
         if has_executable_stack(own):  # for which GNU's ld takes the objects' word, and lld does not
             link += ("-zexecstack" if direct else "-Wl,-z,execstack",)
         if "-shared" in words:
