@@ -162,12 +162,13 @@ def test_a_build_that_has_nothing_to_do_says_so(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_a_check_that_fails_anyway_leaves_what_the_build_has_made(project: Project) -> None:
+def test_a_check_that_fails_anyway_is_named_and_nothing_is_searched_or_locked(project: Project) -> None:
     project.make()
     own = project.app
     project.make("clean")
-    (image,) = project.report("--seconds", "1", "--check", "false", "--", "make")["images"]
-    assert project.app == own and image["chosen"] == "own" and "with what the build itself" in image["notes"][0]
+    done = project.shrink("--seconds", "1", "--check", "false", "--", "make")
+    assert done.returncode == 1 and "the check `false` fails with what the build itself has made" in done.stderr
+    assert project.app == own and not (project.folder / "aiocg.lock").exists()
 
 
 @pytest.mark.slow
