@@ -183,6 +183,5 @@ def _suggestion(nearest: Sequence[str], known: Sequence[str]) -> str:
 def first_diagnostic(error: Exception) -> str:
     """Return the line of an error that says most."""
     lines = str(getattr(error, "diagnostics", "") or error).splitlines()
-    return next(
-        (line.strip() for line in lines if "error" in line), lines[0].strip() if lines else type(error).__name__
-    )
+    usual = lines[0].strip() if lines else type(error).__name__
+    return next((line.strip() for line in lines if "error" in line or "Error:" in line), usual)

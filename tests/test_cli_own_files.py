@@ -108,6 +108,17 @@ int second(int a) { int s = 0; for (int i = 0; i < 4; i++) s += a * i; return s 
 """
 
 
+def test_gain_of_more_than_twice_that_nothing_proves_is_said_in_the_headline(command: Run, source: Path) -> None:
+    values = ", ".join(str(number**3 % 9973) for number in range(500))  # a table that stays where it does not count
+    function = "long mix(long x) { return ((x ^ table[5]) + table[77]) * 3 ^ table[x & 255]; }"
+    source.write_text(f"static long table[500] = {{{values}}};\n{function}\n")
+    words = ("search", "greedy", "own.c", "--evaluations", "300", "--reward", "ObjectTextSizeOzMinsize")
+    found = command(*words, "--json")
+    assert found.json["reward"] > 2 and found.json["unproven"] is True and found.json["validated"] == "not run"
+    headline = command(*words).out.partition("┏")[0]
+    assert "unproven, since a gain of more than twice was not run" in " ".join(headline.split())
+
+
 @pytest.mark.slow
 def test_level_that_takes_long_is_given_up_and_named(command: Run, source: Path) -> None:
     values = 60_000  # LLVM's passes need time that grows with the square of it: a minute for -Oz
@@ -128,7 +139,23 @@ def test_level_that_cannot_compile_the_program_does_not_end_the_search(command: 
     assert "clang -Oz cannot compile this program: <inline asm>:1:2: symbol 'only_once' is already defined" in found.err
     assert "the search goes on against the program as it is" in found.err
     assert found.json["reward"] > 0
+    assert set(found.json["bytes"]) == {"before", "found"} < set(found.json["instructions"])
+    assert found.json["failed_levels"] == {
+        "-O3, -Oz, clang -Oz": "<inline asm>:1:2: symbol 'only_once' is already defined"
+    }
     assert (source.parent / "own.o").read_bytes().startswith(b"\x7fELF")
+
+
+def test_one_level_that_cannot_compile_the_program_leaves_the_others_in_the_table(command: Run, source: Path) -> None:
+    work = "".join(f"x ^= x * {n} + (x >> {n % 7});" for n in range(3, 16))  # which -O3 copies and -Oz does not
+    body = f'static int marked(int x) {{ __asm__ volatile("only_once: nop"); {work} return x; }}'
+    source.write_text(f"{body}\nint f(int a, int b) {{ return marked(a) + marked(b); }}\n")
+    found = command("search", "own.c", "--evaluations", "5")
+    assert found.status == 0, found.err
+    row = next(line for line in found.out.splitlines() if "bytes in the image" in line)
+    cells = [cell.strip() for cell in row.split("│")[2:7]]
+    assert cells[1] == "" and all(cell.isdigit() for cell in (cells[0], *cells[2:])), row
+    assert "-O3 cannot compile this program: <inline asm>:1:2: symbol 'only_once' is already defined" in found.out
 
 
 @pytest.mark.parametrize("algorithm", ["functionwise", "greedy", "evolve"])
@@ -152,6 +179,20 @@ def test_program_without_machine_code_here_is_refused_with_what_works(command: R
     assert "cannot be had" in refused.err
     assert "--reward IrInstructionCountOz" in refused.err
     assert command("search", "x.ll", "--evaluations", "9", "--reward", "IrInstructionCountOz", "-o", "x.bc").status == 0
+
+
+def test_program_for_another_target_is_not_run_for_a_reason_in_words(command: Run, source: Path) -> None:
+    text = IR.replace("@f(", "@main(")
+    (source.parent / "own.ll").write_text(f'target triple = "sparcel-unknown-none"\n{text}')
+    found = command("search", "own.ll", "--reward", "IrInstructionCountOz", "--evaluations", "5", "--json")
+    assert found.json["validated"] == "not run"
+    assert found.json["reason"] == "there is no code generator here for sparcel-unknown-none"
+
+
+def test_program_without_a_target_is_one_for_this_machine(command: Run, source: Path) -> None:
+    (source.parent / "own.ll").write_text(IR.replace("@f(", "@main("))
+    found = command("search", "own.ll", "--evaluations", "5", "--json")
+    assert (found.status, found.json["validated"]) == (0, "same"), found.json["reason"]
 
 
 def test_object_for_another_target_is_refused_before_the_search(command: Run, source: Path) -> None:

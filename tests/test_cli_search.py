@@ -18,6 +18,7 @@ SEARCH_KEYS = {
     "reason",
     "unproven",
     "reproducer",
+    "failed_levels",
     "checks",
     "bytes",
     "zeroed",

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiocg.cli.output import console, counted, print_line
+from aiocg.cli.search_reward import short
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ COSTS = {  # of LLVM's programs, by what the table and JSON call them: observati
 }
 TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
 LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
+SMALL = ("OzMinsize", "Oz", "O3", "before")  # levels to compare with, if they compile the program, best known first
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
 COLUMNS = ("O2", "Os", "Oz")  # of the table, where a compiler has options
 
@@ -104,7 +106,8 @@ class Finding:
         self._algorithm = algorithm
         self._env = env
         self._result = result
-        self._costs = costs  # as in `COSTS`, what was observed
+        self._costs = costs  # as in `COSTS`, what was observed; levels that do not compile are missing
+        self._failed: dict[str, str] = {}  # why not, by these levels
         self._comparison = comparison
         self._gcc = gcc
         self._untouchable = False  # no pass may change it
@@ -138,16 +141,19 @@ class Finding:
         from aiocg.spaces.baselines import assumed_mark
 
         costs: dict[str, dict[str, int]] = {}
+        failed: dict[str, dict[str, None]] = {}
         mark = assumed_mark(getattr(env.reward_spaces.get(env.reward_space or ""), "cost", ""))
         comparison = None
         with anyio.move_on_after(seconds):
             for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
                 with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
-                    costs[what] = dict(
-                        zip(names, await env.observe(*(name.format(mark) for name in names.values())), strict=True)
-                    )
+                    known, problems = await _costs_of(env, {one: name.format(mark) for one, name in names.items()})
+                    costs[what] = known
+                    for level, reason in problems.items():
+                        failed.setdefault(reason, {})[LEVELS[level]] = None
             comparison = await search.compare(env)
         found = cls(algorithm, env, result, costs, comparison, gcc)
+        found._failed = {", ".join(levels): reason for reason, levels in failed.items()}
         if len(set(costs.get("instructions", {}).values())) == 1:
             found._untouchable = OPTNONE.search(await env.observe("Ir")) is not None
         if COMMAND_LINE in env.observation_spaces:
@@ -214,7 +220,11 @@ class Finding:
         if result.levels >= LONG:
             yield f"levels      took {result.levels:.1f} s of the time"
         missing = [name for name in baselines(self._env) if name not in result.baselines]
-        if missing and result.baselines and not result.complete:
+        for levels, reason in self._failed.items():
+            yield f"levels      {levels} cannot compile this program: {reason}"
+        if missing and result.baselines and self._failed:
+            yield f"levels      not compared with {', '.join(map(_start_name, missing))}"
+        elif missing and result.baselines and not result.complete:
             yield f"levels      {', '.join(map(_start_name, missing))} did not compile in the time, and may be better"
         if not result.evaluations and result.levels >= LONG and not result.complete:
             yield (
@@ -242,6 +252,7 @@ class Finding:
             "reward": result.reward,
             "instructions": self._costs.get("instructions"),
             "bytes": self._costs.get("bytes"),
+            "failed_levels": self._failed,
             ZEROED: self._costs.get(ZEROED),
             "gcc": self._gcc.to_dict() if self._gcc is not None else None,
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,
@@ -277,8 +288,10 @@ class Finding:
                 table.add_row(TITLES[what], *(str(known.get(one, "")) for one in columns))
                 if what == ZEROED:
                     continue
-                ratios = {one: f"{cost / max(costs['OzMinsize'], 1):.3f}" for one, cost in known.items()}
-                table.add_row("relative to clang -Oz", *(ratios.get(one, "") for one in columns))
+                if (least := _smallest_level(costs)) is None:
+                    continue
+                ratios = {one: f"{cost / max(costs[least], 1):.3f}" for one, cost in known.items()}
+                table.add_row(f"relative to {LEVELS[least]}", *(ratios.get(one, "") for one in columns))
             return _right(table)
         comparison = self._comparison
         levels = [level for level in COLUMNS if comparison is not None and level in comparison.baselines]
@@ -306,12 +319,18 @@ class Finding:
         for what, costs in self._costs.items():
             if what == ZEROED:
                 continue
-            rivals = {"clang -Oz": costs["OzMinsize"], **self._by_gcc(what)}
+            ours = {LEVELS["Oz"]: costs["Oz"]} if "Oz" in costs else {}
+            usual = _smallest_level(costs)
+            rivals = ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_gcc(what)
+            if not rivals:
+                continue
             least = min(rivals, key=lambda name: rivals[name])
-            others = {name: cost for name, cost in {"-Oz": costs["Oz"], **rivals}.items() if name != least}
-            further = ", ".join(compared(cost, costs["found"], name) for name, cost in others.items())
-            relative = costs["found"] / max(rivals[least], 1)
-            yield f"{what:13}{compared(rivals[least], costs['found'], least)} (relative {relative:.3f}), {further}"
+            others = {name: cost for name, cost in {**ours, **rivals}.items() if name != least}
+            relative = f" (relative {costs['found'] / max(rivals[least], 1):.3f})"
+            first = compared(rivals[least], costs["found"], least) + relative
+            yield f"{what:13}" + ", ".join(
+                [first, *(compared(cost, costs["found"], one) for one, cost in others.items())]
+            )
         if self._costs and self._gcc is not None and self._gcc.problem:
             yield f"gcc -Oz      not compared: {self._gcc.problem}"
         if (same := self._same) is None or (comparison := self._comparison) is None:
@@ -336,9 +355,9 @@ class Finding:
         if self.behaviour is Behaviour.SAME:
             return False
         levels: list[tuple[float, float]] = [
-            (min(costs[level] for level in LEVELS if level != "found"), costs["found"])
+            (min(known), costs["found"])
             for what, costs in self._costs.items()
-            if what != ZEROED
+            if what != ZEROED and (known := [cost for level, cost in costs.items() if level != "found"])
         ]
         if (comparison := self._comparison) is not None and comparison.baselines:
             levels.append((min(comparison.baselines.values()), comparison.found))
@@ -360,7 +379,31 @@ class Finding:
             return f"start       {_start_name(result.start)}"
         if result.start == "O0":
             return "start       nothing better than the program as it is was found, so that is the answer"
-        return f"start       nothing better than -{result.start} was found, so that is the answer"
+        return f"start       nothing better than {_start_name(result.start)} was found, so that is the answer"
+
+
+async def _costs_of(env: "Env", names: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:
+    """Observe costs by level; return those that can be had, and why the others cannot.
+
+    Raises:
+        ServiceError: when what was found has no such cost, or the compiler dies.
+    """
+    from aiocg.errors import ObservationFailed
+
+    with contextlib.suppress(ObservationFailed):
+        return dict(zip(names, await env.observe(*names.values()), strict=True)), {}
+    known, problems = {"found": await env.observe(names["found"])}, {}
+    for level, name in names.items():
+        try:
+            known[level] = await env.observe(name)
+        except ObservationFailed as error:
+            problems[level] = short(error)
+    return known, problems
+
+
+def _smallest_level(costs: Mapping[str, int]) -> str | None:
+    """Return the level that others are related to: that of clang -Oz, or the next that compiles the program."""
+    return next((level for level in SMALL if level in costs), None)
 
 
 def _against_same_meaning(same: "SameMeaning", comparison: "Comparison") -> Iterator[str]:
@@ -409,7 +452,7 @@ def _named(name: str) -> str:
 
 
 def _start_name(start: str) -> str:
-    return "the program as it is" if start == "O0" else f"-{start}"
+    return "the program as it is" if start == "O0" else LEVELS.get(start, f"-{start}")
 
 
 def compared(baseline: float, found: float, what: str) -> str:

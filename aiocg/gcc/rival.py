@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, DatasetError, first_diagnostic
 from aiocg.datasets.process import run_bounded, told_of
-from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.scratch import PREFIX, scratch_folder
 from aiocg.gcc.gcc_line import commands
 from aiocg.gcc.meaning import effects
 from aiocg.host.threads import in_thread
@@ -136,9 +137,14 @@ def compile_small(benchmark: Benchmark, driver: str = "gcc") -> GccObject:
     try:
         return GccObject(compiler, level, image_size(_object(benchmark, found, level)).stored)
     except BenchmarkInitError as error:
-        return GccObject(compiler, level, problem=first_diagnostic(error) if error.diagnostics else _short(error))
+        return GccObject(compiler, level, problem=_said(error) if error.diagnostics else _short(error))
     except (DatasetError, ValueError, OSError) as error:
         return GccObject(compiler, level, problem=first_diagnostic(error))
+
+
+def _said(error: BenchmarkInitError) -> str:
+    """Return what GCC says is wrong, without the folder of ours that its sources are in."""
+    return re.sub(rf"^\S*{PREFIX}\w*/source/", "", first_diagnostic(error))
 
 
 def _object(benchmark: Benchmark, compiler: str, level: str) -> bytes:

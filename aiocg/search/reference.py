@@ -339,6 +339,8 @@ def _obstacle(error: Exception) -> str:
     """Say why a program cannot be run."""
     if re.search(r"undefined (symbol: |reference to [`'])main\b", text := str(error)):
         return "it has no main"
+    if foreign := re.search(r'No available targets are compatible with triple "([^"]+)"', text):
+        return f"there is no code generator here for {foreign[1]}"
     missing = re.search(r"undefined (?:symbol: |reference to [`'])([^'\n]+)", text)
     return f"it cannot be linked: {missing[1]} is not defined" if missing else f"it cannot be run: {first_line(error)}"
 
