@@ -281,8 +281,7 @@ def test_compiler_that_does_not_exist_is_named_with_its_variable(place: Any, var
     place.environment[variable] = "/missing/compiler"
     done = place.run("aiocg", "search", "greedy", CHEAPEST)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert "/missing/compiler" in done.stderr
-    assert variable in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    *progress, error = done.stderr.splitlines()
+    assert all("starting workers" in line for line in progress)  # on a slow machine
+    assert error.startswith("error: ") and "/missing/compiler" in error and variable in error
     assert place.leftovers() == []

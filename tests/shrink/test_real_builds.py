@@ -27,12 +27,13 @@ def _unpacked(name: str, part: str, folder: Path, run_cache: Path) -> None:
 
 
 def _shrink(place: Any, *words: str) -> list[dict[str, Any]]:
-    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--json", *words)
+    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--json", *words, timeout=800)
     assert done.returncode == 0, done.stderr[-2000:]
     images: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])["images"]
     return images
 
 
+@pytest.mark.timeout(900)
 def test_lua_gets_smaller_and_passes_its_test_suite(place: Any, run_cache: Path) -> None:
     _unpacked("lupa", "third-party/lua54", place.folder, run_cache)
     check = "cd testes && ../lua -e '_U=true' all.lua"
