@@ -56,7 +56,7 @@ async def refused_passes(runtime: "Runtime", track: Track, groups: Iterable[Sequ
     """Return which rows use passes that the track's action spaces leave out; each group has the same actions."""
     problems = []
     async with await runtime.make(track.environment) as env:
-        offered = offered_passes(env)
+        offered = offered_passes(env) | {name for text in track.baseline.actions for name in _names(text)}
         for group in groups:
             if found := sorted(set(unoffered(env, offered, group[0].state.actions))):
                 detail = f"the action spaces of {track.environment} have no {', '.join(found)}"

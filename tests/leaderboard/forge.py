@@ -17,7 +17,7 @@ reward = "IrInstructionCountOzMinsize"
 cost = "IrInstructionCount"
 seeds = 2
 compiler = { version = "LLVM 22.1.8", files = {} }
-baseline = { name = "clang -Oz", actions = ["mark<minsize>", "default<Oz>"] }
+baseline = { name = "clang -Oz", actions = ["mark<minsize>", "clang<Oz>"] }
 budget = { seconds = 1.0, cores = 1, grace = 2.0 }
 hidden = { dataset = "generator://aiocg-v0", programs = 1 }
 [[suites]]
@@ -52,7 +52,7 @@ class Forge:
 
     def row(self, uri: str, seed: int = 0, reward: float = 1.0, **fields: Any) -> Row:
         """Return a row."""
-        actions = fields.pop("actions", ("mark<minsize>", "default<Oz>"))
+        actions = fields.pop("actions", ("mark<minsize>", "clang<Oz>"))
         space = {"environment": self.track.environment, "reward_space": self.track.reward}
         return Row(CompilerEnvState(benchmark=uri, actions=actions, reward=reward, **space, **fields), seed)
 

@@ -104,7 +104,7 @@ async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aiocg
 @pytest.fixture
 async def forged(tmp_path: Path, parts: aiocg.Runtime) -> Forge:
     """A submission for two programs that cannot be run."""
-    text = TRACK.replace('["mark<minsize>", "default<Oz>"]', '["default<Oz>"]').replace("OzMinsize", "Oz")
+    text = TRACK.replace('["mark<minsize>", "clang<Oz>"]', '["default<Oz>"]').replace("OzMinsize", "Oz")
     text = text.replace("seeds = 2", "seeds = 1")
     text = re.sub(r"hidden = .*\n", "", text).replace("benchmark://programs-v0/gcd", LIBRARY)
     text = text.replace("benchmark://programs-v0/nqueens", LOOP)

@@ -84,7 +84,7 @@ async def test_wrong_reward(real: Forge, compiler: aiocg.Runtime) -> None:
 
 async def test_swapped_programs(real: Forge, compiler: aiocg.Runtime) -> None:
     """A row of a program has the actions and reward of another one."""
-    better = ("mark<minsize>", "default<Oz>", "default<Oz>", "mergefunc", "default<O3>")
+    better = ("mark<minsize>", "clang<Oz>", "default<Oz>", "mergefunc", "default<O3>")
     real.rows[0] = real.row(URIS[0], actions=better, reward=-0.5)
     real.hide()
     report = await checked(real, compiler)
@@ -164,7 +164,7 @@ async def test_leak_is_found_by_a_check(real: Forge, compiler: aiocg.Runtime) ->
 async def test_times_are_measured_anew(tmp_path: Path, compiler: aiocg.Runtime) -> None:
     """What a row says of its time does not count, and the program as it came is certainly slower than -O3."""
     text = TRACK.replace('reward = "IrInstructionCountOzMinsize"', 'reward = "runtime"\nmetric = "time"')
-    text = text.replace('["mark<minsize>", "default<Oz>"]', '["default<O3>"]').replace("seeds = 2", "seeds = 1")
+    text = text.replace('["mark<minsize>", "clang<Oz>"]', '["default<O3>"]').replace("seeds = 2", "seeds = 1")
     text = re.sub(r"hidden = .*|  { uri = .*gcd.*", "", text).replace("/nqueens", "/nbody")
     track = Forge(tmp_path / "made", text).track
     (uri,) = track.programs
@@ -187,9 +187,7 @@ async def test_search_of_a_users_own_goes_on_where_it_was_cut_off(
     real: Forge, tmp_path: Path, compiler: aiocg.Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_search.py").write_text(
-        "async def mine(env, budget):\n    return ('mark<minsize>', 'default<Oz>')\n"
-    )
+    (tmp_path / "my_search.py").write_text("async def mine(env, budget):\n    return ('mark<minsize>', 'clang<Oz>')\n")
     search = find_search("my_search:mine")
     folder = tmp_path / "made-by-run"
     about = msgspec.structs.replace(real.about, search="my_search:mine", name="made-by-run")
