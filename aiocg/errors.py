@@ -309,6 +309,11 @@ class WorkerFailure(ServiceError):
         self.fields = dict(fields or {})
         super().__init__(message)
 
+    @property
+    def is_of_machine(self) -> bool:
+        """Whether the reason is the worker's machine, such as a full disk, and neither the program nor the compiler."""
+        return bool(self.fields.get("machine"))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WorkerFailure):
             return NotImplemented

@@ -14,7 +14,7 @@ import anyio
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
-from aiocg.errors import AiocgError, ServiceError
+from aiocg.errors import AiocgError, ServiceError, WorkerFailure
 from aiocg.search.assembling import Assembler
 from aiocg.search.reference import (
     Levels,
@@ -199,6 +199,8 @@ class Checker:
         if candidate.error is None:
             return in_words(self._reference.differences(candidate.observation[0]))
         try:
+            if isinstance(candidate.error, WorkerFailure) and candidate.error.is_of_machine:
+                raise candidate.error
             await env.reset()
             await env.observe(self._name)
         except AiocgError as error:  # not the program's fault: a disk is full, or a box cannot be made any more

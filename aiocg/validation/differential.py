@@ -122,11 +122,14 @@ class Subject:
 
         Raises:
             Failed: when there is none.
+            Skipped: when the machine is the reason, such as a full disk.
         """
         async with self.reached(benchmark, actions) as env:
             try:
                 return await env.observe(name, timeout=self.timeout)
             except ServiceError as error:
+                if isinstance(error, WorkerFailure) and error.is_of_machine:
+                    raise Skipped(f"it can no longer be run: {error}") from error
                 raise Failed(not_executed(error)) from error
 
     async def unoptimised(self, benchmark: Benchmark, name: str) -> Any:
@@ -134,6 +137,7 @@ class Subject:
 
         Raises:
             Failed: with an error of the program by itself, when there is none.
+            Skipped: when the machine is the reason.
         """
         memory = _remembered.setdefault(self.runtime, {})
         key = self._key(benchmark, name)

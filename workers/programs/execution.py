@@ -24,7 +24,15 @@ from typing import IO, Any, NamedTuple
 
 from aiocg.transport.system import DESCRIPTORS, processors
 from aiocg.workers.programs import scratch
-from aiocg.workers.programs.linking import EXECUTABLE, TOO_LATE, no_place, remaining, temporary_folder, write_files
+from aiocg.workers.programs.linking import (
+    EXECUTABLE,
+    TOO_LATE,
+    check_space,
+    no_place,
+    remaining,
+    temporary_folder,
+    write_files,
+)
 from aiocg.workers.programs.recipe import Run, failure
 from aiocg.workers.programs.sandbox import FOLDER, WRITABLE, Enclosure, Sandbox, choose, python
 
@@ -131,7 +139,7 @@ class Runner:
             memory: the limit of address space in bytes; None for no limit.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` if it cannot be started.
+            CompilationError: with `FailureCode.OBSERVATION` if it cannot be started, or the disk is full.
         """
         if self._started is None or not self._started.usable():
             self.close()
@@ -166,6 +174,7 @@ class Runner:
                 raise failure(f"the program cannot be started: {answer['problem']}")
             if answer["stopped"] == "time" and left < run.timeout:
                 raise failure(TOO_LATE, "running")
+            check_space(process.folder)  # what the program wrote may be missing
             code, seconds, stopped = answer["exit_code"], answer["seconds"], answer["stopped"]
             boxed = bool(process.enclosure.command)
             yield Ended(run, code, seconds, stopped, process.folder, process.files, boxed)

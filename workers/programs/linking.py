@@ -1,5 +1,7 @@
 """Linking machine code into a program by its recipe."""
 
+import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -22,6 +24,8 @@ MARGIN = 0.25  # seconds before a deadline, reserved to report that it was misse
 MESSAGES = 4096  # limit in bytes for a linker's messages
 TOO_LATE = "there was not enough time: give the step a longer timeout, or measure a shorter run, or fewer times"
 
+LEAST_SPACE = 16 << 10  # bytes; a disk with less is full
+_QUIET = {"LLVM_DISABLE_SYMBOLIZATION": "1"}  # a tool of LLVM's that crashes leaves no files
 _INHERITED = ("PATH", "LD_LIBRARY_PATH")  # linkers find their parts through them
 
 
@@ -206,7 +210,20 @@ def temporary_folder(prefix: str, below: str | None = None) -> "tempfile.Tempora
 
 def no_place(error: OSError) -> CompilationError:
     """Return the error for failing to write temporary files."""
-    return failure(f"there is no folder for temporary files, or no space in it: {error}. Set TMPDIR")
+    return failure(f"there is no folder for temporary files, or no space in it: {error}. Set TMPDIR", machine=True)
+
+
+def check_space(folder: str | os.PathLike[str]) -> None:
+    """Check that the file system of a folder is not full, after something went wrong that this may be the reason for.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` if it is.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        found = os.statvfs(folder)
+        blocks = found.f_bavail if os.geteuid() else found.f_bfree  # some are kept for root
+        if blocks * found.f_frsize < LEAST_SPACE or (found.f_files and not found.f_ffree):
+            raise no_place(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(folder)))
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], time: int | None = None) -> None:
@@ -224,7 +241,8 @@ def write_files(folder: Path, files: Mapping[str, bytes], time: int | None = Non
         folder.mkdir(exist_ok=True)
         scratch.write(folder, files, time)
     except OSError as error:
-        raise failure(f"{error.filename or folder} cannot be written: {error.strerror}") from None
+        machine = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        raise failure(f"{error.filename or folder} cannot be written: {error.strerror}", machine=machine) from None
 
 
 def _messages() -> IO[bytes]:
@@ -249,7 +267,7 @@ def link(command: list[str], folder: str, environment: Mapping[str, str], deadli
             done = subprocess.run(
                 command,
                 cwd=folder,
-                env={"LC_ALL": "C", **inherited, **environment},
+                env={"LC_ALL": "C", **_QUIET, **inherited, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=messages,
@@ -261,6 +279,7 @@ def link(command: list[str], folder: str, environment: Mapping[str, str], deadli
             raise LinkError(f"{command[0]}: {error.strerror}") from None
         if done.returncode == 0:
             return
+        check_space(folder)  # a linker may have been killed for want of it
         messages.seek(0)
         words = messages.read(MESSAGES).decode(errors="replace").strip()
     status = f"was killed by signal {-done.returncode}" if done.returncode < 0 else f"ended with {done.returncode}"

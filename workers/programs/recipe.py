@@ -60,14 +60,16 @@ class LinkError(CompilationError):
         super().__init__(FailureCode.OBSERVATION, f"cannot be linked: {message}", **fields)
 
 
-def failure(message: str, timed_out: str = "") -> CompilationError:
+def failure(message: str, timed_out: str = "", *, machine: bool = False) -> CompilationError:
     """Return the error for a program that cannot be built or run.
 
     Args:
         message: the reason.
         timed_out: "linking" or "running" if that took too long.
+        machine: whether the reason is this machine, such as a full disk, whatever the program.
     """
-    return CompilationError(FailureCode.OBSERVATION, message, **({"timed_out": timed_out} if timed_out else {}))
+    fields: dict[str, object] = {"timed_out": timed_out} if timed_out else {}
+    return CompilationError(FailureCode.OBSERVATION, message, **fields, **({"machine": True} if machine else {}))
 
 
 def decode_program(recipe: bytes) -> Program | None:

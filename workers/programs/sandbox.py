@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.programs.recipe import failure
 
 VARIABLE = "AIOCG_SANDBOX"
 MODES = ("auto", "bwrap", "rlimits")
@@ -78,9 +79,7 @@ class Sandbox(NamedTuple):
                 return Enclosure(command, Path(_INSIDE))
         if self.mode == "bwrap":
             how = ON_A_NODE if self.narrow else HERE
-            raise CompilationError(
-                FailureCode.OBSERVATION, f"programs may be run in a box only, and none can be made: {problem}; {how}"
-            )
+            raise failure(f"programs may be run in a box only, and none can be made: {problem}; {how}", machine=True)
         return Enclosure([], root, problem)
 
     def _options(self, root: Path) -> Iterator[str]:
