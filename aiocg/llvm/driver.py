@@ -21,12 +21,12 @@ from pathlib import Path
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import CacheError
-from aiocg.llvm.command_line import CommandLine, Input
+from aiocg.llvm.command_line import CommandLine, Input, level_macros
 from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.llvm.output_file import write_whole
 from aiocg.transport.elf import ImageSize, image_size
 
-FORMAT = "2"  # of the cache's entries and keys
+FORMAT = "3"  # of the cache's entries and keys
 LEVEL = "-Oz"  # what the front end marks functions for, and what results are compared with
 
 FOUND, PLAIN = "found", "plain"
@@ -221,7 +221,8 @@ class ObjectCompilation:
     def _plain_words(self, level: str) -> list[str]:
         words = self.command.options("level", "linking", "dependency")
         levels = [level] if level else []
-        return [*words, *levels, "-c", "-x", self.source.language, self.source.path]
+        macros = level_macros(self.command.level) if level != self.command.level else []
+        return [*macros, *words, *levels, "-c", "-x", self.source.language, self.source.path]
 
     def _plain(self) -> int:
         """Compile as if we were not there, with all of clang's words. The rule for `make` is written already."""

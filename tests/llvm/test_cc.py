@@ -39,6 +39,9 @@ int main(int argc, char **argv) { return power(argc + 1, 3) + PART; }
 """
 
 
+MACROS = ("__OPTIMIZE__", "__OPTIMIZE_SIZE__", "__NO_INLINE__")
+
+
 class Driver:
     """Runs `aiocg cc` in a folder of its own, with a cache that the tests of this module share."""
 
@@ -104,6 +107,16 @@ def test_everything_but_compiling_is_as_clang_does_it(cc: Driver, line: str) -> 
     (cc.folder / "endless").write_text("@endless")
     ours, theirs = cc(line), cc.clang(line)
     assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("level", ["", "-O1", "-O2", "-Os"])
+def test_macros_of_the_level_are_those_of_the_build(cc: Driver, level: str) -> None:
+    lines = "\n".join(f"#ifdef {name}\nputs({name!r});\n#endif".replace("'", '"') for name in MACROS)
+    rest = "int fill(int x) { int s = 1; for (int i = 0; i < x; i++) s = s * x % (i + 7) + i / 3; return s; }\n"
+    (cc.folder / "level.c").write_text(f"#include <stdio.h>\n{rest}int main(void) {{\n{lines}\nreturn 0; }}\n")
+    assert cc(f"{level} level.c -o ours").returncode == cc.clang(f"{level} level.c -o theirs").returncode == 0
+    assert cc.place.run("./ours").stdout == cc.place.run("./theirs").stdout
 
 
 @pytest.mark.few(2)
