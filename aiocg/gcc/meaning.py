@@ -40,9 +40,12 @@ _EFFECTS = tuple(
         ),
         (r"-fno-exceptions|-fdelete-dead-exceptions|-fno-rtti|-fno-enforce-eh-specs", "exceptions may go uncaught"),
         (
-            r"-fno-stack-protector|-fno-stack-clash-protection|-fcf-protection=none|-fstack-check=no",
+            r"-fno-stack-protector|-fno-stack-clash-protection|-fcf-protection=none|-fstack-check=no|"
+            r"--param[= ]?(?:ssp|stack-clash|asan|hwasan|tsan)-.*",
             "the program is protected less against attacks",
         ),
+        (r"-ffinite-loops", "loops without end, and without effects, may be removed"),
+        (r"-fnothrow-opt", "the program may end at once where an exception leaves a function with throw()"),
         (r"-fno-threadsafe-statics", "static variables of functions are not safe to begin in several threads"),
         (r"-fallow-store-data-races", "variables may be written that the program does not write: no other thread may"),
         (r"-fno-semantic-interposition", "another library cannot replace its exported functions"),
