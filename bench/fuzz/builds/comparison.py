@@ -1,0 +1,248 @@
+"""Building generated projects, shrinking them, and comparing what their programs do."""
+
+# ruff: noqa: E501 - tables of options
+
+import os
+import random
+import subprocess
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiocg.build.commands import read_record, record_build
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.errors import AiocgError
+from aiocg.llvm.recording import FILES_VARIABLE
+from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink.gcc import GccShrinking
+from aiocg.shrink.image import put
+from aiocg.shrink.lock import Lock
+from aiocg.shrink.record import understand
+from aiocg.shrink.shrinking import Shrinking
+from aiocg.shrink.units import FLTO
+from bench.fuzz.builds import links, sources
+from bench.fuzz.builds.project import HEAD, Project, Unit, filler
+
+TIMEOUT = 20.0  # seconds for a program
+WAYS: dict[str, tuple[type[Shrinking], str]] = {
+    "clang": (Shrinking, FOUND),
+    "clang -flto": (Shrinking, FLTO),
+    "gcc": (GccShrinking, "-Os"),
+    "gcc -flto": (GccShrinking, "-Os -flto"),
+}
+"""Ways of making the images of a build: the kind of work, and the candidate that is put into place."""
+
+OPTIONS = (
+    *("-fno-ivopts", "-fipa-pta", "-fno-tree-vrp", "-fno-inline", "-funroll-loops", "-fomit-frame-pointer"),
+    *("-fno-strict-aliasing", "-fwrapv", "-fno-builtin", "-fsigned-char", "-funsigned-char", "-fshort-enums"),
+    *("-ffunction-sections -fdata-sections", "-fno-common", "-fcommon", "-g", "-std=gnu99", "-std=c11 -D_GNU_SOURCE"),
+    *(
+        "-fstack-protector",
+        "-fstack-protector-strong",
+        "-fcf-protection",
+        "-fstack-clash-protection",
+        "-march=x86-64-v2",
+    ),
+    *("-fno-asynchronous-unwind-tables", "-fexceptions", "-fno-plt", "-fno-math-errno", "-fvisibility=hidden"),
+    *("-Wall -Wextra", "-pipe", "-fconserve-stack", "--param max-inline-insns-auto=3", "-fno-toplevel-reorder"),
+    *(
+        "-ftrapv",
+        "-fnon-call-exceptions",
+        "-D_FORTIFY_SOURCE=2",
+        "-ftls-model=initial-exec",
+        "-fno-zero-initialized-in-bss",
+    ),
+    *(
+        "-funsigned-bitfields",
+        "-fpack-struct",
+        "-fno-semantic-interposition",
+        "-fno-delete-null-pointer-checks",
+        "-mavx",
+    ),
+)
+LEVELS = ("", "-O0", "-O1", "-O2", "-O2", "-O2", "-O3", "-Os", "-Og")
+LINKING = (
+    *("-Wl,--as-needed", "-Wl,-z,now", "-Wl,-O1", "-Wl,--gc-sections", "-s", "-Wl,--build-id", "-no-pie", "-rdynamic"),
+    *(
+        "-static-libgcc",
+        "-Wl,-Map,app.map",
+        "-Wl,--no-gc-sections",
+        "-Wl,-z,muldefs",
+        "-Wl,--hash-style=gnu",
+        "-static",
+    ),
+    *("-Wl,--sort-common", "-Wl,--warn-common", "-Wl,-z,noexecstack", "-Wl,--export-dynamic", "-lm", "-pthread"),
+)
+
+
+FEATURES = [
+    feature
+    for module in (links, sources)
+    for feature in vars(module).values()
+    if getattr(feature, "__module__", "") == module.__name__
+]
+
+
+def generate(seed: int) -> tuple[dict[str, str], str, str, list[str]]:
+    """Return a project's files, its build and its run for the shell, and the names of its features."""
+    draw = random.Random(seed)
+    count = draw.randrange(2, 6)
+    names = ["main.c", *(f"u{n}.c" for n in range(1, count))]
+    units = [Unit(name) for name in names]
+    project = Project(draw, units)
+    for unit in units:
+        unit.options.append(draw.choice(LEVELS))
+        if draw.random() < 0.35:
+            unit.options.append(draw.choice(OPTIONS))
+    units[0].text.append("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>")
+    filler(project)
+    for one in draw.sample(FEATURES, draw.randrange(1, 5)):
+        one(project)
+        project.names.append(one.__name__)
+    if draw.random() < 0.4:
+        project.link.append(draw.choice(LINKING))
+    draw.shuffle(project.calls)
+    files = dict(project.files)
+    for unit in project.units:
+        text = "\n".join(unit.text)
+        if unit is project.units[0]:
+            text += (
+                "\nint main(int argc, char **argv) {\n"
+                + "\n".join(project.calls)
+                + f"\nreturn {draw.randrange(4)};\n}}\n"
+            )
+        files[unit.name] = text + "\n" if unit.name.endswith(".S") else HEAD + text + "\n"
+    return files, _script(project), _run(project), project.names
+
+
+def _script(project: Project) -> str:
+    draw = project.random
+    driver = draw.choice(["gcc", "gcc", "gcc", "cc", "gcc-11"])
+    linker = "g++" if any(unit.name.endswith(".cc") for unit in project.units) else driver
+    lines = ["set -e", *project.before]
+    for unit in project.units:
+        options = " ".join(option for option in unit.options if option)
+        lines.append(unit.command.format(cc=driver, cxx="g++", options=options, object=unit.object, name=unit.name))
+    lines += project.between
+    whole = [word for word in project.link if word.startswith("ARCHIVE")]
+    words = [word for word in project.link if not word.startswith("ARCHIVE")]
+    first, rest = project.units[0], project.units[1:]
+    plain = not project.names or not {"standard_input", "other_folder", "header_of_environment"} & set(project.names)
+    if whole:
+        objects = f"{first.object} {' '.join(u.object for u in rest if u.name.endswith('.S'))} {whole[0].removeprefix('ARCHIVE ')}"
+    elif plain and draw.random() < 0.15:  # compiled by the link
+        options = " ".join(option for option in first.options if option)
+        objects = f"{options} {first.name} {' '.join(unit.object for unit in rest)}"
+    else:
+        objects = " ".join(unit.object for unit in project.units)
+    lines.append(f"{linker} -o app {project.first} {objects} {' '.join(words)}")
+    return "\n".join([*lines, *project.after])
+
+
+def _run(project: Project) -> str:
+    return "\n".join(["./app; echo $?; ./app 1 2 3; echo $?", *project.run])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a project.
+
+    Attributes:
+        built: whether the plain build succeeds, and prints the same twice.
+        differences: by way, with what was printed before and after.
+        replaced: images that were replaced, by way.
+        notes: why images or units were left alone, by way.
+    """
+
+    built: bool
+    differences: dict[str, str]
+    replaced: dict[str, int]
+    notes: dict[str, list[str]]
+
+
+def compare(seed: int, folder: Path, ways: Sequence[str] = tuple(WAYS)) -> Outcome:
+    """Build a project in an empty folder, and make its images again in several ways.
+
+    Raises:
+        AiocgError, BenchmarkInitError, OSError: when shrinking fails as a whole, which it should not.
+    """
+    files, script, run, _ = generate(seed)
+    place = folder / "project"
+    place.mkdir()
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    search_path, here = os.environ["PATH"], os.getcwd()
+    if (place / "bin").is_dir():
+        (place / "bin/gcc").chmod(0o755)
+        os.environ["PATH"] = f"{place / 'bin'}:{search_path}"
+    os.environ[FILES_VARIABLE] = "1"
+    os.chdir(place)
+    try:
+        (folder / "build.sh").write_text(script)
+        log = folder / "record"
+        if record_build(f"sh {folder / 'build.sh'} 2> {folder / 'said'}", log, folder / "commands"):
+            return Outcome(False, {}, {}, {})
+        expected = _printed(run)
+        if expected != _printed(run):
+            return Outcome(False, {}, {}, {})
+        build = understand(read_record(log))
+        differences, replaced, notes = {}, {}, {}
+        works: dict[type[Shrinking], Shrinking] = {}
+        for way in ways:
+            kind, name = WAYS[way]
+            if kind not in works:
+                scratch = folder / f"scratch-{kind.__name__}"
+                scratch.mkdir()
+                works[kind] = kind(build, place, scratch, Lock())
+                works[kind].begin()
+            work = works[kind]
+            replaced[way] = _replace(work, name)
+            notes[way] = [*(f"{one}: {why}" for one, why in work.left_alone.items())]
+            notes[way] += [f"{image.name}: {note}" for image in work.images for note in image.notes]
+            if (got := _printed(run)) != expected:
+                differences[way] = f"--- before\n{expected}--- after\n{got}"
+            for image in work.images:
+                put(image.linker.inputs.link.output, image.contents[OWN])
+        return Outcome(True, differences, replaced, notes)
+    finally:
+        os.chdir(here)
+        os.environ["PATH"] = search_path
+
+
+def _replace(work: Shrinking, name: str) -> int:
+    """Put the images of a name into their places, however large, and return how many there are."""
+    count = 0
+    for image in work.images:
+        if name == FOUND:
+            image.add_found(Candidates.quick)
+        else:
+            image.add_levels([name])
+        if name in image.images:
+            put(image.linker.inputs.link.output, image.contents[name])
+            count += 1
+    return count
+
+
+def _printed(command: str) -> str:
+    done = subprocess.run(["/bin/sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
+    return done.stdout.decode(errors="replace")
+
+
+def differing(seeds: Sequence[int], tally: Counter[str] | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the seeds of projects that differ, and what differs; count what was built and replaced."""
+    tally = Counter() if tally is None else tally
+    for seed in seeds:
+        with tempfile.TemporaryDirectory(prefix="aiocg-builds-") as folder:
+            try:
+                outcome = compare(seed, Path(folder).resolve())
+            except (AiocgError, BenchmarkInitError, OSError, ValueError, subprocess.SubprocessError):
+                yield seed, traceback.format_exc()
+                continue
+        tally["built"] += outcome.built
+        tally.update({way: bool(count) for way, count in outcome.replaced.items()})
+        for way, text in outcome.differences.items():
+            yield seed, f"{way}\n{text}" + "\n".join(outcome.notes[way])
