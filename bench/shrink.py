@@ -92,7 +92,7 @@ def measure(name: str, package: Package, folder: Path, seconds: float) -> list[s
     run(package.clean, source)
     (source / "aiocg.lock").unlink(missing_ok=True)
     check = ["--check", package.test]
-    words = [*check, "--seconds", str(seconds), "--json", "--", "sh", "-c", package.build]
+    words = [*check, "--budget", str(seconds), "--json", "--", "sh", "-c", package.build]
     done = subprocess.run(
         [*shlex.split(aiocg), "shrink", *words], cwd=source, stdout=subprocess.PIPE, text=True, check=True
     )

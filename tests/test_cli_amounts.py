@@ -56,7 +56,7 @@ def test_a_number_of_evaluations_that_is_none_is_told_which_option_takes_a_time(
 @pytest.mark.parametrize(
     ("words", "least"),
     [
-        ("shrink --seconds=0s -- make", "0.1s"),
+        ("shrink --budget=0s -- make", "0.1s"),
         ("openenv --seconds=1ms", "0.1s"),
         ("explore --timeout=0", "0.001s"),
         ("serve --lease=100ms", "0.5s"),

@@ -14,6 +14,7 @@ What fails one of them stays as the build has made it.
 
 import functools
 import hashlib
+import itertools
 import os
 import re
 import shlex
@@ -23,12 +24,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 
+from aiocg.build.commands import Origin, Unit
+from aiocg.build.compilation import front_end_words
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.gcc.meaning import is_meaning
 from aiocg.llvm.command_line import Input, Token
-from aiocg.programs.project.commands import Origin, Unit
-from aiocg.programs.project.compilation import front_end_words
+from aiocg.llvm.recording import is_linker
 
 TIMEOUT = 600.0  # seconds for one command
 DISAGREES = (
@@ -37,12 +39,18 @@ DISAGREES = (
 )
 
 _LTO_NAME = re.compile(rb"\.gnu\.(?:debug)?lto_[\w.$]*\.[0-9a-f]{8,16}")
+_MEMBER = re.compile(r"(\S[^()]*)\(([^()]+)\)")
+_HEADING = re.compile(r"\w[^()]*")  # in a map of GNU's linker
+_SYSTEM = ("/usr/", "/lib")
 _MARKER = re.compile(r'#(?: line)? \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)')
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)|\.?\d(?:[eEpP][+-]|[\w.'])*|\w+|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\S""",
     re.DOTALL,
 )
-_VERSIONS = re.compile(r"__(?:GNUC\w*|GNUG__|VERSION__|GXX\w+|clang\w*|llvm__|OPTIMIZE\w*|NO_INLINE__|FAST_MATH__)")
+_DEFINED = re.compile(r"^#define (\w+)(.*)$", re.MULTILINE)
+_LINES = {"__LINE__", "assert"}
+_OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "source_location"}
+"""What compilers have different values for in C++."""
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
 _DIAGNOSTIC = re.compile(
     r"(?:unknown argument|not supported|does not support|argument unused|unsupported (?:option|arg))"
@@ -60,6 +68,11 @@ _FREE_OPTIONS = re.compile(
     r"accumulate-outgoing-args|branch-cost=.*|prefer-vector-width=.*|vect8-ret-in-mem)"
 )
 """Options without which a compiler makes the same program: of warnings, debug information, files, links, and speed."""
+
+_OTHERWISE = re.compile(
+    r"-ftrapv|-fnon-call-exceptions|-fstack-check.*|-mstack-arg-probe|-fopenmp|-fopenacc|-fexcess-precision=standard|-fgnu-tm"
+)
+"""Options that clang takes without a word, and that mean something else to GCC."""
 
 _FREE_ATTRIBUTES = frozenset(
     """
@@ -96,7 +109,7 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
     if name == "-":
         raise BenchmarkInitError(name, "its source was the standard input, which is gone")
     again = scratch / f"again-{origin.digest[:16]}-{os.path.basename(name)}.o"
-    _run([*origin.compiler, *_recorded(unit), "-c", "-o", str(again)], unit, origin)
+    compile_again(unit, again)
     content = again.read_bytes()
     again.unlink()
     if hashlib.sha256(content).hexdigest() == origin.digest:
@@ -109,8 +122,18 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
     raise BenchmarkInitError(name, DISAGREES)
 
 
-def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path) -> None:
-    """Link an image from its sources once more as the build did, and compare the images.
+def compile_again(unit: Unit, target: Path) -> None:
+    """Compile a unit to an object as the build did, which may have compiled it while it linked.
+
+    Raises:
+        BenchmarkInitError: when the compiler fails.
+    """
+    assert unit.origin is not None
+    _run([*unit.origin.compiler, *_recorded(unit), "-c", "-o", str(target)], unit, unit.origin)
+
+
+def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path) -> tuple[str, ...] | None:
+    """Link an image once more as the build did, and compare the images: so its sources and libraries are as they were.
 
     Args:
         origin: of the image.
@@ -118,17 +141,46 @@ def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path
         directory: where it was linked.
         scratch: a folder.
 
+    Returns:
+        The members of archives that were linked, in order, see `own_member`; None if the linker does not say.
+
     Raises:
         BenchmarkInitError: when the result is another image, or there is none.
     """
-    again = scratch / "again"
+    again = scratch / "again" / os.path.basename(origin.command.output or "a.out")  # the name may be in the image
+    again.parent.mkdir(exist_ok=True)
     tokens = [token for token in origin.command.tokens if token.kind not in ("output", "dependency")]
-    words = [word for token in tokens for word in token.words if not word.startswith("-Wl,-Map")]
-    _started([*origin.compiler, *words, "-o", str(again)], directory, origin, origin.command.output or "a.out")
+    words = [word for token in tokens if not _writes(token) for word in token.words]
+    told = scratch / "map"
+    more = ["-Map", str(told)] if is_linker(origin.command.driver) else [f"-Wl,-Map,{told}"]
+    _started([*origin.compiler, *words, *more, "-o", str(again)], directory, origin, origin.command.output or "a.out")
     content = again.read_bytes()
     again.unlink()
     if hashlib.sha256(content).hexdigest() != digest:
         raise BenchmarkInitError(origin.command.output or "a.out", DISAGREES.replace("object", "image"))
+    text = told.read_text(errors="surrogateescape") if told.is_file() else ""
+    if not text.lstrip().startswith("Archive member included"):
+        return () if "Memory Configuration" in text else None  # lld's map is another
+    members = itertools.takewhile(lambda line: not _HEADING.fullmatch(line), text.lstrip().splitlines()[1:])
+    return tuple(named for line in members if (named := own_member(line)))
+
+
+def own_member(line: str) -> str:
+    """Return the member of an archive that a line begins with, such as `libx.a(y.o)`; "" for those of the system."""
+    found = _MEMBER.match(line)
+    return f"{os.path.basename(found[1])}({found[2]})" if found and not found[1].startswith(_SYSTEM) else ""
+
+
+def _writes(token: Token) -> bool:
+    """Say whether an option of a link names a file to be written beside the image."""
+    option = token.words[token.words[0] == "-Xlinker"].removeprefix("-Wl,")
+    return option.startswith(("-Map", "--Map", "--dependency-file"))
+
+
+def proved(unit: Unit, level: str, scratch: Path) -> Unit:
+    """Return what clang may compile in place of a unit: `check_repeatable` and then `readable`."""
+    check_repeatable(unit, scratch)
+    return readable(unit, level, scratch)
 
 
 def readable(unit: Unit, level: str, scratch: Path) -> Unit:
@@ -145,6 +197,9 @@ def readable(unit: Unit, level: str, scratch: Path) -> Unit:
     origin = unit.origin
     if origin is None:
         return unit
+    for option in unit.command.options() if is_gcc(origin.compiler) else ():
+        if _OTHERWISE.fullmatch(option):
+            raise BenchmarkInitError(unit.input.path, f"clang does not do with {option} what GCC does")
     for option in _added(unit, origin):
         if not _is_free(option, origin.compiler):
             raise BenchmarkInitError(
@@ -203,14 +258,24 @@ def _known_words(unit: Unit, level: str, unknown: AbstractSet[str], *, silent: b
 
 def _same_text(unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str], scratch: Path) -> Unit:
     """Return the unit if both compilers read the same text, or one with the text that the build's compiler reads."""
-    preprocess = ["-E", "-fdirectives-only"]
-    theirs = _user_tokens(_run([*origin.compiler, *_recorded(unit), *preprocess], unit, origin))
-    ours = _clang([*_known_words(unit, level, unknown), *preprocess], unit)
-    if not ours.returncode and _agree(theirs, _user_tokens(ours.stdout)):
-        return unit
-    language = "c++-cpp-output" if unit.input.language.startswith("c++") else "cpp-output"
+    by_build = [*origin.compiler, *_recorded(unit), "-E"]
+    by_clang = [*_known_words(unit, level, unknown), "-E"]
+    theirs = _user_tokens(_run([*by_build, "-fdirectives-only"], unit, origin))
+    ours = _clang([*by_clang, "-fdirectives-only"], unit)
+    names = set(theirs)
+    cplusplus = unit.input.language.startswith("c++")
+    if cplusplus and is_gcc(origin.compiler) and (name := next(iter(names & _OF_COMPILERS), "")):
+        raise BenchmarkInitError(unit.input.path, f"compilers have different values for {name}")
+    if not ours.returncode and theirs == _user_tokens(ours.stdout):
+        differing = names & _differing_macros(unit, origin, level, unknown)
+        lines = not names.isdisjoint(_LINES)
+        if not differing and not (
+            lines and _numbers(_run(by_build, unit, origin)) != _numbers(_clang(by_clang, unit).stdout)
+        ):
+            return unit
+    language = "c++-cpp-output" if cplusplus else "cpp-output"
     path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
-    path.write_text(_run([*origin.compiler, *_recorded(unit), "-E"], unit, origin), errors="surrogateescape")
+    path.write_text(_run(by_build, unit, origin), errors="surrogateescape")
     found = replace(unit, source=path, input=Input(str(path), language, language))
     done = _clang([*_known_words(found, level, unknown), "-fsyntax-only"], found)
     if done.returncode:
@@ -221,9 +286,17 @@ def _same_text(unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str]
     return found
 
 
-def _agree(theirs: list[str], ours: list[str]) -> bool:
-    """Say whether two texts are one, and do not speak of their compiler."""
-    return theirs == ours and not any(_VERSIONS.fullmatch(token) for token in ours)
+def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str]) -> set[str]:
+    """Return the names that the two compilers define in different ways, or that only one of them defines."""
+    source = replace(unit, input=Input(os.devnull, unit.input.language, unit.input.language))
+    theirs = dict(_DEFINED.findall(_run([*origin.compiler, *_recorded(source), "-E", "-dM"], unit, origin)))
+    ours = dict(_DEFINED.findall(_clang([*_known_words(source, level, unknown), "-E", "-dM"], unit).stdout))
+    return {name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name)}
+
+
+def _numbers(text: str) -> list[str]:
+    """Return the numbers in the user's lines."""
+    return [token for token in _user_tokens(text) if token.isdigit()]
 
 
 def _user_tokens(text: str) -> list[str]:
@@ -270,7 +343,8 @@ def _optimizes_freely(line: str) -> bool:
     options = [one for text in found for one in re.findall(r'"([^"]*)"', text)]
     options = [option for text in options for option in text.split(",")]
     return bool(found) and all(
-        re.fullmatch(r"-?O[0-3sgz]?|\d", option) or not is_meaning(f"-f{option.removeprefix('-f')}")
+        re.fullmatch(r"-?O[0-3sgz]?|\d", option)
+        or not (option.lstrip("-").startswith("Of") or is_meaning(f"-f{option.removeprefix('-f')}"))
         for option in options
     )
 

@@ -16,6 +16,14 @@ from aiocg.datasets.toolchain import find_toolchain
 from aiocg.shrink import locked
 from aiocg.shrink.lock import LockError, read_lock
 
+NOTHING_LINKED = (
+    "the build has linked no program or shared library from what it has compiled by a compiler that it calls by its "
+    "name. If objects were there before, clean the project first, as by `make clean`. If it calls its compiler by a "
+    "path, as CMake and Meson do in a folder that is configured already, configure it anew with that of "
+    "`aiocg shrink --toolchain cmake` (or meson), or within the command: "
+    "aiocg shrink -- sh -c 'cmake -S . -B new && cmake --build new'"
+)
+
 
 def main(words: Sequence[str], lock: Path = Path("aiocg.lock"), *, as_json: bool = False) -> int | None:
     """Build by a lock file at once, if that has only what allows it, and return the exit status; None if not.
@@ -41,6 +49,9 @@ def main(words: Sequence[str], lock: Path = Path("aiocg.lock"), *, as_json: bool
     if status:
         print(f"error: the build failed: `{shlex.join(words)}` ended with {status}", file=sys.stderr)
         return status if 0 < status < 256 else 1
+    if not images:
+        print(f"error: {NOTHING_LINKED}", file=sys.stderr)
+        return 1
     if as_json:
         print(json.dumps({"llvm": find_toolchain().version, "images": [asdict(image) for image in images]}))
     for image in () if as_json else images:

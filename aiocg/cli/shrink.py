@@ -41,7 +41,7 @@ def _toolchain(system: str) -> None:
 
 def shrink(
     words: Annotated[list[str], typer.Argument(metavar="-- BUILD", help="The build, such as make -j2.")],
-    seconds: Annotated[float, time_option(help="Search for so long for each image.", least=0.1)] = 60.0,
+    budget: Annotated[float, time_option(help="Search for so long for each image.", least=0.1)] = 60.0,
     check: Annotated[
         str,
         typer.Option(metavar="COMMAND", help="Succeeds if the images work, such as 'make test'.", show_default=False),
@@ -63,6 +63,9 @@ def shrink(
     ] = "",
     gcc: Annotated[
         bool, typer.Option("--gcc", help="Search for one line of options for the build's GCC, not for passes of LLVM.")
+    ] = False,
+    no_run: Annotated[
+        bool, typer.Option("--no-run", help="Without --check, start none of the programs to compare what they do.")
     ] = False,
     locked: Annotated[
         bool, typer.Option("--locked", help="Do what the lock file says and search for nothing.")
@@ -91,12 +94,14 @@ def shrink(
     """Build as always, and make the programs and shared libraries that are linked smaller.
 
     Each is linked again: by clang at -Os, at -Oz and at -Oz -flto, and from what a search makes of all of its code.
-    The smallest, which may be the build's own, takes its place.
+    The smallest, which may be the build's own, takes its place. Without --check, programs are started in a box, with
+    neither arguments nor input, before and after.
 
     Example: aiocg shrink --check "make test" -- make -j2
     """
     from aiocg.cli.locked import main as by_lock
     from aiocg.shrink.checking import Check
+    from aiocg.shrink.smoke import Smoke
     from aiocg.shrink.speed import Pace
 
     check_writable(html, ".html", ".htm")
@@ -111,10 +116,12 @@ def shrink(
 
     def shrunk(build: "Build", scratch: Path) -> "Report":
         checker = Check(check, _tell) if check else None
+        if checker is None and not (no_run or locked):
+            checker = Smoke("", _tell, "the smoke test", links=build.links)
         if checker is not None and not checker.holds():
             fail(f"the check `{check}` fails with what the build itself has made: nothing was searched or locked")
         work = _kind(gcc)(build, Path.cwd(), scratch, known, only or ["*"], update, measure)
-        _make(work, None if locked else seconds, workers)
+        _make(work, None if locked else budget, workers)
         work.place(checker, Pace(bench, most, _tell) if bench else None)
         return _remember(work, None if locked else lock)
 
@@ -206,11 +213,11 @@ def _build(text: str, scratch: Path) -> "Build":
     """Run the build, or exit with its status."""
     import os
 
+    from aiocg.build.commands import read_record, record_build
     from aiocg.cli.locked import commands
     from aiocg.llvm.recording import FILES_VARIABLE
-    from aiocg.programs.project.commands import record_build
     from aiocg.shrink import cargo, compiler
-    from aiocg.shrink.record import Build, read_record, understand
+    from aiocg.shrink.record import Build, understand
 
     folder = commands()
 
@@ -232,17 +239,21 @@ def _build(text: str, scratch: Path) -> "Build":
 
 def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None:
     """Make the images, after a search of some seconds for each; None for a short one with the core set."""
+    from aiocg.cli.locked import NOTHING_LINKED
     from aiocg.runtime import Runtime
     from aiocg.search import Budget
     from aiocg.shrink.searching import CORE
+    from aiocg.shrink.shrinking import UNKNOWN
 
     async def search() -> None:
         async with Runtime(workers=workers) as runtime:
             await work.search(runtime, missing, CORE if seconds is None else Budget(seconds=seconds))
 
     work.begin()
-    if not work.build.links and not work.build.left_alone:
-        _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
+    if not work.images and set(work.left_alone.values()) <= {UNKNOWN}:
+        outputs = ", ".join(str(link.output) for link in work.build.links[:5])
+        chosen = list(work.only) != ["*"] and not work.left_alone
+        fail(f"none of the images matches --only {' '.join(work.only)}: {outputs}" if chosen else NOTHING_LINKED)
     if missing := work.compare(locked=seconds is None):
         time = "" if seconds is None else f", {seconds:g} s {work.span}"
         _tell(f"searching for {counted(len(missing), 'image')}{time}")

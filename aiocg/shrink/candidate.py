@@ -1,16 +1,17 @@
 """The images that one link can give, and which of them is taken."""
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
-from aiocg.programs.project.commands import Unit
 from aiocg.shrink.image import Image, kind_of, measure, smallest, special_sections
-from aiocg.shrink.inputs import Part, collects, name_of, wrapped_names
+from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.tools import Clang
@@ -36,6 +37,7 @@ class Candidates:
         notes: what went otherwise than expected.
         chosen: the name of the image that is taken.
         measure: what counts as the size of an image, see `image.measure`; "" for the bytes that are loaded.
+        by_lock: whether the lock file says which image is taken.
     """
 
     compiler: ClassVar[str] = "clang"
@@ -53,6 +55,7 @@ class Candidates:
     notes: list[str] = field(default_factory=list)
     chosen: str = OWN
     measure: str = ""
+    by_lock: bool = False
 
     @classmethod
     def begin(cls, name: str, linker: Linker, how: str = "") -> "Candidates":
@@ -66,6 +69,7 @@ class Candidates:
         with contextlib.suppress(BenchmarkInitError):
             linker.compiled.objects(linker.parts, BITCODE)  # several at once
         linker, notes = proven(linker, lambda part: linker.compiled.objects([part], BITCODE))
+        linker.check_members()
         sizes = {OWN: measure(own, how)}
         return cls(name, linker, linker.joined(), sizes, {OWN: own}, notes=notes, measure=how)
 
@@ -190,19 +194,29 @@ class Candidates:
         self.contents[name] = content
 
 
-def proven(linker: Linker, prove: Callable[[Part], object]) -> tuple[Linker, list[str]]:
+def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = True) -> tuple[Linker, list[str]]:
     """Return a linker that links the build's own objects of parts that cannot be replaced, and a note on each.
 
     Args:
         prove: raises `BenchmarkInitError` for a part that cannot be.
+        joins: whether all parts that are replaced become one object.
 
     Raises:
         BenchmarkInitError: when nothing can be, or the build has left no object of a part.
     """
-    notes, kept = [], dict(linker.kept)
+    notes: list[str] = []
+    kept = dict(linker.kept)
     wrapped = wrapped_names(linker.inputs.link.command.words)
     special = special_sections(linker.inputs.link.output.read_bytes())
-    tables = linker.inputs.in_several(special)
+    named = re.compile("|".join(map(re.escape, special)) or "(?!)")
+    tables = {part: name for name, parts in linker.inputs.sharing(named).items() for part in parts}
+
+    def keep(part: Part, error: BenchmarkInitError) -> None:
+        if (path := linker.inputs.own(part, linker.scratch)) is None:
+            raise error
+        kept[part] = path
+        notes.append(f"{name_of(part)} stays as the build has made it: {first_diagnostic(error)}")
+
     for part in linker.parts:
         try:
             prove(part)
@@ -211,10 +225,12 @@ def proven(linker: Linker, prove: Callable[[Part], object]) -> tuple[Linker, lis
             if name := next((name for name in wrapped if linker.compiled.mentions(part, name)), ""):
                 raise BenchmarkInitError(name_of(part), f"the link wraps {name}")
         except BenchmarkInitError as error:
-            if (path := linker.inputs.own(part, linker.scratch)) is None:
-                raise
-            kept[part] = path
-            notes.append(f"{name_of(part)} stays as the build has made it: {first_diagnostic(error)}")
+            keep(part, error)
+    for name, parts in linker.inputs.sharing(STARTING).items() if joins else ():
+        if any(one is None or one in kept for one in parts):  # all that is joined stands before it
+            for one in parts:
+                if one is not None and one not in kept:
+                    keep(one, BenchmarkInitError(name_of(one), f"others that stay have parts of its {name}, too"))
     linker = replace(linker, kept=kept)
     if not collects(linker.inputs.link.command.words):
         linker = replace(linker, keeps_all=bool(special) or any(map(linker.compiled.keeps_unused, linker.parts)))

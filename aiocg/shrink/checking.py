@@ -21,11 +21,13 @@ class Check:
     Attributes:
         command: for the shell.
         tell: is told what is done.
+        name: of the check, as notes have it.
         runs: how often the command was run.
     """
 
     command: str
     tell: Callable[[str], None]
+    name: str = "the check"
     runs: int = field(default=0, init=False)
 
     def holds(self) -> bool:
@@ -41,11 +43,11 @@ class Check:
         if self._holds(images):
             return
         changed = [one for one in images if one.chosen != OWN]
-        self.tell("the check fails, so what makes it fail is looked for")
+        self.tell(f"{self.name} fails, so what makes it fail is looked for")
         if not self._holds_with(images, ()):
             for one in changed:
                 one.chosen = OWN
-                one.notes.append("the check fails with what the build itself has made, so that stays")
+                one.notes.append(f"{self.name} fails with what the build itself has made, so that stays")
             return
         wrong = guilty(changed, lambda some: not self._holds_with(images, some))
         install(images, ())
@@ -55,21 +57,21 @@ class Check:
             for one in changed:
                 one.chosen = OWN
                 one.notes.append(
-                    "the check fails now and then with images that do well alone, so the build's own stays"
+                    f"{self.name} fails now and then with images that do well alone, so the build's own stays"
                 )
             install(images, images)
 
     def _mend(self, image: Candidates) -> None:
         """Find another image by the same search that the check holds with, or take the build's own."""
         chosen = image.chosen
-        self.tell(f"the check fails with {image.name} as {chosen}")
+        self.tell(f"{self.name} fails with {image.name} as {chosen}")
         if chosen in (FOUND, TUNED):
             for mend in (self._without_options, self._without_steps, self._without_parts):
                 with contextlib.suppress(AiocgError, BenchmarkInitError):
                     if mend(image):
                         return
         image.choose(OWN)
-        image.notes.append(f"the check fails with the image by {chosen}, so the build's own stays")
+        image.notes.append(f"{self.name} fails with the image by {chosen}, so the build's own stays")
 
     def _without_options(self, image: Candidates) -> bool:
         """Leave out the options of the code generator and the linker that make the check fail, if it holds without."""
@@ -80,7 +82,7 @@ class Check:
         )
         image.add_tuned({one: count for one, count in image.saved.items() if one not in wrong})
         left = bool(image.saved) and self._holds_content(image, image.contents[TUNED])
-        image.notes.append(f"the check fails with {', '.join(wrong[:3])}: left out")
+        image.notes.append(f"{self.name} fails with {', '.join(wrong[:3])}: left out")
         image.choose(TUNED if left else FOUND)
         return True
 
@@ -104,7 +106,7 @@ class Check:
         if not self._holds_content(image, content):
             content, actions = image.built(image.quick), image.quick
         told = ", ".join(map(_described, (steps[number] for number in wrong[:3])))
-        image.replace_found(content, actions, image.linker, f"the check fails with {told}: left out")
+        image.replace_found(content, actions, image.linker, f"{self.name} fails with {told}: left out")
         return True
 
     def _without_parts(self, image: Candidates) -> bool:
@@ -124,7 +126,7 @@ class Check:
         image.module = other.module
         told = ", ".join(map(name_of, wrong[:3]))
         image.replace_found(
-            other.contents[FOUND], image.quick, other.linker, f"the check fails with {told} compiled anew: kept"
+            other.contents[FOUND], image.quick, other.linker, f"{self.name} fails with {told} compiled anew: kept"
         )
         return True
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.llvm.command_line import CommandLine, Token
-from aiocg.programs.project.commands import Unit
 from aiocg.shrink.inputs import collects
 from aiocg.shrink.record import Link
 from aiocg.shrink.tools import JOIN, JOINED, Clang, Zig, is_zig

@@ -9,20 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from aiocg.build.commands import Unit
+from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import check_repeatable, has_used
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.gcc.meaning import is_meaning
 from aiocg.llvm.command_line import level_macros
-from aiocg.programs.project.commands import Unit
 from aiocg.shrink.blame import least
 from aiocg.shrink.candidate import OURS, OWN, Candidates, proven
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure
-from aiocg.shrink.inputs import Part, collects, name_of, read_inputs
+from aiocg.shrink.inputs import STARTING, Part, collects, linker_words, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.record import Link
-from aiocg.shrink.shrinking import Shrinking, check_same
+from aiocg.shrink.shrinking import UNKNOWN, Shrinking, check_same
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.units import SECTIONS, Units, run
 
@@ -37,7 +38,17 @@ LEVELS = ("-Os", "-Oz", "-Os -flto", "-Oz -flto")
 
 GCC = "GCC"  # begins the name of a compiler in the lock file
 COLLECT = "-Wl,--gc-sections"
+_NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
+"""Options of the linker about symbols that GCC's link-time optimisation does not know, or not well."""
 PEELING = 0.25  # of the time: dropping options that save nothing
+LTO = "-flto"
+
+_LOST = re.compile(
+    r"-fstack-protector.*|-fcf-protection.*|-fzero-call-used-regs.*|-fstack-clash-protection|-fstack-check.*|-fharden.*|"
+    r"-fsplit-stack|-ffreestanding|-fno-builtin.*|-fno-toplevel-reorder|-fpatchable-function-entry.*|-fsanitize.*|-ffixed.*|"
+    r"-fcall-.*"
+)
+"""Options of a unit that link-time optimisation does not, or not always, keep for its functions."""
 
 
 class Gcc(Clang):
@@ -74,13 +85,18 @@ class GccUnits(Units):
     def _compile(self, part: Part, path: Path, level: str) -> Path:
         """Compile a unit with a line of options, which those of the build outdo, but for its level."""
         assert isinstance(part, Unit)
-        given = shlex.split(level)
+        given = [word for word in shlex.split(level) if word != LTO or not loses(part)]
         own = [] if any(word.startswith("-O") for word in given) else [part.command.level or "-O0"]
         options = [*level_macros(part.command.level), *part.command.options("level", "linking", "dependency")]
         words = [*given, *own, *options, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
         driver = part.origin.compiler if part.origin is not None else (part.command.driver,)
         run([*driver, *words, "-c", "-o", str(path)], part.directory, name_of(part), part.environment)
         return path
+
+
+def loses(unit: Unit) -> bool:
+    """Say whether link-time optimisation would lose an option of a unit, which is compiled without it then."""
+    return any(_LOST.fullmatch(word) for word in unit.command.options())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,35 @@ class GccLinker(Linker):
         """Return the build's own image."""
         return self.inputs.link.output.read_bytes()
 
+    def _check_joinable(self) -> None:
+        """Refuse link-time optimisation where GCC's makes another program.
+
+        Raises:
+            BenchmarkInitError: when words of the link name symbols, which it may inline or remove, or machine code
+                defines what other units define weakly, which it may inline.
+        """
+        name = self.inputs.link.output.name
+        for word in linker_words(self.inputs.link.command.words):
+            if word.startswith("-") and word.lstrip("-").partition("=")[0] in _NAMING:
+                raise BenchmarkInitError(name, f"with link-time optimisation {word} may mean something else")
+        for section, parts in self.inputs.sharing(STARTING).items():
+            if any(part in self.parts for part in parts):
+                raise BenchmarkInitError(name, f"link-time optimisation would change the order in {section}")
+        joined = {part: None for part in self.parts if isinstance(part, Unit) and not loses(part)}
+        weak: set[str] = set()
+        strong: set[str] = set()
+        for part, content in self.inputs.objects():
+            symbols = elf_symbols(content)
+            if part in joined:
+                del joined[part]
+                weak |= symbols.weak
+            else:
+                strong |= symbols.defined
+        if both := sorted(weak & strong):
+            raise BenchmarkInitError(name, f"machine code defines {both[0]}, which another unit defines weakly")
+        if joined and strong:
+            raise BenchmarkInitError(name, "a source is compiled by the link, which has machine code as well")
+
     def at(self, level: str) -> bytes:
         """Return the image with a line of options.
 
@@ -98,6 +143,8 @@ class GccLinker(Linker):
             BenchmarkInitError: when a part does not compile or they do not link.
         """
         output = self.scratch / "image"
+        if LTO in shlex.split(level):
+            self._check_joinable()
         self._link(self.compiled.objects(self.parts, level), output, "", more=shlex.split(level))
         return output.read_bytes()
 
@@ -118,7 +165,8 @@ class GccCandidates(Candidates):
             OSError, ValueError: when it cannot be read.
         """
         own = linker.joined()
-        linker, notes = proven(linker, lambda part: linker.compiled.same(part) if isinstance(part, Unit) else part)
+        same = linker.compiled.same
+        linker, notes = proven(linker, lambda part: same(part) if isinstance(part, Unit) else part, joins=False)
         return cls(name, linker, own, {OWN: measure(own, how)}, {OWN: own}, notes=notes, measure=how)
 
     def tune(self) -> None:
@@ -139,6 +187,7 @@ class GccShrinking(Shrinking):
 
     line: tuple[str, ...] = field(default=(), init=False)
     span: ClassVar[str] = "for all"
+    levels: ClassVar[Sequence[str]] = LEVELS
     _units: ClassVar[type[Units]] = GccUnits
     _options: "tuple[Option, ...]" = field(default=(), init=False)
     _meter: "Meter | None" = field(default=None, init=False)
@@ -161,7 +210,7 @@ class GccShrinking(Shrinking):
         check_same(link, scratch)
         inputs = read_inputs(link, self.build.units, scratch)
         if not all(isinstance(part, Unit) for part in inputs.parts) or not inputs.parts:
-            raise ValueError("none of its objects is known to be C or C++")
+            raise ValueError(UNKNOWN)
         linker: Linker = GccLinker(inputs, self.compiled, scratch, Form((), ()), Gcc(link.command.driver))
         return GccCandidates.begin(name, self._kept(name, linker), self.measure)
 
@@ -230,12 +279,19 @@ class _Whole:
             units = self._images[0].linker.compiled
             try:
                 units.objects(tuple({part: None for one in self._images for part in one.linker.parts}), text)
-                made = [(one, measure(one.linker.at(text), one.measure).bytes) for one in self._images]
-                self._sizes[line] = sum(min(size, one.images[OWN].bytes) for one, size in made)
+                self._sizes[line] = sum(self._size(one, text) for one in self._images)
             except BenchmarkInitError:
                 self._sizes[line] = None
             units.forget(text)
         return self._sizes[line]
+
+    def _size(self, image: Candidates, line: str) -> int:
+        """Return the bytes of an image with a line of options, or of the build's own if that is smaller or it fails."""
+        own = image.images[OWN].bytes
+        try:
+            return min(own, measure(image.linker.at(line), image.measure).bytes)
+        except BenchmarkInitError:
+            return own
 
 
 def find(size: Callable[[tuple[str, ...]], int | None], options: "Sequence[Option]", meter: "Meter") -> tuple[str, ...]:

@@ -2,15 +2,17 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiocg.build.commands import Unit
+from aiocg.build.objects import archive_members, is_archive
+from aiocg.build.proof import compile_again
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
-from aiocg.programs.project.commands import Unit
-from aiocg.programs.project.objects import archive_members, is_archive
 from aiocg.shrink.record import Link
 from aiocg.transport.elf import sections
 
@@ -26,6 +28,10 @@ _DROPPED = (
     "-ffat-lto",
     "-save-temps",
 )
+
+
+STARTING = re.compile(r"\.(?:(?:pre)?init_array|fini_array|ctors|dtors)(?:\..*)?")
+"""Names of sections with functions that are called at the beginning and the end, in the order of the link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Single:
     """An object, or a source that the link compiles.
 
     Attributes:
-        path: of the object; None for a source.
+        path: of the object, as the build has made it; None for a source of which nothing was recorded.
         part: what it is made from.
     """
 
@@ -101,6 +107,14 @@ class Inputs:
         return tuple(found)
 
     @property
+    def has_archive(self) -> bool:
+        """Whether an archive is named, that is not the system's."""
+        tokens = self.link.command.tokens
+        return any(isinstance(place, Archive) for place in self.places) or any(
+            token.kind == "input" and token.value.endswith(".a") for token in tokens
+        )
+
+    @property
     def writes_files(self) -> bool:
         """Whether the link writes files beside the image, such as a map."""
         return any(word.removeprefix("-Wl,").startswith(_FILES) for word in self.link.command.words)
@@ -130,26 +144,37 @@ class Inputs:
                     return path
         return None
 
-    def in_several(self, names: Collection[str]) -> dict[Part, str]:
-        """Return the parts with something in sections that other objects of the link add to as well.
+    def objects(self) -> Iterator[tuple[Part | None, bytes]]:
+        """Yield the objects that the link names, in order, with what those are made from that are of this build."""
+        for place, token in zip(self.places, self.link.command.tokens, strict=True):
+            if isinstance(place, Archive):
+                yield from ((part, content) for content, part in place.members)
+            elif isinstance(place, Single):
+                if place.path is not None:
+                    yield place.part, place.path.read_bytes()
+            elif token.kind == "input" and (path := self.link.directory / token.value).is_file():
+                contents = archive_members(path) if is_archive(path) else [("", path.read_bytes())]
+                yield from ((None, content) for _, content in contents)
+
+    def sharing(self, names: "re.Pattern[str]") -> dict[str, list[Part | None]]:
+        """Return the parts with something in sections that several objects of the link add to; None for other objects.
 
         Args:
             names: of sections.
         """
-        found: dict[str, list[Part | None]] = {name: [] for name in names}
-        for place, token in zip(self.places, self.link.command.tokens, strict=True) if names else ():
-            contents: list[tuple[bytes, Part | None]] = []
-            if isinstance(place, Archive):
-                contents += place.members
-            elif isinstance(place, Single):
-                contents += [(place.path.read_bytes(), place.part)] if place.path is not None else []
-            elif token.kind == "input" and (path := self.link.directory / token.value).is_file():
-                contents.append((path.read_bytes(), None))
-            for content, part in contents:
-                if content.startswith(b"\x7fELF"):
-                    for name in {one.name for one in sections(content) if one.is_loaded}.intersection(names):
-                        found[name].append(part)
-        return {part: name for name, parts in found.items() if len(parts) > 1 for part in parts if part is not None}
+        found: dict[str, list[Part | None]] = {}
+        for part, content in self.objects():
+            if content.startswith(b"\x7fELF"):
+                for name in {one.name for one in sections(content) if one.is_loaded and names.fullmatch(one.name)}:
+                    found.setdefault(name, []).append(part)
+        return {name: parts for name, parts in found.items() if len(parts) > 1}
+
+    def original_words(self) -> list[str]:
+        """Return the words after the driver of the link as it was, with objects in the places of sources."""
+        words: list[str] = []
+        for token, place in zip(self.link.command.tokens, self.places, strict=True):
+            words += [str(place.path)] if isinstance(place, Single) and place.path is not None else _kept(token)
+        return words
 
     def words(self, objects: Objects, scratch: Path, program: Path | None = None) -> list[str]:
         """Return the words after the driver of the same link with other objects.
@@ -210,13 +235,16 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
     Args:
         link: the command; its files must be as they were.
         units: by the SHA-256 of their objects.
-        scratch: where bitcode from archives is written.
+        scratch: where bitcode from archives, and objects of the link's own sources, are written.
 
     Raises:
         OSError: when an archive cannot be read; ValueError when it is damaged.
+        BenchmarkInitError: when a source cannot be compiled as the build did.
     """
     compiled, named = iter(link.units), iter(link.command.inputs)
     folders = [link.directory / token.value.removeprefix("-L") for token in link.command.tokens if _is_folder(token)]
+    more = link.origin.environment.get("LIBRARY_PATH", "") if link.origin is not None else ""
+    folders += [link.directory / folder for folder in more.split(os.pathsep) if folder]
     static = any(token.words[0] in ("-static", "-static-pie") for token in link.command.tokens)
     places: list[Single | Archive | None] = []
     for token in link.command.tokens:
@@ -225,9 +253,10 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
             one = next(named)
             path = Path(os.path.normpath(link.directory / one.path))
             if one.language:
-                place = Single(None, next(compiled))
-            elif unit := units.get(link.files.get(path, "")):
-                place = Single(path, unit)
+                unit = next(compiled)
+                place = Single(_object(unit, scratch / f"own-{len(places)}.o"), unit)
+            elif known := units.get(link.files.get(path, "")):
+                place = Single(path, known)
             elif is_archive(path):
                 place = _archive(path, units, scratch)
             elif _is_bitcode(path):
@@ -237,6 +266,14 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
         static = _static_after(token, static)
         places.append(place)
     return Inputs(link, tuple(places))
+
+
+def _object(unit: Unit, target: Path) -> Path | None:
+    """Return the machine code that the build has made of a source of the link; None if it is not known how."""
+    if unit.origin is None or not unit.origin.environment:
+        return None
+    compile_again(unit, target)
+    return target
 
 
 def _is_folder(token: Token) -> bool:
@@ -302,5 +339,6 @@ def _repacked(archive: Archive, objects: Objects, target: Path) -> Path:
 
 def _kept(token: Token) -> tuple[str, ...]:
     """Return the words of a token as they stand, without those about linkers, passes and other files."""
-    dropped = token.words[0].startswith(_DROPPED) or (token.words[0] == "-Xlinker" and token.value.startswith(_FILES))
-    return () if dropped or token.kind in ("output", "dependency", "level", "language") else token.words
+    words = token.words
+    dropped = words[0].startswith(_DROPPED) or (words[0] == "-Xlinker" and words[1].startswith(_FILES))
+    return () if dropped or token.kind in ("output", "dependency", "level", "language") else words

@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiocg.build.commands import Unit
+from aiocg.build.proof import own_member
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.programs.project.commands import Unit
 from aiocg.shrink.cross import Cross, Tools
-from aiocg.shrink.inputs import Inputs, Part
-from aiocg.shrink.tools import JOIN, LTO, PLAIN, Lld, Zig
+from aiocg.shrink.inputs import STARTING, Inputs, Part
+from aiocg.shrink.tools import JOIN, LTO, PLAIN, Clang, Lld, Zig
 from aiocg.shrink.tuning import POLISH, compiler_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 from aiocg.transport.elf import has_executable_stack, sections
@@ -65,6 +66,7 @@ class Linker:
         tools: the compiler and the linker.
         kept: the build's own objects of parts that are not compiled anew.
         keeps_all: whether sections stay that nothing refers to, since others may read them.
+        taken: the members of archives that the build's linker has taken, in order; None if that is not known.
     """
 
     inputs: Inputs
@@ -74,6 +76,7 @@ class Linker:
     tools: Tools
     kept: Mapping[Part, Path] = field(default_factory=dict)
     keeps_all: bool = False
+    taken: tuple[str, ...] | None = None
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -92,10 +95,37 @@ class Linker:
         Raises:
             BenchmarkInitError: when a part does not compile or they do not link.
         """
-        self._link(self.compiled.objects(self.parts, BITCODE), output := self.scratch / "joined.bc", JOIN)
+        output = self.scratch / "joined.bc"
+        self._link(self.compiled.objects(self.parts, BITCODE), output, JOIN)
         if not (module := self.tools.joined(output)).is_file():
             raise BenchmarkInitError(self.inputs.link.output.name, "none of its bitcode is linked")
         return module.read_bytes()
+
+    def check_members(self) -> None:
+        """Make sure that lld takes the members of archives that the build's linker has taken.
+
+        They differ where archives define the same symbols: lld remembers archives that stand before an object.
+
+        Raises:
+            BenchmarkInitError: when it takes others, or cannot link what the build has compiled.
+        """
+        if self.taken is None or type(self.tools) not in (Clang, Lld) or not (self.taken or self.inputs.has_archive):
+            return
+        told, output = self.scratch / "taken", self.scratch / "trial"
+        before = "-Wl," if type(self.tools) is Clang else ""
+        words = [*self.inputs.original_words(), *self.form.link, f"{before}--why-extract={told}"]
+        self._run(words, output, PLAIN)
+        lines = [line.split("\t") for line in told.read_text(errors="surrogateescape").splitlines()[1:]]
+        found = tuple(named for line in lines if (named := own_member(line[1])))
+        if others := sorted({*found} ^ {*self.taken}):
+            raise BenchmarkInitError(
+                self.inputs.link.output.name, f"lld takes other members of archives: {', '.join(others[:3])}"
+            )
+        if found != self.taken and (shared := next(iter(self.inputs.sharing(STARTING)), "")):
+            raise BenchmarkInitError(
+                self.inputs.link.output.name,
+                f"lld takes members of archives in another order, and so those of {shared}",
+            )
 
     def at(self, level: str) -> bytes:
         """Return the image that clang alone makes at one of `LEVELS`.
@@ -146,16 +176,18 @@ class Linker:
         program: Path | None = None,
         more: Sequence[str] = (),
     ) -> None:
-        link = self.inputs.link
         before = "" if isinstance(self.tools, (Lld, Zig)) else "-Wl,"
         if self.keeps_all:
             more = [*more, f"{before}--no-gc-sections"]
         if purpose in (JOIN, LTO) and (self.inputs.has_script or self.keeps_all):
             more = [*more, *(f"{before}--undefined={name}" for name in self.compiled.placed(self.parts))]
-        unknown = {word for words in self.compiled.left_out.values() for word in words}
         given = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
-        words = [*(word for word in given if word not in unknown), *self.form.link, *more]
+        self._run([*given, *self.form.link, *more], output, purpose)
+
+    def _run(self, words: Sequence[str], output: Path, purpose: str) -> None:
+        link = self.inputs.link
+        unknown = {word for some in self.compiled.left_out.values() for word in some}
         output.unlink(missing_ok=True)
-        line = self.tools.linker(words, link, purpose, self.scratch)
+        line = self.tools.linker([word for word in words if word not in unknown], link, purpose, self.scratch)
         environment = link.origin.environment if link.origin is not None else os.environ
         run([*line, "-o", str(output)], link.directory, link.output.name, environment or os.environ)

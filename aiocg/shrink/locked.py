@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiocg.build.commands import Start, run_build
+from aiocg.build.compilation import ALWAYS, OLD_C
 from aiocg.build.proof import is_gcc
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.replacing import replacing
@@ -23,15 +25,13 @@ from aiocg.errors import AiocgError
 from aiocg.llvm.command_line import level_macros
 from aiocg.llvm.recording import compilers, recording_commands
 from aiocg.llvm.tools import LoadedTool, apply
-from aiocg.programs.project.commands import run_build
-from aiocg.programs.project.compilation import ALWAYS, OLD_C
 from aiocg.shrink import compiler
 from aiocg.shrink.candidate import Candidates
 from aiocg.shrink.image import read_image
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Lock
-from aiocg.shrink.record import Start, understand
+from aiocg.shrink.record import understand
 from aiocg.shrink.tools import Clang, searched_with
 from aiocg.shrink.tuning import NO_PLT
 from aiocg.shrink.units import LEVEL, Units

@@ -1,39 +1,26 @@
 """What a build has compiled and linked, read from its record; nothing here looks at the build's files."""
 
-import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from aiocg.llvm.command_line import CommandLine, parse
-from aiocg.programs.project.commands import Origin, Unit, is_probe, units_of
+from aiocg.build.commands import Origin, Start, Unit, is_probe, object_name, units_of
+from aiocg.llvm.command_line import CommandLine, Input, Token, parse
 
 _OWN_PASSES = ("-fsanitize", "-fprofile", "-fcoverage", "--coverage", "-fcs-profile", "-pg", "-finstrument", "-fxray")
-_NO_IMAGE = frozenset({"-r", "-Wl,-r", "-Wl,--relocatable"})
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """One start of a compiler.
-
-    Attributes:
-        arguments: the compiler and its options.
-        directory: where it was started.
-        files: the SHA-256 of the files that it named, by their names there.
-        compiler: the words that start it again in place of the first argument.
-        environment: its variables.
+_WITH_VALUE = frozenset(
     """
-
-    arguments: tuple[str, ...]
-    directory: Path
-    files: Mapping[str, str] = field(default_factory=dict)
-    compiler: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def origin(self, command: CommandLine, digest: str) -> Origin:
-        """Return how something was made, to be made again."""
-        return Origin(self.compiler or self.arguments[:1], command, self.environment, digest)
+    A F G I L Map R T Tbss Tdata Ttext Ttext-segment Trodata-segment Y a architecture audit auxiliary b c dT
+    default-script defsym dependency-file depaudit dynamic-linker dynamic-list e entry exclude-libs
+    export-dynamic-symbol export-dynamic-symbol-list f filter fini format gpsize h hash-style init just-symbols l
+    library library-path m mri-script o oformat output plugin plugin-opt require-defined retain-symbols-file rpath
+    rpath-link script section-start soname spare-dynamic-tags sysroot trace-symbol u undefined version-script wrap y z
+    """.split()  # noqa: SIM905
+)
+"""Linkers' options whose value may be the next word."""
+_NO_IMAGE = frozenset({"-r", "-Wl,-r", "-Wl,--relocatable"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,21 +59,6 @@ class Build:
     left_alone: Mapping[Path, str]
 
 
-def read_record(path: Path) -> list[Start]:
-    """Read the file that `AIOCG_CC_RECORD` names.
-
-    Raises:
-        OSError: when it cannot be read.
-        ValueError: when it is not a record.
-    """
-    starts = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)
-        more = entry.get("files", {}), tuple(entry.get("compiler", ())), entry.get("environment", {})
-        starts.append(Start(tuple(entry["arguments"]), Path(entry["directory"]), *more))
-    return starts
-
-
 def understand(starts: Iterable[Start]) -> Build:
     """Find the units and the links among the starts of compilers."""
     units: dict[str, Unit] = {}
@@ -101,7 +73,7 @@ def understand(starts: Iterable[Start]) -> Build:
             continue
         if whole.mode == "compile":
             for unit in () if _own_passes(whole) else units_of(whole.plain(), start.directory):
-                if digest := start.files.get(_object_name(whole, unit)):
+                if digest := start.files.get(object_name(whole, unit)):
                     units[digest] = replace(unit, origin=start.origin(whole, digest))
             continue
         output = Path(os.path.normpath(start.directory / (whole.output or "a.out")))
@@ -112,11 +84,67 @@ def understand(starts: Iterable[Start]) -> Build:
         else:
             files = {Path(os.path.normpath(start.directory / name)): digest for name, digest in start.files.items()}
             named = {output, *(Path(os.path.normpath(start.directory / one.path)) for one in whole.inputs)}
-            origin = start.origin(whole, "")
-            compiled = tuple(replace(one, origin=origin) for one in units_of(whole.plain(), start.directory))
+            try:
+                whole = _spelled_out(whole, start.directory)
+            except OSError as error:
+                left_alone[output] = f"{error.filename}, which says more to the linker, is gone"
+                continue
+            origin, command = start.origin(whole, ""), whole.plain()
+            compiled = tuple(replace(one, origin=origin) for one in units_of(command, start.directory))
             kept = {path: digest for path, digest in files.items() if path in named}
-            links[output] = Link(output, whole.plain(), start.directory, compiled, kept, origin)
+            links[output] = Link(output, command, start.directory, compiled, kept, origin)
     return Build(units, tuple(links.values()), left_alone)
+
+
+def _spelled_out(command: CommandLine, directory: Path) -> CommandLine:
+    """Return a link in which each option of the linker is a token, and files and libraries are those of the driver.
+
+    Raises:
+        OSError: when a response file of the linker is not there.
+    """
+    tokens: list[Token] = []
+    inputs: list[Input] = []
+    given, waiting = iter(command.inputs), ""
+    for token in command.tokens:
+        direct = token.words[0] == "-Xlinker"
+        if not direct and not token.words[0].startswith("-Wl,"):
+            tokens.append(token)
+            inputs += [next(given)] if token.kind == "input" else []
+            continue
+        for word in _read([token.value] if direct else token.words[0].split(",")[1:], directory):
+            if not waiting and word.lstrip("-") in _WITH_VALUE and word.startswith("-"):
+                waiting = word
+                continue
+            if not waiting and not word.startswith("-"):
+                inputs.append(Input(word, ""))
+            tokens.append(_token_of(waiting, word))
+            waiting = ""
+    if waiting:
+        tokens.append(_token_of("", waiting))
+    return replace(command, tokens=tuple(tokens), inputs=tuple(inputs))
+
+
+def _token_of(option: str, word: str) -> Token:
+    """Return an option of the linker as a token of the driver's; the word is its value, if there is an option."""
+    if not option and not word.startswith("-"):
+        return Token("input", (word,))
+    joined = f"{option}{word}"
+    for name, short in (("--library-path", "-L"), ("--library", "-l"), ("-L", "-L"), ("-l", "-l")):
+        if joined.startswith(name):
+            return Token("linking", (short + joined.removeprefix(name).removeprefix("="),))
+    words = [option, word] if option else [word]
+    if any("," in one for one in words):
+        return Token("linking", tuple(part for one in words for part in ("-Xlinker", one)))
+    return Token("linking", (f"-Wl,{','.join(words)}",))
+
+
+def _read(words: Iterable[str], directory: Path) -> Iterator[str]:
+    """Replace `@file` by the words in the file."""
+    for word in words:
+        if word.startswith("@"):
+            yield from _read(shlex.split((directory / word[1:]).read_text(errors="surrogateescape")), directory)
+        else:
+            yield word
 
 
 def obstacle(command: CommandLine) -> str:
@@ -155,7 +183,3 @@ def _named(arguments: Sequence[str]) -> Sequence[str]:
 def _own_passes(command: CommandLine) -> str:
     words: Sequence[str] = command.words
     return next((word for word in words if word.startswith(_OWN_PASSES)), "")
-
-
-def _object_name(command: CommandLine, unit: Unit) -> str:
-    return command.output or f"{PurePath(unit.input.path).stem}.o"

@@ -39,6 +39,7 @@ class ImageReport:
         notes: what went otherwise than expected.
         saved: the options of a tuned image, and the bytes that each has saved.
         compiler: whose levels they are compared with.
+        by_lock: whether the lock file says which image is taken.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ImageReport:
     notes: tuple[str, ...] = ()
     saved: Mapping[str, int] = field(default_factory=dict)
     compiler: str = "clang"
+    by_lock: bool = False
 
     @property
     def before(self) -> int:
@@ -121,7 +123,8 @@ class Report:
                 "" if one.chosen == name else f"; best of {one.compiler} and the build: {size:,} by {one.how(name)}"
             )
             gain = f"{one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}"
-            yield f"{one.name}: {gain}, {one.how(one.chosen)}{others}"
+            lock = ", as the lock file says (--update searches again)" if one.by_lock else ""
+            yield f"{one.name}: {gain}, {one.how(one.chosen)}{lock}{others}"
             before, after = one.images[OWN], one.images[one.chosen]
             if before.unwind != after.unwind:
                 yield f"  unwind tables, not counted: {before.unwind:,} -> {after.unwind:,}"
@@ -159,7 +162,9 @@ def _image_report(image: Candidates) -> ImageReport:
         notes.append("its symbols are stripped, so nothing is known of each")
     symbols = compared(before, after, causes_of(image, before, after)) if before and after else ()
     saved = image.saved if image.chosen == TUNED else {}
-    return ImageReport(image.name, image.chosen, image.images, symbols, tuple(notes), saved, image.compiler)
+    return ImageReport(
+        image.name, image.chosen, image.images, symbols, tuple(notes), saved, image.compiler, image.by_lock
+    )
 
 
 def _symbols(content: bytes) -> dict[str, int]:

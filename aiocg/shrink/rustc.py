@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiocg.build.objects import archive_members
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.scratch import scratch_folder
@@ -20,7 +21,6 @@ from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.llvm.driver_settings import Settings
 from aiocg.llvm.tools import apply
-from aiocg.programs.project.objects import archive_members
 from aiocg.shrink.cargo import UNTOUCHED, script
 from aiocg.shrink.image import put, read_image
 from aiocg.shrink.searching import search

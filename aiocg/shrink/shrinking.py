@@ -5,18 +5,18 @@ import fnmatch
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from aiocg.build.compilation import each
 from aiocg.build.proof import check_relinkable
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.programs.project.compilation import each
 from aiocg.shrink.candidate import OURS, OWN, Candidates, keeping
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.image import copies, put
@@ -26,6 +26,8 @@ from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.record import Build, Link, changed
 from aiocg.shrink.tools import Clang, Lld, is_zig, linker_line, searched_with, zig_of
 from aiocg.shrink.units import BITCODE, Units
+
+UNKNOWN = "none of its objects is known to be C or C++; if they were there before this build, clean the project first"
 
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
@@ -62,6 +64,7 @@ class Shrinking:
     left_alone: dict[str, str] = field(default_factory=dict, init=False)
     compiled: Units = field(init=False)
     span: ClassVar[str] = "each"
+    levels: ClassVar[Sequence[str]] = Candidates.levels
     _units: ClassVar[type[Units]] = Units
 
     @property
@@ -72,12 +75,12 @@ class Shrinking:
     def begin(self) -> None:
         """Join the bitcode of each image."""
         for path, reason in self.build.left_alone.items():
-            if path.exists() and self._is_wanted(path):
+            if path.is_file() and self._is_wanted(path):
                 self.left_alone[self._name(path)] = reason
         self.compiled = self._units(_made(self.scratch / "units"))
         for number, link in enumerate(self.build.links):
-            if not link.output.exists() or not self._is_wanted(link.output):
-                continue  # those that are gone were of a probe, or for the build's own use
+            if not link.output.is_file() or not self._is_wanted(link.output):
+                continue  # those that are gone were of a probe, or for the build's own use; /dev/null is a device
             name = self._name(link.output)
             try:
                 self.images.append(self._begun(name, link, _made(self.scratch / str(number))))
@@ -92,11 +95,11 @@ class Shrinking:
         return any(fnmatch.fnmatch(self._name(output), pattern) for pattern in self.only)
 
     def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
-        check_same(link, scratch)
+        taken = check_same(link, scratch)
         by_zig = is_zig(link.command)
         inputs = read_inputs(linker_line(link, scratch) if by_zig else link, self.build.units, scratch)
         if not inputs.parts:
-            raise ValueError("none of its objects is known to be C or C++")
+            raise ValueError(UNKNOWN)
         if by_zig:
             words, (path,) = inputs.link.command.words, self.compiled.objects(inputs.parts[:1], BITCODE).values()
             tools, code = zig_of(inputs.link.command.driver, words, apply(path.read_bytes(), [], text=True).decode())
@@ -108,7 +111,7 @@ class Shrinking:
             direct = is_linker(link.command.driver)
             form = Form.of(link.command.words, link.output.read_bytes(), direct=direct)
             linker = Linker(inputs, self.compiled, scratch, form, Lld() if direct else Clang())
-        return Candidates.begin(name, self._kept(name, linker), self.measure)
+        return Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
 
     def _kept(self, name: str, linker: Linker) -> Linker:
         """Return a linker that links the build's own objects of parts where the lock file says so."""
@@ -123,8 +126,11 @@ class Shrinking:
             locked: for images to search for, make none by clang alone.
         """
         missing = []
-        for image in self.images:
-            entry, why = self._entry(image)
+        entries = [(image, *self._entry(image)) for image in self.images]
+        if not locked:
+            parts = {part: None for image, entry, _ in entries if entry is None for part in image.linker.parts}
+            self.compiled.prepare(list(parts), self.levels)
+        for image, entry, why in entries:
             if entry is not None:
                 self._repeat(image, entry)
                 continue
@@ -163,6 +169,7 @@ class Shrinking:
 
     def _repeat(self, image: Candidates, entry: Entry) -> None:
         """Make the image that an entry says."""
+        image.by_lock = True
         if entry.chosen in OURS:
             image.add_found(entry.actions)
             image.add_tuned(dict.fromkeys(entry.options, 0))
@@ -217,16 +224,17 @@ class Shrinking:
         return Lock(whole=not self.left_alone and set(self.only) == {"*"}, images=known)
 
 
-def check_same(link: Link, scratch: Path) -> None:
-    """Refuse a link whose files have changed since.
+def check_same(link: Link, scratch: Path) -> tuple[str, ...] | None:
+    """Refuse a link whose files have changed since, and return the members of archives that it has taken, if known.
 
     Raises:
         BenchmarkInitError, ValueError: when they have; it says which.
     """
     if reason := changed(link, hashes(link.files)):
         raise ValueError(reason)
-    if link.units and link.origin is not None and not is_zig(link.command):
-        check_relinkable(link.origin, link.files[link.output], link.directory, scratch)
+    if link.origin is not None and link.output in link.files and not is_zig(link.command):
+        return check_relinkable(link.origin, link.files[link.output], link.directory, scratch)
+    return None
 
 
 def hashes(paths: Iterable[Path]) -> dict[Path, str]:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from aiocg.build.commands import Unit
+from aiocg.build.compilation import compile_unit, each
 from aiocg.build.proof import check_repeatable, readable
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
@@ -12,8 +14,6 @@ from aiocg.datasets.toolchain import loader_environment
 from aiocg.errors import AiocgError
 from aiocg.llvm.command_line import level_macros
 from aiocg.llvm.tools import apply
-from aiocg.programs.project.commands import Unit
-from aiocg.programs.project.compilation import compile_unit, each
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.inputs import Module, Part, name_of
 from aiocg.shrink.tools import Clang, Zig, is_zig
@@ -59,12 +59,7 @@ class Units:
         Raises:
             BenchmarkInitError: when one does not compile; it has clang's diagnostics.
         """
-        missing = [part for part in parts if (part, level) not in self._objects]
-        jobs = [(part, self._scratch / f"{self._made + number}.o") for number, part in enumerate(missing)]
-        self._made += len(jobs)
-        done = each(f"Compiling {level}", lambda job: self._compile(*job, level), jobs)
-        for (part, _), result in zip(jobs, done, strict=True):
-            self._objects[part, level] = result
+        self.prepare(parts, [level])
         found = {}
         for part in parts:
             one = self._objects[part, level]
@@ -72,6 +67,14 @@ class Units:
                 raise one
             found[part] = one
         return found
+
+    def prepare(self, parts: Sequence[Part], levels: Sequence[str]) -> None:
+        """Compile parts at several levels, all side by side; what does not compile is told by `objects`."""
+        missing = [(part, level) for part in parts for level in levels if (part, level) not in self._objects]
+        jobs = [(*one, self._scratch / f"{self._made + number}.o") for number, one in enumerate(missing)]
+        self._made += len(jobs)
+        done = each("Compiling", lambda job: self._compile(job[0], job[2], job[1]), jobs)
+        self._objects |= dict(zip(missing, done, strict=True))
 
     def forget(self, level: str) -> None:
         """Remove the objects of a level."""
@@ -123,7 +126,8 @@ class Units:
     def mentions(self, part: Part, name: str) -> bool:
         """Say whether a part defines or uses a symbol, or its wrapper."""
         text = apply(self.objects([part], BITCODE)[part].read_bytes(), [], text=True).decode(errors="replace")
-        return re.search(rf'@"?(?:__wrap_|__real_)?{re.escape(name)}\b', text) is not None
+        symbol = rf"(?:__wrap_|__real_)?{re.escape(name)}\b"
+        return re.search(rf'@"?{symbol}|^.*\basm\b.*\b{symbol}', text, re.MULTILINE) is not None
 
     def keeps_unused(self, part: Part) -> bool:
         """Say whether a part has something that is to stay though nothing refers to it: the attribute `used`."""
@@ -162,6 +166,11 @@ class Units:
         words = [*how, "-g0", "-w", "-Qunused-arguments", *SECTIONS, "-c", "-o", str(path), "-x"]
         if isinstance(part, Module):
             self._run(part, [*words, "ir", str(part.path)])
+        elif LEVEL in how and isinstance(made := self._objects.get((part, BITCODE)), Path) and not is_zig(part.command):
+            unit = self.same(part)  # the front end has done its work at this level
+            cplusplus = unit.input.language.startswith("c++")
+            line = [*Clang().compiler(cplusplus), *self.code(part), *words, "ir", str(made)]
+            run(line, unit.directory, name_of(part), unit.environment)
         else:
             unit = self.same(part)
             options = self._known(part, unit.command.options("level", "linking", "dependency"))

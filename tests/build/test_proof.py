@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.programs.project.commands import record_build
+from aiocg.build.commands import read_record, record_build
 from aiocg.shrink.candidate import FOUND, OWN
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.image import put
 from aiocg.shrink.lock import Lock
-from aiocg.shrink.record import read_record, understand
+from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
 
 pytestmark = pytest.mark.needs("libc", "gcc")
@@ -51,6 +51,66 @@ CASES = {
         },
         "gcc -O2 -c main.c part.c && gcc -Wl,--wrap,level -o app main.o part.o",
         "the link wraps level",
+    ),
+    "a function that the linker wraps, as a file says, without its own": Case(
+        {
+            "main.c": "#include <stdio.h>\nint level(int);\nint __wrap_level(int x) { return x + 1000; }\n"
+            'int main(int argc, char **argv) { printf("%d\\n", level(argc)); return 0; }\n',
+            "part.c": "int level(int x) { return x * 3; }\n",
+            "words": "--wrap=level\n",
+        },
+        "gcc -O2 -c main.c part.c && gcc -Wl,@words -o app main.o part.o",
+        "the link wraps level",
+    ),
+    "a function that the loader calls, as the link says": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": '#include <stdio.h>\nvoid early(void) { puts("early"); fflush(stdout); }\n'
+            "int value(int x) { return x; }\n",
+        },
+        "gcc -O2 -c main.c part.c && gcc -Wl,-init,early -o app main.o part.o",
+    ),
+    "a weak function that machine code defines, too": Case(
+        {
+            "main.c": "#include <stdio.h>\n__attribute__((weak)) int value(int x) { return 0; }\n"
+            'int main(int argc, char **argv) { printf("%d\\n", value(argc)); return 0; }\n',
+            "part.c": "int value(int x) { return __TIME__[7] * 0 + 77; }\n",
+        },
+        "gcc -O2 -c main.c && gcc -O2 -x c -c -o part.o - < part.c && gcc -o app main.o part.o",
+        "standard input",
+    ),
+    "an archive that is written again": Case(
+        {"main.c": PRINTS},
+        "gcc -O2 -c main.c; for n in 1 2; do echo 'int value(int x) { return 10 * N; }' > gen.c; "
+        "gcc -O2 -DN=$n -c gen.c; rm -f libgen.a; ar rcs libgen.a gen.o; gcc -o app$n main.o -L. -lgen; done",
+        "another image",
+        "./app1; ./app2",
+    ),
+    "a line of several": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#define HERE(a, b) (__LINE__ * 10 + (a) - (b))\nint value(int x) {\nreturn HERE(x,\n2);\n}\n",
+        },
+    ),
+    "what an overflow does": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x + 2147483647; }\n"},
+        "gcc -O2 -ftrapv -c main.c part.c && gcc -o app main.o part.o",
+        "-ftrapv",
+        "./app; echo $?",
+    ),
+    "mathematics of a pragma": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": '#pragma GCC optimize("Ofast")\nint value(int x) { double d = x; return d - d == 0 ? x : 7; }\n',
+        },
+        kept='optimize("Ofast")',
+    ),
+    "what one compiler has another value for": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#define TEXT_(x) #x\n#define TEXT(x) TEXT_(x)\n"
+            "int value(int x) { return sizeof TEXT(__BIGGEST_ALIGNMENT__) + sizeof TEXT(__GCC_IEC_559); }\n",
+        },
     ),
     "an attribute of the layout": Case(
         {
@@ -203,12 +263,13 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Case, t
         work.begin()
         notes = [*work.left_alone.values()]
         for image in work.images:
-            image.add_found(image.quick)
             notes += image.notes
-            if FOUND in image.images:
-                put(image.linker.inputs.link.output, image.contents[FOUND])
-            assert OWN in image.images
-        assert _output(case.run) == before
+            image.add_found(image.quick)
+            image.add_levels(image.levels[-1:])  # by link-time optimisation
+        for way in (FOUND, *{image.levels[-1] for image in work.images}):
+            for image in work.images:
+                put(image.linker.inputs.link.output, image.contents.get(way, image.contents[OWN]))
+            assert _output(case.run) == before, way
         return before, "\n".join(notes)
 
     return shrunk

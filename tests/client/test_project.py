@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import typer
 
+from aiocg.build.objects import Symbols, archive_members, elf_symbols
 from aiocg.cli.dataset_create import create as create_command
 from aiocg.datasets import InstallError, default_datasets
 from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.toolchain import find_clang, find_toolchain
 from aiocg.programs.project import Creation, Project, ProjectError, create, parse_run, read_runs
-from aiocg.programs.project.objects import Symbols, archive_members, elf_symbols
 from aiocg.programs.project.targets import Part, closure, targets_by_symbols
 
 pytestmark = pytest.mark.usefixtures("own_folders")

@@ -34,6 +34,10 @@ def _printed(*command: str | Path) -> bytes:
     return subprocess.run(command, capture_output=True, check=True).stdout
 
 
+def _status(command: str | Path) -> int:
+    return subprocess.run([command]).returncode
+
+
 MAIN = """
 #include <stdio.h>
 int weight(int c);
@@ -347,3 +351,18 @@ def test_command_says_what_was_made_and_what_not(write: Callable[..., Path], pla
     assert both.returncode == 2
     assert "one of --compile-commands" in both.stderr
     assert [path.name for path in directory_of("").iterdir()] == ["mine"]
+
+
+@pytest.mark.slow
+async def test_source_that_the_build_has_written_again_is_not_taken_for_what_it_compiled(
+    write: Callable[..., Path],
+) -> None:
+    compiling = 'echo "int value(void) { return $n; }" > gen.c && cc -c gen.c -o gen$n.o && cc -o app$n main.o gen$n.o'
+    folder = write({"main.c": "int value(void);\nint main(void) { return value(); }\n"})
+    made = create("mine", Project.from_build(f"cc -c main.c; for n in 1 2; do {compiling}; done"))
+    assert "another object" in problems(made)["gen.c"]
+    async with aiocg.Runtime(workers=1) as runtime, await runtime.make("llvm-v0") as env:
+        for number in (1, 2):
+            await env.reset(benchmark=f"mine/app{number}")
+            output = await write_program(env, folder / f"made{number}")
+            assert _status(output) == number

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.programs.project.commands import record_build
+from aiocg.build.commands import read_record, record_build
 from aiocg.shrink.candidate import Candidates
 from aiocg.shrink.lock import Lock
-from aiocg.shrink.record import read_record, understand
+from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
 
 

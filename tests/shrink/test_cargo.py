@@ -84,7 +84,7 @@ def test_a_program_in_rust_gets_smaller_and_does_the_same(place: Any, new_cache:
     (folder / "Cargo.toml").write_text('[package]\nname = "count"\nversion = "1.0.0"\nedition = "2021"\n')
     command = [sys.executable, "-P", "-m", "aiocg.cli", "shrink"]
     build = ["--", "cargo", "build", "--release", "--offline"]
-    done = place.run(*command, "--seconds", "2", "--json", *build)
+    done = place.run(*command, "--budget", "2", "--json", *build)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     (image,) = report["images"]
@@ -178,7 +178,7 @@ def test_the_crates_of_a_workspace_get_smaller_one_by_one(wrapped: Any) -> None:
 def test_the_crates_of_a_program_are_joined(place: Any, new_cache: Callable[[], Path]) -> None:
     place.environment["AIOCG_CACHE"] = str(new_cache())
     _workspace(place.folder)
-    words = ["shrink", "--seconds", "2", "--json", "--", "cargo", "build", "--release", "--offline"]
+    words = ["shrink", "--budget", "2", "--json", "--", "cargo", "build", "--release", "--offline"]
     done = place.run(sys.executable, "-P", "-m", "aiocg.cli", *words)
     assert done.returncode == 0, done.stderr
     (image,) = json.loads(done.stdout.splitlines()[-1])["images"]

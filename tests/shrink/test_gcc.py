@@ -88,7 +88,7 @@ def test_a_build_by_gcc_gets_smaller_by_a_line_that_any_build_can_take(place: An
     for name, text in {"main.c": MAIN, "part.c": PART, "Makefile": MAKEFILE}.items():
         (folder / name).write_text(text)
     command = [sys.executable, "-P", "-m", "aiocg.cli"]
-    options = ["--seconds", "5", "--check", 'test "`./app 9`" = "4 33"', "--json"]
+    options = ["--budget", "5", "--check", 'test "`./app 9`" = "4 33"', "--json"]
     done: subprocess.CompletedProcess[str] = place.run(*command, "gcc", *options, "--", "make")
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout.splitlines()[-1])

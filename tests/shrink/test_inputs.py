@@ -3,10 +3,10 @@
 import hashlib
 from pathlib import Path
 
+from aiocg.build.commands import Unit, units_of
+from aiocg.build.objects import archive_members
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import parse
-from aiocg.programs.project.commands import Unit, units_of
-from aiocg.programs.project.objects import archive_members
 from aiocg.shrink.inputs import Inputs, Module, Part, read_inputs
 from aiocg.shrink.record import Link
 

@@ -48,7 +48,7 @@ def _shrink(place: Any, cache: Path, *build: str) -> dict[str, Any]:
     for name, text in {"start.c": START, "part.c": PART, "Makefile": MAKEFILE}.items():
         (place.folder / name).write_text(text)
     place.environment["AIOCG_CACHE"] = str(cache)
-    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--json", "--seconds", "1", "--", *build)
+    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--json", "--budget", "1", "--", *build)
     assert done.returncode == 0, done.stderr[-2000:]
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return report

@@ -37,7 +37,7 @@ def _shrink(place: Any, *words: str) -> list[dict[str, Any]]:
 def test_lua_gets_smaller_and_passes_its_test_suite(place: Any, run_cache: Path) -> None:
     _unpacked("lupa", "third-party/lua54", place.folder, run_cache)
     check = "cd testes && ../lua -e '_U=true' all.lua"
-    (image,) = _shrink(place, "--seconds", "15", "--check", check, "--", *LUA)
+    (image,) = _shrink(place, "--budget", "15", "--check", check, "--", *LUA)
     assert image["name"] == "lua" and "found" in image["sizes"] and image["notes"] == []
     assert image["after"] == min(size["bytes"] for size in image["sizes"].values()) < image["before"]
     shrunk = (place.folder / "lua").read_bytes()
@@ -57,7 +57,7 @@ def test_cmake_finds_the_recorded_compilers_and_can_go_on_without_them(place: An
         '#include <vector>\n#include <string>\nextern "C" int part(int n) {\n'
         "  std::vector<std::string> all(n, std::string(40, 'a'));\n  return all.back().size() / 40;\n}\n"
     )
-    images = _shrink(place, "--seconds", "1", "--check", "build/app", "--", "sh", "-c", CMAKE)
+    images = _shrink(place, "--budget", "1", "--check", "build/app", "--", "sh", "-c", CMAKE)
     assert {one["name"] for one in images} == {"build/app", "build/libpart.so"}
     assert all(one["after"] <= one["before"] for one in images)
     (place.folder / "part.cc").touch()
@@ -69,7 +69,7 @@ def test_a_toolchain_file_makes_cmake_call_compilers_that_can_be_recorded(place:
     _sources(place)
     (place.folder / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.13)\nproject(app C)\nadd_executable(app main.c part.c)\n"
-        "aiocg_optimize(app --seconds 1)\n"
+        "aiocg_optimize(app --budget 1)\n"
     )
     toolchain = f"-DCMAKE_TOOLCHAIN_FILE={_toolchain(place, 'cmake')}"
     configure = ("cmake", "-S", ".", "-B", "build", toolchain, "-DCMAKE_BUILD_TYPE=Release")
@@ -114,7 +114,7 @@ def _configured_before(place: Any, configure: tuple[str, ...], build: tuple[str,
     done = place.run(*configure)
     assert done.returncode == 0, done.stderr[-2000:]
     del place.environment["AIOCG_CC_SEARCH"]
-    (image,) = _shrink(place, "--seconds", "1", "--check", "build/app", "--", *build)
+    (image,) = _shrink(place, "--budget", "1", "--check", "build/app", "--", *build)
     assert image["name"] == "build/app" and image["chosen"] in ("found", "tuned") and image["after"] < image["before"]
     shrunk = (place.folder / "build/app").read_bytes()
     (again,) = _shrink(place, "--locked", "--", *build)

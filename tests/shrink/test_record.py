@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from aiocg.build.commands import Start
 from aiocg.llvm.command_line import parse
-from aiocg.shrink.record import Build, Link, Start, changed, obstacle, understand
+from aiocg.shrink.record import Build, Link, changed, obstacle, understand
 
 FOLDER = Path("/project")
 

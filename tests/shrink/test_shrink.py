@@ -108,7 +108,7 @@ def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project
     project.make()
     said, before = project.output("12"), {path.name: path.read_bytes() for path in project.folder.iterdir()}
     project.make("clean")
-    (image,) = project.report("--seconds", "1", "--html", "page.html", "--check", "make test", "--", "make")["images"]
+    (image,) = project.report("--budget", "1", "--html", "page.html", "--check", "make test", "--", "make")["images"]
     after = {path.name: path.read_bytes() for path in project.folder.iterdir()}
     assert project.output("12") == said
     assert image["after"] == read_image(project.app).bytes < image["before"] == read_image(before["app"]).bytes
@@ -122,7 +122,7 @@ def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project
 
 
 def test_a_locked_build_is_the_same_to_the_byte_without_a_search(project: Project) -> None:
-    project.report("--seconds", "0.2", "--", "make")
+    project.report("--budget", "0.2", "--", "make")
     shrunk, lock = project.app, (project.folder / "aiocg.lock").read_bytes()
     project.make("clean")
     done = project.shrink("--locked", "--", "make")
@@ -132,7 +132,7 @@ def test_a_locked_build_is_the_same_to_the_byte_without_a_search(project: Projec
 
 @pytest.mark.slow
 def test_a_stale_entry_is_built_by_the_core_set_and_the_lock_stays(project: Project) -> None:
-    project.report("--seconds", "1", "--", "make")
+    project.report("--budget", "1", "--", "make")
     lock = (project.folder / "aiocg.lock").read_bytes()
     (project.folder / "part.c").write_text(PART.replace("i % 3", "i % 5"))
     project.make("clean")
@@ -158,7 +158,8 @@ def test_what_the_build_strips_is_left_alone(project: Project) -> None:
 def test_a_build_that_has_nothing_to_do_says_so(project: Project) -> None:
     project.make()
     done = project.shrink("--", "make")
-    assert done.returncode == 0 and "clean first" in done.stderr
+    assert done.returncode == 1 and "clean the project first" in done.stderr
+    assert not (project.folder / "aiocg.lock").exists()
 
 
 @pytest.mark.slow
@@ -166,7 +167,7 @@ def test_a_check_that_fails_anyway_is_named_and_nothing_is_searched_or_locked(pr
     project.make()
     own = project.app
     project.make("clean")
-    done = project.shrink("--seconds", "1", "--check", "false", "--", "make")
+    done = project.shrink("--check", "false", "--", "make")
     assert done.returncode == 1 and "the check `false` fails with what the build itself has made" in done.stderr
     assert project.app == own and not (project.folder / "aiocg.lock").exists()
 
@@ -176,7 +177,7 @@ def test_a_check_that_fails_anyway_is_named_and_nothing_is_searched_or_locked(pr
 def test_a_unit_that_the_check_fails_with_stays_and_the_rest_gets_smaller(project: Project) -> None:
     (project.folder / "sized.c").write_text(ORDERED)
     build = ("--", "make", "CC=gcc")
-    (image,) = project.report("--seconds", "1", "--check", "make CC=gcc test", *build)["images"]
+    (image,) = project.report("--budget", "1", "--check", "make CC=gcc test", *build)["images"]
     assert project.output("9") == "4 18 33\n"
     assert image["after"] < image["before"] and any("sized.c" in note for note in image["notes"])
     shrunk = project.app
@@ -191,7 +192,7 @@ def test_a_command_says_what_counts_and_a_benchmark_what_is_fast_enough(project:
     slower = f"test `wc -c < app` -ge {len(project.app)} || while [ $((n += 1)) -lt 500000 ]; do :; done"
     project.make("clean")
     measures = ["--measure", "wc -c < $IMAGE", "--bench", slower, "--max-slowdown", "900%", "--badge", "size.svg"]
-    (image,) = project.report("--seconds", "1", *measures, "--", "make")["images"]
+    (image,) = project.report("--budget", "1", *measures, "--", "make")["images"]
     assert image["after"] == len(project.app) <= image["before"]
     assert any("the benchmark takes" in note for note in image["notes"]) and image["chosen"] == "own"
     assert f"{len(project.app):,} B" in (project.folder / "size.svg").read_text()
@@ -223,7 +224,7 @@ def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> No
     project.make()
     said = project.output()
     project.make("clean")
-    (image,) = project.report("--seconds", "0.2", "--", "make")["images"]
+    (image,) = project.report("--budget", "0.2", "--", "make")["images"]
     assert image["after"] < image["before"]
     assert project.output() == said
 
@@ -232,7 +233,7 @@ def test_copies_that_the_build_made_before_are_named(project: Project) -> None:
     install = "install: app\n\tmkdir -p out/bin\n\tinstall app out/bin/app\n\tinstall -s app out/bin/stripped\n"
     (project.folder / "Makefile").write_text(MAKEFILE + install)
     (project.folder / "other").write_bytes(b"\x7fELF" + bytes(20_000))
-    (image,) = project.report("--seconds", "0.2", "--", "make", "install")["images"]
+    (image,) = project.report("--budget", "0.2", "--", "make", "install")["images"]
     assert image["after"] < image["before"]
     words = " is a copy that the build made before, and stays as it is"
     found = {note.removesuffix(words) for note in image["notes"] if note.endswith(words)}
@@ -245,7 +246,7 @@ def test_ctrl_c_in_the_search_leaves_what_the_build_has_made(project: Project) -
     own = project.app
     project.make("clean")
     place = project.place
-    line = project.command("--seconds", "100", "--", "make")
+    line = project.command("--budget", "100", "--", "make")
     with subprocess.Popen(line, cwd=place.folder, env=place.environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert any("searching" in line for line in process.stderr)
@@ -261,7 +262,7 @@ def test_a_shared_library_keeps_what_others_may_call(project: Project) -> None:
     (project.folder / "Makefile").write_text(makefile)
     squares = "int squares(const int *x, int n) { int s = 0; while (n-- > 0) s += x[n] * x[n]; return s; }\n"
     (project.folder / "part.c").write_text(PART + squares)  # -O3 writes vectors
-    (image,) = project.report("--seconds", "1", "--", "make")["images"]
+    (image,) = project.report("--budget", "1", "--", "make")["images"]
     assert image["after"] < image["before"] and {"half", "sum", "unused"} <= {
         one["name"] for one in image["symbols"] if one["after"]
     }
@@ -269,7 +270,7 @@ def test_a_shared_library_keeps_what_others_may_call(project: Project) -> None:
 
 @pytest.mark.slow
 def test_an_option_that_clang_does_not_know_is_no_obstacle(project: Project) -> None:
-    (image,) = project.report("--seconds", "1", "--", "make", "CFLAGS=-O2 -fno-tree-vrp -fipa-pta")["images"]
+    (image,) = project.report("--budget", "1", "--", "make", "CFLAGS=-O2 -fno-tree-vrp -fipa-pta")["images"]
     assert image["after"] < image["before"]
 
 
@@ -280,5 +281,61 @@ def test_a_unit_that_clang_does_not_compile_stays(project: Project) -> None:
     if project.place.run("cc", "-c", "sized.c").returncode:
         pytest.skip("needs GCC as cc")
     (project.folder / "sized.o").unlink()
-    (image,) = project.report("--seconds", "1", "--check", "make test", "--", "make")["images"]
+    (image,) = project.report("--budget", "1", "--check", "make test", "--", "make")["images"]
     assert image["after"] < image["before"] and any("sized.c stays" in note for note in image["notes"])
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc", "bwrap")
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_program_that_does_something_else_without_arguments_keeps_the_unit_that_is_to_blame(
+    project: Project, runs: bool
+) -> None:
+    (project.folder / "sized.c").write_text(ORDERED)
+    options = [] if runs else ["--no-run"]
+    (image,) = project.report("--budget", "0.2", *options, "--", "make", "CC=gcc")["images"]
+    assert project.output("9") == ("4 18 33\n" if runs else "4 18 33 wrong\n")
+    assert any("the smoke test fails with sized.c" in note for note in image["notes"]) == runs
+
+
+@pytest.mark.slow
+def test_what_the_lock_file_decides_is_named(project: Project) -> None:
+    project.report("--budget", "0.2", "--", "make")
+    project.make("clean")
+    done = project.shrink("--", "make")
+    assert "as the lock file says (--update searches again)" in done.stdout and "searching" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.needs("cmake")
+def test_a_compiler_that_is_called_by_its_path_is_an_error_with_what_to_do(project: Project) -> None:
+    text = "cmake_minimum_required(VERSION 3.10)\nproject(app C)\nadd_executable(app main.c part.c sized.c)\n"
+    (project.folder / "CMakeLists.txt").write_text(text)
+    assert project.place.run("cmake", "-S", ".", "-B", "build").returncode == 0
+    done = project.shrink("--", "cmake", "--build", "build")
+    assert done.returncode == 1 and "aiocg shrink --toolchain cmake" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_link_to_a_device_and_a_pattern_that_matches_nothing_are_told(project: Project) -> None:
+    done = project.shrink("--", "sh", "-c", "cc -o /dev/null main.c part.c sized.c")
+    assert done.returncode == 1 and "has linked no program" in done.stderr
+    done = project.shrink("--only", "x*", "--", "make")
+    assert done.returncode == 1 and "matches --only x*" in done.stderr and "app" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_a_locked_build_of_a_program_with_a_library_of_its_own_is_the_same(project: Project) -> None:
+    project.folder.joinpath("Makefile").write_text(
+        "app: main.o sized.o libpart.so\n\tgcc -O2 -o $@ main.o sized.o -L. -lpart -Wl,-rpath,'$$ORIGIN'\n"
+        "libpart.so: part.c\n\tgcc -O2 -fPIC -c part.c\n\tgcc -shared -o $@ part.o\n"
+        "%.o: %.c\n\tgcc -O2 -c $<\nclean:\n\trm -f *.o *.so app\n"
+    )
+    project.report("--budget", "0.2", "--", "make")
+    shrunk = {name: (project.folder / name).read_bytes() for name in ("app", "libpart.so")}
+    said = project.output("9")
+    project.make("clean")
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 0 and project.output("9") == said == "4 18 33\n"
+    assert {name: (project.folder / name).read_bytes() for name in shrunk} == shrunk

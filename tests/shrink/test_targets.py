@@ -90,7 +90,7 @@ def zig(place: Any, new_cache: Callable[[], Path], run_cache: Path) -> str:
 def _shrink(place: Any, compiler: str, **flags: str) -> dict[str, Any]:
     (place.folder / "Makefile").write_text(MAKEFILE)
     words = ["make", f"CC={compiler}", *(f"{name}={value}" for name, value in flags.items())]
-    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--seconds", "2", "--json", "--", *words)
+    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--budget", "2", "--json", "--", *words)
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["left_alone"] == {}

@@ -7,22 +7,22 @@
     creation = create("my-set", Project.from_compile_commands("build/compile_commands.json"))
 
 A project is known by the command lines that build it, however they were found out (`Project`). Each source is compiled
-to bitcode with its own options (`compilation`), and what is linked to a target is joined to one module (`targets`).
+to bitcode with its own options (`aiocg.build`), and what is linked to a target is joined to one module (`targets`).
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "Creation": "creation",
-    "Problem": "creation",
-    "Project": "commands",
-    "ProjectError": "commands",
-    "RunRequest": "runs",
-    "create": "creation",
-    "parse_run": "runs",
-    "read_runs": "runs",
-    "write_program": "building",
+    "Creation": "aiocg.programs.project.creation",
+    "Problem": "aiocg.programs.project.creation",
+    "Project": "aiocg.build.commands",
+    "ProjectError": "aiocg.build.commands",
+    "RunRequest": "aiocg.programs.project.runs",
+    "create": "aiocg.programs.project.creation",
+    "parse_run": "aiocg.programs.project.runs",
+    "read_runs": "aiocg.programs.project.runs",
+    "write_program": "aiocg.programs.project.building",
 }
 
 __all__ = [
@@ -38,15 +38,15 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from aiocg.build.commands import Project, ProjectError
     from aiocg.programs.project.building import write_program
-    from aiocg.programs.project.commands import Project, ProjectError
     from aiocg.programs.project.creation import Creation, Problem, create
     from aiocg.programs.project.runs import RunRequest, parse_run, read_runs
 else:
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:
-            return getattr(import_module(f"aiocg.programs.project.{_HOMES[name]}"), name)
+            return getattr(import_module(_HOMES[name]), name)
         raise AttributeError(f"module 'aiocg.programs.project' has no attribute {name!r}")
 
     def __dir__() -> list[str]:

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Literal
 
+from aiocg.build.commands import Project, ProjectError, Unit
+from aiocg.build.compilation import compile_unit, each
+from aiocg.build.objects import Symbols
+from aiocg.build.proof import proved
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.draft import Draft
@@ -17,10 +21,7 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import ServiceError
 from aiocg.llvm.tools import compute, run_tool
-from aiocg.programs.project.commands import Project, ProjectError, Unit
-from aiocg.programs.project.compilation import compile_unit, each
 from aiocg.programs.project.expectations import record_runs
-from aiocg.programs.project.objects import Symbols
 from aiocg.programs.project.runs import RunRequest
 from aiocg.programs.project.targets import Part, Target, TargetFinder, targets_by_symbols
 from aiocg.programs.project.trees import keep_tree
@@ -134,7 +135,8 @@ def _modules(project: Project, draft: Draft, problems: list[Problem]) -> list[_M
     def compiled(unit: Unit) -> _Module:
         if not unit.source.is_file():
             raise BenchmarkInitError(str(unit.source), "the source is no longer there")
-        result = compile_unit(unit)
+        with scratch_folder() as scratch:
+            result = compile_unit(proved(unit, unit.front_end_level, Path(scratch)))
         files = [str(unit.source), *(path for path in result.files if _within(path, project.root))]
         sources = {}
         for path in dict.fromkeys(files):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from aiocg.build.commands import ProjectError
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.own.dataset import link_command
@@ -19,7 +20,6 @@ from aiocg.datasets.recipe import BenchmarkProgram
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.uri import DEFAULT_SCHEME, BenchmarkUri
 from aiocg.programs.project.building import link_benchmark
-from aiocg.programs.project.commands import ProjectError
 from aiocg.programs.project.runs import RunRequest, execute
 
 ONLY = "default"  # the name of a run that was given none

@@ -13,10 +13,10 @@ from pathlib import Path, PurePath
 
 import msgspec
 
+from aiocg.build.commands import ProjectError
 from aiocg.datasets.recipe import ProgramRun
 from aiocg.datasets.run_line import parse_run_line
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.programs.project.commands import ProjectError
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space, as workers give programs
 FILE_LIMIT = 64 << 20  # bytes of each file that a program writes

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from aiocg.build.commands import Linking, Project, Unit
+from aiocg.build.objects import Symbols, archive_members, elf_symbols, is_archive
 from aiocg.datasets.own.manifest import is_harmless
-from aiocg.programs.project.commands import Linking, Project, Unit
-from aiocg.programs.project.objects import Symbols, archive_members, elf_symbols, is_archive
 
 _IDLE = ("-Wl,--whole-archive", "-Wl,--no-whole-archive", "-Wl,--dependency-file", "-Wl,-Map", "-Wl,--print-")
 """Options of a link that concern archives, which are joined already, or other outputs."""

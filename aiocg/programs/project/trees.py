@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import absolute_flags
 from aiocg.datasets.own.draft import Draft
 from aiocg.datasets.own.manifest import Tree, check_flags
 from aiocg.datasets.source_files import gather_files, sort_flags
-from aiocg.programs.project.commands import Unit
 
 
 def keep_tree(units: Sequence[Unit], draft: Draft) -> Tree:

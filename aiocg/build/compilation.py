@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from aiocg.build.commands import Unit
 from aiocg.datasets.assembly import includes_files, with_absolute_files
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.dependency import Dependencies, prerequisites
@@ -23,7 +24,6 @@ from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, compile_flags, find_toolchain
-from aiocg.programs.project.commands import Unit
 from aiocg.transport.system import processors
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def compile_unit(unit: Unit, level: str = "") -> Compiled:
         ToolchainNotFound: when there is no clang.
     """
     toolchain = find_toolchain()
-    words = front_end_words(unit, level or _level(unit))
+    words = front_end_words(unit, level or unit.front_end_level)
     options = tuple(unit.command.options("linking", "dependency"))
     cache, key = Cache(cache_directory() / "project"), _key(unit, words, toolchain)
     entry = cache.read(key)
@@ -162,12 +162,6 @@ def _key(unit: Unit, words: Sequence[str], toolchain: Toolchain) -> str:
     for field in map(os.fsencode, (_FORMAT, toolchain.identity, str(unit.directory), *search, *words)):
         digest.update(len(field).to_bytes(8, "little") + field)
     return digest.hexdigest()
-
-
-def _level(unit: Unit) -> str:
-    """Return the level that the front end marks functions for: at -O0 it would keep all passes away from them."""
-    level = unit.command.level
-    return level if level not in ("", "-O0") else "-O1"
 
 
 def _without(words: Sequence[str], left_out: Sequence[str]) -> tuple[str, ...]:

@@ -9,16 +9,16 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+from aiocg.build.link_lines import archive_of, link_commands
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.llvm.command_line import LANGUAGES, CommandLine, Input, parse
-from aiocg.llvm.recording import VARIABLE, recording_commands
-from aiocg.programs.project.link_lines import archive_of, link_commands
+from aiocg.llvm.recording import FILES_VARIABLE, VARIABLE, is_linker, recording_commands
 
 PathLike = str | os.PathLike[str]
 
@@ -70,9 +70,38 @@ class Unit:
     origin: Origin | None = None
 
     @property
+    def front_end_level(self) -> str:
+        """The level that the front end marks functions for: at -O0 it would keep all passes away from them."""
+        level = self.command.level
+        return level if level not in ("", "-O0") else "-O1"
+
+    @property
     def environment(self) -> Mapping[str, str]:
         """The variables that its compiler has: those recorded, or else those of this process."""
         return os.environ if self.origin is None else self.origin.environment or os.environ
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of a compiler.
+
+    Attributes:
+        arguments: the compiler and its options.
+        directory: where it was started.
+        files: the SHA-256 of the files that it named, by their names there.
+        compiler: the words that start it again in place of the first argument.
+        environment: its variables; none if they were not recorded.
+    """
+
+    arguments: tuple[str, ...]
+    directory: Path
+    files: Mapping[str, str] = field(default_factory=dict)
+    compiler: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def origin(self, command: CommandLine, digest: str) -> Origin:
+        """Return how something was made, to be made again."""
+        return Origin(self.compiler or self.arguments[:1], command, self.environment, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +152,8 @@ class Project:
         if not isinstance(entries, list):
             raise ProjectError(f"{path} is no compilation database: it is no JSON list")
         folder = Path(path).absolute().parent
-        compiling = [_words_of_entry(entry, number, path, folder) for number, entry in enumerate(entries)]
-        return _project([*compiling, *link_commands(folder)], root)
+        compiling = [_start_of_entry(entry, number, path, folder) for number, entry in enumerate(entries)]
+        return _project([*compiling, *(Start(tuple(words), place) for words, place in link_commands(folder))], root)
 
     @classmethod
     def from_record(cls, path: PathLike, root: PathLike | None = None) -> "Project":
@@ -138,14 +167,12 @@ class Project:
             ProjectError: when it cannot be read, or is not a record.
         """
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-            entries = [json.loads(line) for line in lines]
-            commands = [(list(map(str, entry["arguments"])), Path(entry["directory"])) for entry in entries]
+            starts = read_record(Path(path))
         except OSError as error:
             raise ProjectError(f"{path} cannot be read: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ProjectError(f"{path} was not written by a build with {VARIABLE} set") from None
-        return _project(commands, root)
+        return _project((start for start in starts if not is_linker(start.arguments[0])), root)
 
     @classmethod
     def from_build(cls, command: str | Sequence[str], root: PathLike | None = None) -> "Project":
@@ -166,9 +193,9 @@ class Project:
             raise ProjectError("the build command is empty")
         with scratch_folder() as scratch:
             log = Path(scratch, "build.jsonl")
-            if status := record_build(text, log, Path(scratch, "bin")):
+            if status := record_build(text, log, Path(scratch, "bin"), {FILES_VARIABLE: "1"}):
                 raise ProjectError(f"the build failed: `{text}` ended with {status}; what it said is above")
-            if not log.exists():
+            if not log.exists() or all(is_linker(start.arguments[0]) for start in read_record(log)):
                 raise ProjectError(
                     f"`{text}` has compiled nothing by a compiler's name: clean the project first (`make clean`); with "
                     f"CMake or Meson, which call it by its path, use --compile-commands build/compile_commands.json; "
@@ -188,7 +215,7 @@ class Project:
         commands = []
         for path in _files_below(root, LANGUAGES):
             driver = "c++" if LANGUAGES[path.suffix].startswith("c++") else "cc"
-            commands.append(([driver, *flags, "-c", f"./{path.relative_to(root)}"], root))
+            commands.append(Start((driver, *flags, "-c", f"./{path.relative_to(root)}"), root))
         return _project(commands, root)
 
     @classmethod
@@ -284,7 +311,7 @@ def _json(path: Path) -> Any:
         raise ProjectError(f"{path} is not JSON: {error}") from None
 
 
-def _words_of_entry(entry: Any, number: int, path: PathLike, folder: Path) -> tuple[list[str], Path]:
+def _start_of_entry(entry: Any, number: int, path: PathLike, folder: Path) -> Start:
     try:
         directory = folder / entry.get("directory", "")
         given = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])
@@ -299,16 +326,32 @@ def _words_of_entry(entry: Any, number: int, path: PathLike, folder: Path) -> tu
         )
     if not {"-c", "-S", "-E"} & set(words):
         words.append("-c")  # some tools omit it
-    return words, directory
+    return Start(tuple(words), directory)
 
 
-def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | None) -> Project:
+def read_record(path: Path) -> list[Start]:
+    """Read the file that `AIOCG_CC_RECORD` names.
+
+    Raises:
+        OSError: when it cannot be read.
+        ValueError: when it is not a record.
+    """
+    starts = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        more = entry.get("files", {}), tuple(entry.get("compiler", ())), entry.get("environment", {})
+        starts.append(Start(tuple(entry["arguments"]), Path(entry["directory"]), *more))
+    return starts
+
+
+def _project(starts: Iterable[Start], root: PathLike | None) -> Project:
     units: dict[Unit, None] = {}
     linkings: list[Linking] = []
     problems: list[tuple[str, str]] = []
     dropped: Counter[str] = Counter()
     archives: dict[Path, tuple[Path, ...]] = {}
-    for words, directory in commands:
+    for start in starts:
+        words, directory = start.arguments, start.directory
         if archive := archive_of(words, directory):
             archives[archive[0]] = archive[1]
             continue
@@ -321,7 +364,14 @@ def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | No
         if command.mode not in ("link", "compile") or is_probe(command, directory):
             continue
         dropped.update({token.words[0] for token in whole.tokens} - {token.words[0] for token in command.tokens})
-        found = tuple(units_of(command, directory))
+        found = tuple(
+            replace(
+                unit, origin=start.origin(whole, start.files.get(object_name(whole, unit), "") if unit.object else "")
+            )
+            if start.environment
+            else unit
+            for unit in units_of(command, directory)
+        )
         if not found and command.mode == "compile":
             problems += [(one.path, "is neither C nor C++") for one in command.inputs]
         for unit in found:
@@ -347,9 +397,14 @@ def units_of(command: CommandLine, directory: Path) -> Iterator[Unit]:
         path = Path(os.path.normpath(directory / source.path))
         written = None
         if command.mode == "compile":
-            name = command.output or f"{PurePath(source.path).stem}.o"
-            written = Path(os.path.normpath(directory / name))
+            unit = Unit(path, command, source, directory)
+            written = Path(os.path.normpath(directory / object_name(command, unit)))
         yield Unit(path, command, source, directory, written)
+
+
+def object_name(command: CommandLine, unit: Unit) -> str:
+    """Return the name of the object that a command makes of a unit, as the command has it."""
+    return command.output or f"{PurePath(unit.input.path).stem}.o"
 
 
 def _last_of_each(linkings: Iterable[Linking]) -> tuple[Linking, ...]:
