@@ -290,7 +290,7 @@ def test_a_program_of_ones_own_is_made_faster_where_the_command_says_how_it_is_r
     done = command("search", f"{CHEAPEST}?flag=-O1", "--reward=runtime", "--budget", "0.5")
     assert "-O3 does less here than clang -O3" in done.out and " -O3 " in done.out and "runs in turns" in done.out
     done = command("search", "it.c", "--reward=runtime", "--run", "'", "--budget", "0.5")
-    assert done.status == 1 and "is no command line" in done.err
+    assert done.status == 1 and "cannot be done: No closing quotation" in done.err
 
 
 def test_another_environment_needs_the_name_of_a_search(command: Run) -> None:
