@@ -186,7 +186,15 @@ if __name__ == "__main__":
 def remaining(place: Any, workers: list[int]) -> list[str]:
     """Return what is left: workers, other processes, and files that are not of the libraries or of multiprocessing."""
     files = [name for name in place.leftovers() if not name.startswith(("SB3-", "torchinductor_", "pymp-"))]
-    return [*map(str, filter(psutil.pid_exists, workers)), *map(str, place.processes()), *files]
+    return [*map(str, filter(is_running, workers)), *map(str, place.processes()), *files]
+
+
+def is_running(pid: int) -> bool:
+    """Return whether there is such a process, other than one that has ended and that nobody has waited for."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -113,7 +113,7 @@ async def test_reference_of_a_program_is_what_it_does_at_all_levels(
 async def test_validation_agrees_with_a_search(runtime: aiocg.Runtime, tmp_path: Path, name: str) -> None:
     source, behaviour, _ = CASES[name]
     target = program(tmp_path, source)
-    async with await runtime.make("llvm-v0", benchmark=target, reward_space="ObjectTextSizeOzMinsize") as env:
+    async with await runtime.make("llvm-v0", benchmark=target, reward_space="ObjectImageSizeOzMinsize") as env:
         found = (await functionwise(env, budget=Budget(evaluations=20))).checks
         result = await env.validate(sanitizers=())
     assert found.behaviour is result.behaviour is behaviour, (found.reason, result.reason)
