@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,9 +41,15 @@ class Remains:
         return not any((self.processes, self.zombies, self.sockets, self.memory, self.files))
 
 
-def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent has died, in place of a process 1 that may not wait for them."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+@contextlib.contextmanager
+def adopted_orphans() -> Iterator[None]:
+    """Be the parent of descendants whose parent has died, in place of a process 1 that may not wait for them."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def reap() -> int:

@@ -160,6 +160,7 @@ def stage(no_mounts: str, shared: Path | None) -> Iterator[Stage]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@remains.adopted_orphans()
 def run(settings: Settings, tell: Callable[[str], None]) -> Outcome:
     """Run undisturbed, then with faults.
 
@@ -168,7 +169,6 @@ def run(settings: Settings, tell: Callable[[str], None]) -> Outcome:
         tell: called with a line about what is being done.
     """
     started = time.monotonic()
-    remains.adopt_orphans()
     no_mounts = disk.have_mounts_of_our_own()
     shared = None if no_mounts or disk.mount(SHARED_MEMORY, DISK_BYTES) else SHARED_MEMORY
     with stage(no_mounts, shared) as quiet, stage(no_mounts, shared) as loud:
