@@ -159,7 +159,7 @@ def test_searches_find_and_check_programs(elsewhere: Any) -> None:
     answer = found(elsewhere.run(*CLI, "search", "random", "programs-v0/gcd", "--evaluations", "5", "--json"))
     assert answer["validated"] == "same" and answer["instructions"]["found"] < answer["instructions"]["before"]
     answer = found(elsewhere.run(*CLI, "search", "programs-v0/gcd", "--budget", "3", "--json"))
-    assert answer["validated"] == "same" and answer["text"]["found"] <= answer["text"]["OzMinsize"]
+    assert answer["validated"] == "same" and answer["bytes"]["found"] <= answer["bytes"]["OzMinsize"]
     assert elsewhere.leftovers() == [] and elsewhere.processes() == []
 
 
