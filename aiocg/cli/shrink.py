@@ -41,7 +41,9 @@ def _toolchain(system: str) -> None:
 
 def shrink(
     words: Annotated[list[str], typer.Argument(metavar="-- BUILD", help="The build, such as make -j2.")],
-    budget: Annotated[float, time_option("--budget", "--seconds", help="Search for so long for each image.", least=0.1)] = 60.0,
+    budget: Annotated[
+        float, time_option("--budget", "--seconds", help="Search for so long for each image.", least=0.1)
+    ] = 60.0,
     check: Annotated[
         str,
         typer.Option(metavar="COMMAND", help="Succeeds if the images work, such as 'make test'.", show_default=False),
