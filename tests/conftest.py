@@ -28,6 +28,7 @@ import psutil
 import pytest
 
 import aiocg.testing  # noqa: F401, which registers scripted-v0
+from aiocg.compat.errors import DownloadFailed
 from aiocg.datasets import DownloadError
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.toolchain import UNUSED_LIBRARY, find_toolchain, loader_environment
@@ -211,10 +212,10 @@ def pytest_runtest_call() -> Iterator[None]:
 def _skipping_downloads() -> Iterator[None]:
     try:
         yield
-    except DownloadError as error:
+    except (DownloadError, DownloadFailed) as error:
         routes = Path("/proc/net/route")
         if routes.is_file() and len(routes.read_text().splitlines()) <= 1:  # no more than a heading
-            pytest.skip(f"needs a network, for {error.what}")
+            pytest.skip(f"needs a network: {str(error).splitlines()[0]}")
         raise
 
 

@@ -189,6 +189,7 @@ def test_program_for_another_target_is_not_run_for_a_reason_in_words(command: Ru
     assert found.json["reason"] == "there is no code generator here for sparcel-unknown-none"
 
 
+@pytest.mark.needs("libc")
 def test_program_without_a_target_is_one_for_this_machine(command: Run, source: Path) -> None:
     (source.parent / "own.ll").write_text(IR.replace("@f(", "@main("))
     found = command("search", "own.ll", "--evaluations", "5", "--json")

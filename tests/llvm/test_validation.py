@@ -117,6 +117,7 @@ async def test_a_miscompile_is_caught_and_traced_to_its_pass(at: Callable[..., A
     assert len(smallest.actions) <= 3
 
 
+@pytest.mark.needs("libc")
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("word", "sanitizer", "kind"),

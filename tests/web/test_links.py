@@ -10,6 +10,7 @@ import pytest
 
 import aiocg
 from aiocg.datasets import default_datasets, resolve
+from aiocg.web.boxed_clang import box_exists
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.links import Link, _source, link_to, read_link
 from aiocg.web.programs import sent
@@ -39,6 +40,8 @@ async def test_a_link_leads_to_the_state_that_it_was_made_of(
     link = link_to(session)
     await session.close()
     assert link.startswith("/?env=llvm-ic-v0&") and len(link) < 400
+    if read(link).language == "c" and not box_exists():
+        pytest.skip("needs bubblewrap, in which C of visitors is compiled")
     async with Sessions(runtime, Limits()) as sessions:
         found = read(link)
         opening = found.opening(sessions.limits)

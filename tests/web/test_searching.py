@@ -10,6 +10,7 @@ import pytest
 
 import aiocg
 from aiocg.search import SearchResult, greedy
+from aiocg.web.boxed_clang import box_exists
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.searching import LiveSearch
 from aiocg.web.session import ExplorerSession
@@ -86,7 +87,7 @@ async def test_a_paused_search_goes_on_where_it_was(session: ExplorerSession, ru
     async with await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCount") as env:
         alone = await greedy(env)
     assert run.complete and run.best == own_best(session, alone) and run.evaluations > paused.evaluations > 0
-    assert run.verdict.startswith("same: it was run")
+    assert run.verdict.startswith("same: it was run" if box_exists() else "not run, because")
     assert [best for _, best in run.course] == sorted({best for _, best in run.course}, reverse=True)
     with pytest.raises(Refusal, match="no search that could go on"):
         search.resume(1)
