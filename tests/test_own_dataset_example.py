@@ -52,7 +52,7 @@ def test_commands_of_the_example_do_what_it_says(place: Any, example: Path) -> N
         assert done.returncode == 0, f"{shlex.join(line)}: {done.stdout}{done.stderr}"
         outputs.append(done.stdout)
     assert "words: 1 target, 4 translation units" in outputs[0]
-    assert "1 of 1 states are valid" in outputs[2]
+    assert "1 of 1 states are proven" in outputs[2]
     text = (example / "texts/fox.txt").read_bytes()
     found, built = (
         subprocess.run([example / program], input=text, capture_output=True, check=True).stdout
