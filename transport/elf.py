@@ -230,6 +230,20 @@ def merged_symbols(content: bytes) -> dict[str, str]:
     return found
 
 
+def used_definitions(content: bytes) -> set[str]:
+    """Return the symbols that an ELF object defines and that its own relocations refer to.
+
+    Raises:
+        NotElf: if the content is not ELF, or cut short.
+    """
+    found = sections(content)
+    symbols = _symbols(content, found)
+    tables = [table for table in found if table.kind in (_RELOCATIONS, _BARE_RELOCATIONS)]
+    used = {symbol for table in tables for _, symbol, _, _ in _relocations(content, table)}
+    defined = (symbols[number] for number in used if number < len(symbols))
+    return {_text(content, one.name) for one in defined if 0 < one.section < len(found)}
+
+
 def function_sizes(content: bytes) -> dict[bytes, int]:
     """Return the bytes that each function of an ELF object has a part in, by the name of its symbol.
 
