@@ -33,14 +33,9 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
         OptionActions.__init__(self, spec, language)
         self._starts = tuple(_start(option) for option in self.options)
         self._indices = {option.name: i for i, option in enumerate(self.options)}
-        gymnasium.spaces.Dict.__init__(
-            self,
-            {
-                option.name: gymnasium.spaces.Discrete(count, start=start)
-                for option, count, start in zip(self.options, self.counts, self._starts, strict=True)
-            },
-            sort_keys=False,
-        )
+        bounds = zip(self.options, self.counts, self._starts, strict=True)
+        parts = [(option.name, gymnasium.spaces.Discrete(count, start=start)) for option, count, start in bounds]
+        gymnasium.spaces.Dict.__init__(self, parts)  # a list keeps its order in every release
 
     def choices(self, action: Any) -> list[int]:
         if not isinstance(action, Mapping):
