@@ -17,7 +17,6 @@ from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.tuning import NO_PLT, candidates, tune
 from aiocg.shrink.units import BITCODE, LEVELS
-from aiocg.transport.elf import used_definitions
 
 OWN, FOUND, TUNED = "own", "found", "tuned"
 OURS = (FOUND, TUNED)
@@ -64,9 +63,10 @@ class Candidates:
 
         Raises:
             BenchmarkInitError: when the parts do not link.
-            OSError, ValueError: when the build's own image cannot be read.
+            OSError, ValueError: when the build's own image cannot be read, or lld would wrap other calls.
         """
         own = linker.inputs.link.output.read_bytes()
+        linker.inputs.check_wrapped()
         with contextlib.suppress(BenchmarkInitError):
             linker.compiled.objects(linker.parts, BITCODE)  # several at once
         linker, notes = proven(linker, lambda part: linker.compiled.objects([part], BITCODE))
@@ -224,9 +224,6 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
             if part in tables:  # joined bitcode is in another order
                 raise BenchmarkInitError(name_of(part), f"others have parts of its section {tables[part]}, too")
             if name := next((name for name in wrapped if linker.compiled.mentions(part, name)), ""):
-                if (own := linker.inputs.own(part, linker.scratch)) and name in used_definitions(own.read_bytes()):
-                    known = f"the link wraps {name}, which {name_of(part)} defines and uses: lld would wrap that, too"
-                    raise ValueError(known)
                 raise BenchmarkInitError(name_of(part), f"the link wraps {name}")
         except BenchmarkInitError as error:
             keep(part, error)

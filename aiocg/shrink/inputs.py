@@ -14,7 +14,7 @@ from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
 from aiocg.shrink.record import Link
-from aiocg.transport.elf import sections
+from aiocg.transport.elf import sections, used_definitions
 
 _FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
 _DROPPED = (
@@ -168,6 +168,19 @@ class Inputs:
                 for name in {one.name for one in sections(content) if one.is_loaded and names.fullmatch(one.name)}:
                     found.setdefault(name, []).append(part)
         return {name: parts for name, parts in found.items() if len(parts) > 1}
+
+    def check_wrapped(self) -> None:
+        """Check that lld wraps the same calls as GNU's linker, which leaves those in the object that defines a symbol.
+
+        Raises:
+            ValueError: when an object of the link has such calls.
+        """
+        wrapped = set(wrapped_names(self.link.command.words))
+        for part, content in self.objects() if wrapped else ():
+            if content.startswith(b"\x7fELF") and (names := wrapped & used_definitions(content)):
+                raise ValueError(
+                    f"the link wraps what {name_of(part) if part else 'an object'} defines and calls: {min(names)}"
+                )
 
     def original_words(self) -> list[str]:
         """Return the words after the driver of the link as it was, with objects in the places of sources."""

@@ -62,6 +62,28 @@ CASES = {
         "gcc -O2 -c main.c part.c && gcc -Wl,@words -o app main.o part.o",
         "the link wraps level",
     ),
+    "a wrapped function that an object which the build did not compile defines and calls": Case(
+        {
+            "main.c": "#include <stdio.h>\nint level(int), within(int), value(int);\n"
+            "int __wrap_level(int x) { return 1000 + x; }\n"
+            'int main(int argc, char **argv) { printf("%d %d\\n", level(argc), within(argc)); return value(0); }\n',
+            "part.c": "int value(int x) { return x; }\n",
+            "ready.c": "int level(int x) { return x * 3; }\nint within(int x) { return level(x); }\n",
+        },
+        "/usr/bin/gcc -O0 -c ready.c && gcc -O2 -c main.c part.c && gcc -Wl,--wrap,level -o app main.o part.o ready.o",
+        "defines and calls: level",
+    ),
+    "a wrapped function that a unit which stays for another reason defines and calls": Case(
+        {
+            "main.c": "#include <stdio.h>\nint level(int), within(int), value(int);\n"
+            "int __wrap_level(int x) { return 1000 + x; }\n"
+            'int main(int argc, char **argv) { printf("%d %d\\n", level(argc), within(argc)); return value(0); }\n',
+            "part.c": "int value(int x) { return x; }\n",
+            "stays.c": "int level(int x) { return x * 3; }\nint within(int x) { return level(x); }\n",
+        },
+        "gcc -O2 -c main.c part.c && gcc -O0 -ftrapv -c stays.c && gcc -Wl,--wrap,level -o app main.o part.o stays.o",
+        "defines and calls: level",
+    ),
     "a function that the loader calls, as the link says": Case(
         {
             "main.c": PRINTS,
