@@ -247,10 +247,10 @@ def test_files_are_searched_once_and_reported(tmp_path: Path) -> None:
     (folder / "half.bc").write_bytes(compile_source(source))
     (folder / "bad.bc").write_text("no bitcode")
     job = ["--results", str(results), "--bitcode", str(folder), "--seconds", "0.3", "--searches", "random"]
-    job += ["--goals", "text", "--workers", "1"]
+    job += ["--goals", "bytes", "--workers", "1"]
     assert "FAILED" in run(*job)
     before = results.read_text().splitlines()
-    found = read(results)[Job("mine/half.bc", "text", "random", 0.3, 0)]
+    found = read(results)[Job("mine/half.bc", "bytes", "random", 0.3, 0)]
     assert found["valid"] is None and found["curve"][-1][2] == found["found"] <= found["OzMinsize"]
     assert 0 < found["code"] < found["found"] and found["code_OzMinsize"] < found["OzMinsize"]
     assert "half.bc" not in run(*job)
@@ -259,7 +259,7 @@ def test_files_are_searched_once_and_reported(tmp_path: Path) -> None:
     assert ["bad.bc" in line for line in after[len(before) :]] == [True]  # what failed is tried again
     text = run("--results", str(results), "--report")
     assert cells(text, "mine | random")["not run"] == "1"
-    assert "mine/bad.bc, text: " in text
+    assert "mine/bad.bc, bytes: " in text
 
 
 @pytest.mark.slow

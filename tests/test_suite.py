@@ -52,7 +52,7 @@ TestMachine.settings = settings(max_examples=60)
     ("profile", "mark", "cases", "samples", "counts"),
     [
         ("quick", "not slow", [0, 4, 8], 0, (10, 7, 10)),
-        ("quick", "slow", [1, 2, 3, 5, 6, 7], 3, (0, 0, 0)),
+        ("quick", "slow", [1, 2, 3, 5, 6, 7], 2, (0, 0, 0)),
         ("thorough", "not slow", [0, 4, 8], 0, (150, 7, 60)),
     ],
 )
