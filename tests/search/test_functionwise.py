@@ -1,6 +1,7 @@
 """The search of each function by itself: what it knows of functions, and what it finds for real programs."""
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -165,8 +166,8 @@ class Merged(Exception):
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_module_is_cleaned_when_the_budget_counts_no_evaluations(
-    runtime: aiocg.Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_module_is_cleaned_when_the_budget_counts_no_evaluations_and_errors_leave_no_lanes(
+    runtime: aiocg.Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: Callable[[], Awaitable[int]]
 ) -> None:
     def stop_when_merged(now: Progress) -> None:
         if "mergefunc" in now.actions:
@@ -175,9 +176,14 @@ async def test_the_module_is_cleaned_when_the_budget_counts_no_evaluations(
     monkeypatch.setattr(import_module("aiocg.search.functionwise.search"), "PATIENCE", 1)
     program = tmp_path / "twice.ll"
     program.write_text(TWICE.format(name="one") + TWICE.format(name="other"), encoding="utf-8")
-    env = await runtime.make("llvm-v0", benchmark=program, reward_space="IrInstructionCountOz")
-    with pytest.raises(Merged):
-        await functionwise(env, budget=Budget(), progress=stop_when_merged)
+    async with await runtime.make("llvm-v0", benchmark=program, reward_space="IrInstructionCountOz") as env:
+        gc.disable()  # an error refers to the frames, and those to the lanes
+        try:
+            with pytest.raises(Merged):
+                await functionwise(env, budget=Budget(), progress=stop_when_merged)
+            assert await sessions() == 1
+        finally:
+            gc.enable()
 
 
 @pytest.mark.asyncio(loop_scope="session")

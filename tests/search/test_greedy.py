@@ -44,17 +44,10 @@ async def test_the_environment_is_left_at_the_best_state(calm) -> None:  # type:
     assert (env.state.actions, env.episode_reward) == (result.actions, result.reward)
 
 
-async def test_candidates_that_crash_hang_or_fail_do_not_stop_the_search(world) -> None:  # type: ignore[no-untyped-def]
+async def test_candidates_that_crash_hang_or_fail_do_not_stop_the_search(world, sessions) -> None:  # type: ignore[no-untyped-def]
     env = await world(3, 50)
     result = await greedy(env)
     assert (result.actions, result.reward, result.complete) == (("square", "square"), 16.0, True)
-
-
-@pytest.mark.xfail(
-    strict=False, reason="on a busy machine, sessions of a worker that hung are sometimes left; not understood"
-)
-async def test_candidates_that_crash_hang_or_fail_leave_no_sessions(world, sessions) -> None:  # type: ignore[no-untyped-def]
-    await greedy(await world(3, 50))
     assert await sessions() == 1
 
 

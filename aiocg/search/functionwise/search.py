@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from weakref import WeakSet
 
 import anyio
 
@@ -175,6 +176,7 @@ class _Search:
         self._assembles = assembles
         self._scale, self._start = 1, 0.0
         self._planned = 0
+        self._forks: WeakSet[Env] = WeakSet()  # closed at the end of an attempt, however it ends
         self.exhausted = False
         self.earned: dict[str, float] = {}
         self.levels = 0.0
@@ -280,8 +282,9 @@ class _Search:
             self._left_behind += [(self._reward(one.cost), one.combined()) for one in sites]
             raise
         finally:
-            if stage:
-                await site.close()
+            with anyio.CancelScope(shield=True):
+                for lane in list(self._forks):
+                    await lane.close()
 
     @property
     def _left(self) -> int:
@@ -362,7 +365,11 @@ class _Search:
 
     async def _open_one(self, site: Site, base: Actions, seed: Sequence[int]) -> Site | None:
         actions = (*site.actions, *base)
-        lanes = await go_on([await lane.fork() for lane in site.lanes], base) if await self._assembles(actions) else []
+        if not await self._assembles(actions):
+            return None
+        forks = [await lane.fork() for lane in site.lanes]
+        self._forks.update(forks)
+        lanes = await go_on(forks, base)
         if not lanes:
             return None
         try:
