@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from .command_line import Run
-from .machine import needs_headers
+from .machine import has_headers, needs_headers
 
 SOURCE = """\
 #include "size.h"
@@ -54,6 +54,14 @@ def test_missing_flags_are_hinted_at(command: Run, source: Path) -> None:
     missing = command("search", "own.c")
     assert missing.status == 1
     assert "if size.h is yours, give its folder, such as -Iinclude, behind --" in missing.err
+
+
+@pytest.mark.skipif(has_headers, reason="looks at a machine without the headers of the C library")
+def test_missing_system_header_names_the_package(command: Run, source: Path) -> None:
+    (source.parent / "hello.c").write_text('#include <stdio.h>\nint main(void) { return puts("hello"); }\n')
+    missing = command("search", "greedy", "hello.c")
+    assert missing.status == 1
+    assert "libc6-dev" in missing.err
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def with_gcc(benchmark: Benchmark, level: str, executable: Path) -> bytes:
 
 
 @pytest.mark.needs("gcc")
-@pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(15, marks=pytest.mark.slow)])
 def test_gcc_makes_the_same_of_a_program(count: int, tmp_path: Path) -> None:
     for seed in range(2000, 2000 + count):
         benchmark = DATASET.benchmark_from_seed(seed, size=SIZES[seed % len(SIZES)])

@@ -7,7 +7,7 @@ import pytest
 from bench.fuzz.builds.comparison import WAYS, differing
 
 PART = 10  # builds in one test
-PARTS = 12
+PARTS = 6
 
 pytestmark = pytest.mark.needs("libc", "gcc", "g++")
 

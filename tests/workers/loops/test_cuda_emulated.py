@@ -132,7 +132,7 @@ def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=30)
+@settings(UNHURRIED, max_examples=15)
 @given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
     check(emulator, schedule)
@@ -140,7 +140,7 @@ def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=15)
+@settings(UNHURRIED, max_examples=8)
 @given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_no_schedule_races(race_detector: Any, schedule: Schedule) -> None:
     check(race_detector, schedule)
