@@ -7,7 +7,7 @@ import pytest
 from bench.fuzz.builds.comparison import WAYS, differing
 
 PART = 10  # builds in one test
-PARTS = 6
+PARTS = 4
 
 pytestmark = pytest.mark.needs("libc", "gcc", "g++")
 
