@@ -16,11 +16,14 @@ from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.tuning import NO_PLT, candidates, tune
-from aiocg.shrink.units import BITCODE, LEVELS
+from aiocg.shrink.units import BITCODE, FLTO, LEVELS
 
 OWN, FOUND, TUNED = "own", "found", "tuned"
 OURS = (FOUND, TUNED)
 """By the search, and with `tuning` of what comes after it."""
+
+TUNED_LEVEL = f"{FLTO} tuned"
+"""By clang alone, with the same tuning: what a search must be better than."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +37,8 @@ class Candidates:
         images: the sizes of all images that were made, by how they were made; the build's own is the first.
         actions: what the search has found.
         saved: the options of `tuning`, and the bytes that each has saved.
+        level_actions: what makes `TUNED_LEVEL` of the module; empty where lld's own optimisation does.
+        level_saved: the same as `saved` for it.
         notes: what went otherwise than expected.
         chosen: the name of the image that is taken.
         measure: what counts as the size of an image, see `image.measure`; "" for the bytes that are loaded.
@@ -52,6 +57,8 @@ class Candidates:
     contents: dict[str, bytes]
     actions: tuple[str, ...] = ()
     saved: dict[str, int] = field(default_factory=dict)
+    level_actions: tuple[str, ...] = ()
+    level_saved: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     chosen: str = OWN
     measure: str = ""
@@ -95,12 +102,43 @@ class Candidates:
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"what was found does not link: {first_diagnostic(error)}")
 
+    def tune_level(self) -> None:
+        """Make the image of clang's -Oz for the whole program with options that make it smaller, if there are any."""
+        try:
+            saved = self._tuned(self.quick, measure(self.built(self.quick), self.measure).bytes)
+        except (AiocgError, BenchmarkInitError) as error:
+            self.notes.append(f"the levels of {self.compiler} cannot be tuned: {first_diagnostic(error)}")
+            return
+        self.add_tuned_level(self.quick, saved)
+        if isinstance(self.linker.tools, Clang):
+            self.add_tuned_level((), saved)
+
+    def add_tuned_level(self, actions: tuple[str, ...], saved: dict[str, int]) -> None:
+        """Make the image of clang's -Oz with options, unless there is a smaller one; a failure is noted.
+
+        Args:
+            actions: that make it of the module; lld optimises it if there are none.
+            saved: the options, and the bytes that each has saved.
+        """
+        try:
+            content = self.built(actions, tuple(saved)) if actions else self.linker.optimised(tuple(saved))
+        except (AiocgError, BenchmarkInitError) as error:
+            self.notes.append(f"{self.compiler} {TUNED_LEVEL} does not link: {first_diagnostic(error)}")
+            return
+        before = self.images.get(TUNED_LEVEL)
+        if before is None or measure(content, self.measure).bytes < before.bytes:
+            self._add(TUNED_LEVEL, content)
+            self.level_actions, self.level_saved = actions, saved
+
     def tune(self) -> None:
         """Make the image of what was found with options that make it smaller, if there are any."""
-        if FOUND not in self.images:
-            return
+        if FOUND in self.images:
+            self.add_tuned(self._tuned(self.actions, self.images[FOUND].bytes))
+
+    def _tuned(self, actions: Sequence[str], start: int) -> dict[str, int]:
+        """Return the options that make the program after actions smaller, and the bytes that each saves."""
         options = candidates(self.linker.inputs.link.command.words, foreign=not isinstance(self.linker.tools, Clang))
-        modules = {no_plt: apply(self.module, self.actions, no_plt=no_plt) for no_plt in {False, NO_PLT in options}}
+        modules = {no_plt: apply(self.module, actions, no_plt=no_plt) for no_plt in {False, NO_PLT in options}}
 
         def size(options: tuple[str, ...]) -> int | None:
             try:
@@ -108,7 +146,7 @@ class Candidates:
             except BenchmarkInitError:
                 return None
 
-        self.add_tuned(tune(self.images[FOUND].bytes, size, options))
+        return tune(start, size, options)
 
     def add_tuned(self, saved: dict[str, int]) -> None:
         """Make the image of what was found with options; a failure is noted."""
@@ -163,19 +201,22 @@ class Candidates:
         kept = tuple(sorted(map(name_of, self.linker.kept)))
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
         ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
+        by_level = self.chosen == TUNED_LEVEL
+        actions = self.level_actions if by_level else self.actions if self.chosen in OURS else ()
+        saved = self.level_saved if by_level else self.saved if self.chosen == TUNED else ()
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
             input=digest(self.module),
             compiler=compiler,
             chosen=self.chosen,
-            actions=self.actions if self.chosen in OURS else (),
-            options=tuple(self.saved) if self.chosen == TUNED else (),
+            actions=actions,
+            options=tuple(saved),
             kept=kept,
             sizes={name: image.bytes for name, image in self.images.items()},
             code=self.linker.code,
             link=self.linker.form.link,
             left_out=tuple(sorted(left_out)),
-            repeatable=self.chosen in (FOUND, TUNED)
+            repeatable=(self.chosen in OURS or bool(by_level and actions))
             and not kept
             and ours
             and not self.linker.keeps_all

@@ -172,6 +172,8 @@ class GccCandidates(Candidates):
     def tune(self) -> None:
         """Do nothing: all options are the search's."""
 
+    tune_level = tune
+
     def built(self, actions: Sequence[str], options: tuple[str, ...] = ()) -> bytes:
         """Return the image of the program with options."""
         return self.linker.at(shlex.join(actions))

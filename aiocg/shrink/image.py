@@ -47,7 +47,7 @@ class Image:
         code: machine code.
         constants: what cannot be written: literals, tables, and what the loader reads.
         data: variables with an initial value.
-        unwind: unwind tables; told, not counted as `bytes`, but flashed and compressed with the rest.
+        unwind: unwind tables.
         zeroed: variables that begin as zero, which take memory only.
         measured: what counts instead, see `measure`.
     """
@@ -62,7 +62,7 @@ class Image:
     @property
     def bytes(self) -> int:
         """The size that counts."""
-        return self.code + self.constants + self.data if self.measured is None else self.measured
+        return self.code + self.constants + self.data + self.unwind if self.measured is None else self.measured
 
 
 def read_image(content: bytes) -> Image:
@@ -93,7 +93,7 @@ def measure(content: bytes, how: str) -> Image:
     """
     image = read_image(content)
     if how == FLASH_AND_RAM:
-        return replace(image, measured=image.bytes + image.unwind + image.data + image.zeroed)
+        return replace(image, measured=image.bytes + image.data + image.zeroed)
     if how in _COMPRESSORS:
         return replace(image, measured=_compressed(_loaded(content), _COMPRESSORS[how]))
     return replace(image, measured=_printed(content, how)) if how else image
@@ -212,8 +212,8 @@ def _wasm_sections(content: bytes) -> dict[int, list[bytes]]:
 
 
 def smallest(images: Mapping[str, Image]) -> str:
-    """Return the name of the smallest image; of equals the one with less unwind tables, then the first."""
-    return min(images, key=lambda name: (images[name].bytes, images[name].unwind))
+    """Return the name of the smallest image; of equals the one with less zeroed memory, then the first."""
+    return min(images, key=lambda name: (images[name].bytes, images[name].zeroed))
 
 
 def put(path: Path, content: bytes) -> None:

@@ -11,7 +11,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.shrink.cross import Cross, Tools
 from aiocg.shrink.inputs import STARTING, Inputs, Part
 from aiocg.shrink.tools import JOIN, LTO, PLAIN, Clang, Lld, Zig
-from aiocg.shrink.tuning import POLISH, compiler_words, linker_words
+from aiocg.shrink.tuning import POLISH, compiler_words, generator_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 from aiocg.transport.elf import has_executable_stack, sections
 
@@ -89,6 +89,11 @@ class Linker:
         first = next((part for part in self.parts if isinstance(part, Unit)), None)
         return (*(self.compiled.code(first) if first is not None else ()), *self.form.code)
 
+    @property
+    def _direct(self) -> bool:
+        """Whether the linker is called without a compiler."""
+        return isinstance(self.tools, (Lld, Zig))
+
     def joined(self) -> bytes:
         """Return the bitcode of all parts as one module, in which only what the linker needs can be seen from outside.
 
@@ -135,8 +140,22 @@ class Linker:
         """
         if level == FLTO and isinstance(self.tools, Cross):  # its own linker knows no bitcode of ours
             return self.image(self.joined(), (POLISH,))
-        objects = self.compiled.objects(self.parts, level)
-        self._link(objects, output := self.scratch / "baseline", LTO if level == FLTO else PLAIN)
+        if level == FLTO:
+            return self.optimised()
+        self._link(self.compiled.objects(self.parts, level), output := self.scratch / "baseline", PLAIN)
+        return output.read_bytes()
+
+    def optimised(self, options: Sequence[str] = ()) -> bytes:
+        """Return the image that the linker's own optimisation makes.
+
+        Args:
+            options: of `tuning`.
+
+        Raises:
+            BenchmarkInitError: as `at`.
+        """
+        more = [*generator_words(options, direct=self._direct), *linker_words(options, direct=self._direct)]
+        self._link(self.compiled.objects(self.parts, FLTO), output := self.scratch / "baseline", LTO, more=more)
         return output.read_bytes()
 
     def image(self, module: bytes, options: Sequence[str] = ()) -> bytes:
@@ -165,7 +184,7 @@ class Linker:
             str(program),
         ]
         run([*self.tools.generator(), *words, "-x", "ir", str(code)], self.scratch, output.name)
-        self._link({}, output, PLAIN, program, linker_words(options))
+        self._link({}, output, PLAIN, program, linker_words(options, direct=self._direct))
         return output.read_bytes()
 
     def _link(
@@ -176,7 +195,7 @@ class Linker:
         program: Path | None = None,
         more: Sequence[str] = (),
     ) -> None:
-        before = "" if isinstance(self.tools, (Lld, Zig)) else "-Wl,"
+        before = "" if self._direct else "-Wl,"
         if self.keeps_all:
             more = [*more, f"{before}--no-gc-sections"]
         if purpose in (JOIN, LTO) and (self.inputs.has_script or self.keeps_all):

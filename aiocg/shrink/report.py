@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates
+from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, TUNED_LEVEL, Candidates
 from aiocg.shrink.causes import causes_of
 from aiocg.shrink.image import Image
 from aiocg.transport.elf import symbol_sizes
@@ -97,6 +97,11 @@ class Report:
         """The bytes of all images now."""
         return sum(one.after for one in self.images)
 
+    @property
+    def rival(self) -> int:
+        """The bytes of the smallest images that were not found by the search."""
+        return sum(one.rival[1] for one in self.images)
+
     def as_json(self) -> dict[str, object]:
         """Return the report as JSON has it."""
         images = [
@@ -119,15 +124,14 @@ class Report:
         """Yield the report as text."""
         for one in self.images:
             name, size = one.rival
-            others = (
-                "" if one.chosen == name else f"; best of {one.compiler} and the build: {size:,} by {one.how(name)}"
-            )
+            rival = f"best of {one.compiler} and the build: {size:,} by {one.how(name)}{_share(size, one.after)}"
+            others = "" if one.chosen == name else f"; {rival}"
             gain = f"{one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}"
             lock = ", as the lock file says (--update searches again)" if one.by_lock else ""
             yield f"{one.name}: {gain}, {one.how(one.chosen)}{lock}{others}"
             before, after = one.images[OWN], one.images[one.chosen]
-            if before.unwind != after.unwind:
-                yield f"  unwind tables, not counted: {before.unwind:,} -> {after.unwind:,}"
+            if after.zeroed > before.zeroed:
+                yield f"  memory that begins as zero, not counted: {before.zeroed:,} -> {after.zeroed:,}"
             for symbol in [symbol for symbol in one.symbols if symbol.before != symbol.after][:SHOWN]:
                 cause = f": {symbol.cause}" if symbol.cause else ""
                 yield f"  {symbol.before:>9,} -> {symbol.after:>7,}  {symbol.name}{cause}"
@@ -138,7 +142,8 @@ class Report:
         for name, reason in self.left_alone.items():
             yield f"{name}: left as the build has made it: {reason}"
         if len(self.images) > 1:
-            yield f"in all: {self.before:,} -> {self.after:,} bytes{_share(self.before, self.after)}"
+            rival = f"; best of the compiler and the build: {self.rival:,}{_share(self.rival, self.after)}"
+            yield f"in all: {self.before:,} -> {self.after:,} bytes{_share(self.before, self.after)}{rival}"
         if self.hint:
             yield self.hint
 
@@ -161,7 +166,7 @@ def _image_report(image: Candidates) -> ImageReport:
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
     symbols = compared(before, after, causes_of(image, before, after)) if before and after else ()
-    saved = image.saved if image.chosen == TUNED else {}
+    saved = {TUNED: image.saved, TUNED_LEVEL: image.level_saved}.get(image.chosen, {})
     return ImageReport(
         image.name, image.chosen, image.images, symbols, tuple(notes), saved, image.compiler, image.by_lock
     )

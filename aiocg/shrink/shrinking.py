@@ -17,7 +17,7 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import OURS, OWN, Candidates, keeping
+from aiocg.shrink.candidate import OURS, OWN, TUNED_LEVEL, Candidates, keeping
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.image import copies, put
 from aiocg.shrink.inputs import name_of, read_inputs
@@ -139,6 +139,8 @@ class Shrinking:
                 image.notes.append(f"the lock file is of no use for it: {why}; {image.short} was tried")
             else:
                 image.add_levels()
+        if not locked:
+            each("Tuning levels", lambda one: one.tune_level(), missing)
         return missing
 
     async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
@@ -155,7 +157,7 @@ class Shrinking:
         """Take the smallest of the images that were made and those of what was found."""
         for image in images:
             image.add_found(image.actions or image.quick)
-        each("Generating code", Candidates.tune, images)
+        each("Tuning what was found", lambda one: one.tune(), images)
         for image in images:
             image.choose()
 
@@ -173,6 +175,8 @@ class Shrinking:
         if entry.chosen in OURS:
             image.add_found(entry.actions)
             image.add_tuned(dict.fromkeys(entry.options, 0))
+        elif entry.chosen == TUNED_LEVEL:
+            image.add_tuned_level(entry.actions, dict.fromkeys(entry.options, 0))
         elif entry.chosen in image.levels:
             image.add_levels([entry.chosen])
         image.choose(entry.chosen)

@@ -16,6 +16,7 @@ POLISH = "-Oz"
 RELR = "-Wl,-z,pack-relative-relocs"
 """Relocations that only add where the image was loaded take a bit each. It takes glibc 2.36."""
 
+_LINKER = "-Wl,"
 _OPTIONS = (
     "-enable-machine-outliner=always",
     "-disable-lsr",
@@ -66,15 +67,22 @@ def tune(start: int, size: Callable[[tuple[str, ...]], int | None], options: Col
     return saved
 
 
+def generator_words(options: Collection[str], *, direct: bool = False) -> list[str]:
+    """Return the words by which a linker that generates code takes the options, as `linker_words`."""
+    words = compiler_words(options)
+    return words if direct else [f"{_LINKER}{word}" for word in words]
+
+
 def compiler_words(options: Collection[str]) -> list[str]:
     """Return the words of options for clang, as it generates code."""
-    own = [one for one in options if one not in (NO_PLT, POLISH) and not one.startswith("-Wl,")]
+    own = [one for one in options if one not in (NO_PLT, POLISH) and not one.startswith(_LINKER)]
     return [word for one in own for word in ("-mllvm", one)]
 
 
-def linker_words(options: Collection[str]) -> list[str]:
-    """Return the words of options for a compiler that links."""
-    return [one for one in options if one.startswith("-Wl,")]
+def linker_words(options: Collection[str], *, direct: bool = False) -> list[str]:
+    """Return the words of options for a compiler that links; or for the linker, if it is called directly."""
+    words = [one for one in options if one.startswith(_LINKER)]
+    return [part for one in words for part in one.split(",")[1:]] if direct else words
 
 
 def _loads_relr() -> bool:
