@@ -40,7 +40,7 @@ def test_a_page_needs_nothing_else_and_names_are_text() -> None:
 
 
 def test_a_badge_says_what_there_is_and_what_was_gained() -> None:
-    images = {"own": Image(9000, 1000, 0, 5), "found": Image(7000, 500, 0, 5)}
+    images = {"own": Image(9000, 900, 0, 100), "found": Image(7000, 450, 0, 50)}
     text = badge(Report((ImageReport("app", "found", images),)))
     assert "7,500 B (-25.0%)" in text and not re.search(r"href|<script", text)
     assert "0 B" in badge(Report(()))

@@ -8,7 +8,7 @@ import pytest
 
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import TUNED, Candidates
+from aiocg.shrink.candidate import TUNED, TUNED_LEVEL, Candidates
 from aiocg.shrink.checking import Check
 from aiocg.shrink.image import read_image
 from aiocg.shrink.tuning import NO_PLT, POLISH, RELR, candidates, compiler_words, linker_words, tune
@@ -130,6 +130,31 @@ def test_a_tuned_image_is_smaller_and_does_the_same(image: Candidates, tmp_path:
     Check("./app 7 5", lambda line: None).settle([image])
     assert (tmp_path / "app").read_bytes() == image.content
     assert subprocess.run(["./app", "7", "5"], capture_output=True, text=True).stdout == said
+
+
+@pytest.mark.needs("libc", "cc")
+def test_a_level_of_clang_is_tuned_by_the_same_options(image: Candidates) -> None:
+    image.add_levels()
+    image.tune_level()
+    assert RELR in image.level_saved
+    assert image.images[TUNED_LEVEL].bytes < min(image.images[level].bytes for level in image.levels)
+    image.choose(TUNED_LEVEL)
+    made, entry = image.content, image.entry("LLVM")
+    assert (entry.chosen, set(entry.options)) == (TUNED_LEVEL, set(image.level_saved))
+    del image.images[TUNED_LEVEL], image.contents[TUNED_LEVEL]
+    image.add_tuned_level(entry.actions, dict.fromkeys(entry.options, 0))
+    assert image.contents[TUNED_LEVEL] == made
+
+
+@pytest.mark.needs("libc", "cc", "readelf")
+@pytest.mark.slow
+def test_a_tuned_level_that_the_check_fails_with_leaves_what_was_found(image: Candidates) -> None:
+    image.tune_level()
+    image.tune()
+    image.choose(TUNED_LEVEL)
+    Check("! readelf -SW app | grep -q relr.dyn", lambda line: None).settle([image])
+    assert image.chosen == TUNED and RELR not in image.saved
+    assert image.notes[-1] == f"the check fails with {RELR}: left out"
 
 
 @pytest.mark.needs("libc", "cc", "readelf")
