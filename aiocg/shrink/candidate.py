@@ -22,6 +22,10 @@ OWN, FOUND, TUNED = "own", "found", "tuned"
 OURS = (FOUND, TUNED)
 """By the search, and with `tuning` of what comes after it."""
 
+GCC = "gcc"
+GCC_LEVELS = ("-Oz", "-Oz -flto")
+"""Of the build's own compiler, which are rivals like clang's."""
+
 TUNED_LEVEL = f"{FLTO} tuned"
 """By clang alone, with the same tuning: what a search must be better than."""
 
@@ -33,6 +37,7 @@ class Candidates:
     Attributes:
         name: of the image, as the report and the lock file have it.
         linker: of the link.
+        by_gcc: links it from what the build's own compiler makes, if that is GCC.
         module: the joined bitcode.
         images: the sizes of all images that were made, by how they were made; the build's own is the first.
         actions: what the search has found.
@@ -63,6 +68,7 @@ class Candidates:
     chosen: str = OWN
     measure: str = ""
     by_lock: bool = False
+    by_gcc: Linker | None = None
 
     @classmethod
     def begin(cls, name: str, linker: Linker, how: str = "") -> "Candidates":
@@ -93,6 +99,19 @@ class Candidates:
                 self._add(level, self.linker.at(level))
             except BenchmarkInitError as error:
                 self.notes.append(f"there is no image by {self.compiler} {level}: {first_diagnostic(error)}")
+
+    def add_gcc(self, levels: Sequence[str] = GCC_LEVELS) -> None:
+        """Make the images of the build's own GCC at some levels, `-Os` instead of `-Oz` for one that has none."""
+        if self.by_gcc is None:
+            return
+        for level in levels:
+            try:
+                self._add(f"{GCC} {level}", self.by_gcc.at(level))
+            except BenchmarkInitError as error:
+                if level == "-Oz":
+                    self.add_gcc([one.replace("-Oz", "-Os") for one in levels])
+                    return
+                self.notes.append(f"there is no image by {GCC} {level}: {first_diagnostic(error)}")
 
     def add_found(self, actions: tuple[str, ...]) -> None:
         """Make the image of what a search has found; a failure is noted."""
@@ -221,6 +240,7 @@ class Candidates:
             and ours
             and not self.linker.keeps_all
             and not any(map(self.linker.compiled.is_retold, units))
+            and all(unit.object is not None for unit in units)  # the link compiles others by itself
             and len(units) == len(self.linker.inputs.parts),
         )
 

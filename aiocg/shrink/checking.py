@@ -9,7 +9,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
-from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, TUNED_LEVEL, Candidates
+from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import Part, name_of
 
@@ -65,7 +65,7 @@ class Check:
         """Find another image by the same search that the check holds with, or take the build's own."""
         chosen = image.chosen
         self.tell(f"{self.name} fails with {image.name} as {chosen}")
-        if chosen == TUNED_LEVEL and (ours := [name for name in OURS if name in image.images]):
+        if chosen not in OURS and (ours := [name for name in OURS if name in image.images]):
             image.choose(ours[-1])
             if self._holds_content(image, image.content):
                 image.notes.append(f"{self.name} fails with the image by {chosen}")

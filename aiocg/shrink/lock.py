@@ -19,8 +19,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         input: the SHA-256 of its joined bitcode.
         compiler: that was searched with, such as "LLVM 22.1.8".
-        chosen: "found", "tuned", a level of `aiocg.shrink.units`, "-Oz -flto tuned", or "own" for what the build itself
-            makes.
+        chosen: "found", "tuned", a level of `aiocg.shrink.units`, "-Oz -flto tuned", a level of GCC such as
+            "gcc -Oz", or "own" for what the build itself makes.
         actions: of the search.
         options: of the code generator and the linker, see `aiocg.shrink.tuning`.
         kept: sources whose own objects are linked, since the check fails with others.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, TUNED_LEVEL, Candidates
+from aiocg.shrink.candidate import FOUND, GCC, OURS, OWN, TUNED, TUNED_LEVEL, Candidates
 from aiocg.shrink.causes import causes_of
 from aiocg.shrink.image import Image
 from aiocg.transport.elf import symbol_sizes
@@ -70,7 +70,7 @@ class ImageReport:
     def how(self, name: str) -> str:
         """Say how one of the images was made."""
         ours = {OWN: "as the build has made it", FOUND: "by search", TUNED: "by search and tuning"}
-        return ours.get(name, f"{self.compiler} {name}")
+        return ours.get(name, name if name.startswith(f"{GCC} ") else f"{self.compiler} {name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,8 @@ class Report:
         """Yield the report as text."""
         for one in self.images:
             name, size = one.rival
-            rival = f"best of {one.compiler} and the build: {size:,} by {one.how(name)}{_share(size, one.after)}"
+            compilers = ", ".join(dict.fromkeys([one.compiler, *(GCC for way in one.images if way.startswith(GCC))]))
+            rival = f"best of {compilers} and the build: {size:,} by {one.how(name)}{_share(size, one.after)}"
             others = "" if one.chosen == name else f"; {rival}"
             gain = f"{one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}"
             lock = ", as the lock file says (--update searches again)" if one.by_lock else ""
@@ -142,7 +143,7 @@ class Report:
         for name, reason in self.left_alone.items():
             yield f"{name}: left as the build has made it: {reason}"
         if len(self.images) > 1:
-            rival = f"; best of the compiler and the build: {self.rival:,}{_share(self.rival, self.after)}"
+            rival = f"; best of the compilers and the build: {self.rival:,}{_share(self.rival, self.after)}"
             yield f"in all: {self.before:,} -> {self.after:,} bytes{_share(self.before, self.after)}{rival}"
         if self.hint:
             yield self.hint

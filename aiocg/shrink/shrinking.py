@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from aiocg.build.commands import Unit
 from aiocg.build.compilation import each
-from aiocg.build.proof import check_relinkable
+from aiocg.build.proof import check_relinkable, is_gcc
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import OURS, OWN, TUNED_LEVEL, Candidates, keeping
+from aiocg.shrink.candidate import GCC, OURS, OWN, TUNED_LEVEL, Candidates, keeping, proven
 from aiocg.shrink.cross import cross_of
+from aiocg.shrink.gcc_linking import Gcc, GccLinker, GccUnits
 from aiocg.shrink.image import copies, put
-from aiocg.shrink.inputs import name_of, read_inputs
+from aiocg.shrink.inputs import Inputs, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.record import Build, Link, changed
@@ -63,6 +65,7 @@ class Shrinking:
     images: list[Candidates] = field(default_factory=list, init=False)
     left_alone: dict[str, str] = field(default_factory=dict, init=False)
     compiled: Units = field(init=False)
+    _by_gcc: GccUnits = field(init=False)
     span: ClassVar[str] = "each"
     levels: ClassVar[Sequence[str]] = Candidates.levels
     _units: ClassVar[type[Units]] = Units
@@ -78,6 +81,7 @@ class Shrinking:
             if path.is_file() and self._is_wanted(path):
                 self.left_alone[self._name(path)] = reason
         self.compiled = self._units(_made(self.scratch / "units"))
+        self._by_gcc = GccUnits(_made(self.scratch / "gcc"))
         for number, link in enumerate(self.build.links):
             if not link.output.is_file() or not self._is_wanted(link.output):
                 continue  # those that are gone were of a probe, or for the build's own use; /dev/null is a device
@@ -111,7 +115,23 @@ class Shrinking:
             direct = is_linker(link.command.driver)
             form = Form.of(link.command.words, link.output.read_bytes(), direct=direct)
             linker = Linker(inputs, self.compiled, scratch, form, Lld() if direct else Clang())
-        return Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
+        image = Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
+        if type(linker.tools) is Clang:
+            image.by_gcc = self._gcc(name, inputs, scratch)
+        return image
+
+    def _gcc(self, name: str, inputs: Inputs, scratch: Path) -> Linker | None:
+        """Return what links an image from objects of the build's own GCC; None if that has not compiled all of it."""
+        driver = inputs.link.command.driver
+        units = [part for part in inputs.parts if isinstance(part, Unit)]
+        compilers = {part.origin.compiler if part.origin is not None else (part.command.driver,) for part in units}
+        if len(units) < len(inputs.parts) or not all(map(is_gcc, {*compilers, (driver,)})):
+            return None
+        linker: Linker = GccLinker(inputs, self._by_gcc, _made(scratch / GCC), Form((), ()), Gcc(driver))
+        try:
+            return proven(self._kept(name, linker), self._by_gcc.check, joins=False)[0]
+        except BenchmarkInitError:
+            return None
 
     def _kept(self, name: str, linker: Linker) -> Linker:
         """Return a linker that links the build's own objects of parts where the lock file says so."""
@@ -139,6 +159,7 @@ class Shrinking:
                 image.notes.append(f"the lock file is of no use for it: {why}; {image.short} was tried")
             else:
                 image.add_levels()
+                image.add_gcc()
         if not locked:
             each("Tuning levels", lambda one: one.tune_level(), missing)
         return missing
@@ -177,6 +198,8 @@ class Shrinking:
             image.add_tuned(dict.fromkeys(entry.options, 0))
         elif entry.chosen == TUNED_LEVEL:
             image.add_tuned_level(entry.actions, dict.fromkeys(entry.options, 0))
+        elif entry.chosen.startswith(f"{GCC} "):
+            image.add_gcc([entry.chosen.removeprefix(f"{GCC} ")])
         elif entry.chosen in image.levels:
             image.add_levels([entry.chosen])
         image.choose(entry.chosen)
