@@ -15,19 +15,26 @@ from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.tools import Clang
-from aiocg.shrink.tuning import NO_PLT, candidates, tune
+from aiocg.shrink.tuning import NO_PLT, candidates, linker_words, tune
 from aiocg.shrink.units import BITCODE, FLTO, LEVELS
+from aiocg.transport.elf import symbol_sizes
 
 OWN, FOUND, TUNED = "own", "found", "tuned"
 OURS = (FOUND, TUNED)
 """By the search, and with `tuning` of what comes after it."""
 
-GCC = "gcc"
-GCC_LEVELS = ("-Oz", "-Oz -flto")
-"""Of the build's own compiler, which are rivals like clang's."""
+MIXED = "mixed"
+"""What was found, with GCC's objects of those units that it makes smaller."""
 
-TUNED_LEVEL = f"{FLTO} tuned"
+BY_SEARCH = (*OURS, MIXED)
+
+TUNED_WORD = " tuned"
+TUNED_LEVEL = f"{FLTO}{TUNED_WORD}"
 """By clang alone, with the same tuning: what a search must be better than."""
+
+GCC = "gcc"
+GCC_LEVELS = ("-Oz", FLTO, f"{FLTO}{TUNED_WORD}")
+"""Of the build's own compiler, which are rivals like clang's; the last with the options of the linker."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +45,7 @@ class Candidates:
         name: of the image, as the report and the lock file have it.
         linker: of the link.
         by_gcc: links it from what the build's own compiler makes, if that is GCC.
+        mixed: the parts of which `MIXED` has GCC's objects.
         module: the joined bitcode.
         images: the sizes of all images that were made, by how they were made; the build's own is the first.
         actions: what the search has found.
@@ -69,6 +77,7 @@ class Candidates:
     measure: str = ""
     by_lock: bool = False
     by_gcc: Linker | None = None
+    mixed: tuple[Part, ...] = ()
 
     @classmethod
     def begin(cls, name: str, linker: Linker, how: str = "") -> "Candidates":
@@ -104,9 +113,14 @@ class Candidates:
         """Make the images of the build's own GCC at some levels, `-Os` instead of `-Oz` for one that has none."""
         if self.by_gcc is None:
             return
+        more = tuple(linker_words(candidates(self.linker.inputs.link.command.words)))
+        tuned = replace(self.by_gcc, form=replace(self.by_gcc.form, link=more))
         for level in levels:
+            linker = tuned if level.endswith(TUNED_WORD) else self.by_gcc
+            if linker is tuned and not more:
+                continue
             try:
-                self._add(f"{GCC} {level}", self.by_gcc.at(level))
+                self._add(f"{GCC} {level}", linker.at(level.removesuffix(TUNED_WORD)))
             except BenchmarkInitError as error:
                 if level == "-Oz":
                     self.add_gcc([one.replace("-Oz", "-Os") for one in levels])
@@ -176,6 +190,47 @@ class Candidates:
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"with {', '.join(saved)} it does not link: {first_diagnostic(error)}")
 
+    def mix(self) -> None:
+        """Make the image of what was found with GCC's objects of units that it makes smaller, if that is smaller.
+
+        Units are told apart by what their functions and variables have in both images, which is not exact, as some are
+        inlined into others. So the best half of them is tried, too, and the best half of those, and so on.
+        """
+        if self.by_gcc is None or FOUND not in self.images or (gcc := f"{GCC} -Oz") not in self.images:
+            return
+        ours, theirs = (symbol_sizes(self.contents[name]) for name in (smallest(self._made(OURS)), gcc))
+        starting = {part for parts in self.linker.inputs.sharing(STARTING).values() for part in parts}
+        parts = [part for part in self.linker.parts if part in self.by_gcc.parts and part not in starting]
+        gains = {
+            part: sum(ours.get(name, 0) - theirs.get(name, 0) for name in symbol_sizes(path.read_bytes()))
+            for part, path in self.by_gcc.compiled.objects(parts, "-Oz").items()
+        }
+        better = sorted((part for part in parts if gains[part] > 0), key=lambda part: -gains[part])
+        while better:
+            self.add_mixed(better)
+            better = better[: len(better) // 2]
+
+    def add_mixed(self, parts: Sequence[Part]) -> None:
+        """Make the image with GCC's objects of some parts, unless there is a smaller one; a failure is noted."""
+        if self.by_gcc is None:
+            return
+        options = tuple(self.saved)
+        try:
+            kept = {**self.linker.kept, **self.by_gcc.compiled.objects(parts, "-Oz")}
+            linker = replace(self.linker, kept=kept)
+            module = apply(linker.joined(), self.actions, subject=self.name, no_plt=NO_PLT in options)
+            content = linker.image(module, options)
+        except (AiocgError, BenchmarkInitError) as error:
+            self.notes.append(f"with {len(parts)} units by {GCC} it does not link: {first_diagnostic(error)}")
+            return
+        before = self.images.get(MIXED)
+        if before is None or measure(content, self.measure).bytes < before.bytes:
+            self._add(MIXED, content)
+            self.mixed = tuple(parts)
+
+    def _made(self, names: Sequence[str]) -> dict[str, Image]:
+        return {name: self.images[name] for name in names if name in self.images}
+
     def built(self, actions: Sequence[str], options: tuple[str, ...] = ()) -> bytes:
         """Return the image of the program after actions.
 
@@ -221,8 +276,8 @@ class Candidates:
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
         ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
         by_level = self.chosen == TUNED_LEVEL
-        actions = self.level_actions if by_level else self.actions if self.chosen in OURS else ()
-        saved = self.level_saved if by_level else self.saved if self.chosen == TUNED else ()
+        actions = self.level_actions if by_level else self.actions if self.chosen in BY_SEARCH else ()
+        saved = self.level_saved if by_level else self.saved if self.chosen in (TUNED, MIXED) else ()
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
             input=digest(self.module),
@@ -231,6 +286,7 @@ class Candidates:
             actions=actions,
             options=tuple(saved),
             kept=kept,
+            by_gcc=tuple(sorted(map(name_of, self.mixed))) if self.chosen == MIXED else (),
             sizes={name: image.bytes for name, image in self.images.items()},
             code=self.linker.code,
             link=self.linker.form.link,

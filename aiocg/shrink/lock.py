@@ -19,11 +19,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         input: the SHA-256 of its joined bitcode.
         compiler: that was searched with, such as "LLVM 22.1.8".
-        chosen: "found", "tuned", a level of `aiocg.shrink.units`, "-Oz -flto tuned", a level of GCC such as
+        chosen: "found", "tuned", "mixed", a level of `aiocg.shrink.units`, "-Oz -flto tuned", a level of GCC such as
             "gcc -Oz", or "own" for what the build itself makes.
         actions: of the search.
         options: of the code generator and the linker, see `aiocg.shrink.tuning`.
         kept: sources whose own objects are linked, since the check fails with others.
+        by_gcc: sources of which GCC's objects are linked, since those are smaller.
         sizes: bytes of the image by each way of making it.
         code: the options that generate its code.
         link: the options that link it, beside those of the build.
@@ -37,6 +38,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     actions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    by_gcc: tuple[str, ...] = ()
     sizes: Mapping[str, int] = {}
     code: tuple[str, ...] = ()
     link: tuple[str, ...] = ()

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from aiocg.shrink.candidate import FOUND, GCC, OURS, OWN, TUNED, TUNED_LEVEL, Candidates
+from aiocg.shrink.candidate import BY_SEARCH, FOUND, GCC, MIXED, OWN, TUNED, TUNED_LEVEL, Candidates
 from aiocg.shrink.causes import causes_of
 from aiocg.shrink.image import Image
+from aiocg.shrink.inputs import name_of
 from aiocg.transport.elf import symbol_sizes
 
+MIXING = "by search and tuning, and by GCC where its objects are smaller"
 SHOWN = 10  # symbols of an image in text
 
 
@@ -64,12 +66,12 @@ class ImageReport:
     @property
     def rival(self) -> tuple[str, int]:
         """The smallest image that was not found by the search, and its bytes."""
-        name = min((one for one in self.images if one not in OURS), key=lambda one: self.images[one].bytes)
+        name = min((one for one in self.images if one not in BY_SEARCH), key=lambda one: self.images[one].bytes)
         return name, self.images[name].bytes
 
     def how(self, name: str) -> str:
         """Say how one of the images was made."""
-        ours = {OWN: "as the build has made it", FOUND: "by search", TUNED: "by search and tuning"}
+        ours = {OWN: "as the build has made it", FOUND: "by search", TUNED: "by search and tuning", MIXED: MIXING}
         return ours.get(name, name if name.startswith(f"{GCC} ") else f"{self.compiler} {name}")
 
 
@@ -164,10 +166,12 @@ def compared(before: Mapping[str, int], after: Mapping[str, int], causes: Mappin
 def _image_report(image: Candidates) -> ImageReport:
     before, after = _symbols(image.contents[OWN]), _symbols(image.content)
     notes = list(image.notes)
+    if image.chosen == MIXED:
+        notes.append(f"by {GCC} -Oz: {', '.join(sorted(map(name_of, image.mixed)))}")
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
     symbols = compared(before, after, causes_of(image, before, after)) if before and after else ()
-    saved = {TUNED: image.saved, TUNED_LEVEL: image.level_saved}.get(image.chosen, {})
+    saved = {TUNED: image.saved, MIXED: image.saved, TUNED_LEVEL: image.level_saved}.get(image.chosen, {})
     return ImageReport(
         image.name, image.chosen, image.images, symbols, tuple(notes), saved, image.compiler, image.by_lock
     )

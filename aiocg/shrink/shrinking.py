@@ -18,7 +18,7 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import GCC, OURS, OWN, TUNED_LEVEL, Candidates, keeping, proven
+from aiocg.shrink.candidate import GCC, MIXED, OURS, OWN, TUNED_LEVEL, Candidates, keeping, proven
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.gcc_linking import Gcc, GccLinker, GccUnits
 from aiocg.shrink.image import copies, put
@@ -179,6 +179,7 @@ class Shrinking:
         for image in images:
             image.add_found(image.actions or image.quick)
         each("Tuning what was found", lambda one: one.tune(), images)
+        each("Mixing compilers", lambda one: one.mix(), images)
         for image in images:
             image.choose()
 
@@ -196,6 +197,9 @@ class Shrinking:
         if entry.chosen in OURS:
             image.add_found(entry.actions)
             image.add_tuned(dict.fromkeys(entry.options, 0))
+        elif entry.chosen == MIXED:
+            image.actions, image.saved = entry.actions, dict.fromkeys(entry.options, 0)
+            image.add_mixed([part for part in image.linker.parts if name_of(part) in entry.by_gcc])
         elif entry.chosen == TUNED_LEVEL:
             image.add_tuned_level(entry.actions, dict.fromkeys(entry.options, 0))
         elif entry.chosen.startswith(f"{GCC} "):

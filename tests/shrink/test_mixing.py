@@ -1,0 +1,87 @@
+"""Images of which GCC makes a part, or all."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from aiocg.build.commands import read_record, record_build
+from aiocg.shrink.candidate import FOUND, MIXED, OWN, Candidates
+from aiocg.shrink.image import put
+from aiocg.shrink.inputs import name_of
+from aiocg.shrink.lock import Lock
+from aiocg.shrink.record import understand
+from aiocg.shrink.shrinking import Shrinking
+from aiocg.shrink.tools import searched_with
+
+pytestmark = pytest.mark.needs("libc", "gcc")
+
+MAIN = """
+int sum(const int *, int), twice(int);
+int main(int count, char **words) { int n[] = {1, 2, count}; return sum(n, 3) + twice(count); }
+"""
+PARTS = {
+    "main.c": MAIN,
+    "sum.c": "int sum(const int *n, int count) { int s = 0; for (int i = 0; i < count; i++) s += n[i]; return s; }",
+    "twice.c": "int twice(int n) { return 2 * n; }",
+}
+BUILD = f"gcc -O2 -c {' '.join(PARTS)} && gcc -o app {' '.join(name.replace('.c', '.o') for name in PARTS)}"
+
+
+def begun(folder: Path, name: str, lock: Lock) -> Shrinking:
+    """Build, and begin to shrink, in folders with a name of their own."""
+    log, scratch = folder / f"{name}.record", folder / f"{name}.scratch"
+    assert record_build(BUILD, log, folder / f"{name}.bin") == 0
+    scratch.mkdir()
+    work = Shrinking(understand(read_record(log)), folder, scratch, lock)
+    work.begin()
+    return work
+
+
+@pytest.fixture
+def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Candidates:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
+    for name, text in PARTS.items():
+        (tmp_path / name).write_text(text)
+    (found,) = begun(tmp_path, "first", Lock()).images
+    return found
+
+
+def repeated(image: Candidates, folder: Path, name: str) -> Candidates:
+    """Choose an image, build anew, and return what the lock file says of the image then."""
+    image.choose(name)
+    assert image.chosen == name
+    again = begun(folder, name.replace(" ", ""), Lock(images={"app": image.entry(searched_with())}))
+    assert again.compare(locked=True) == []
+    (found,) = again.images
+    return found
+
+
+def test_levels_of_gcc_are_its_own_and_locked(image: Candidates, tmp_path: Path) -> None:
+    image.add_gcc()
+    names = [name for name in image.images if name != OWN]
+    assert names[:2] in (["gcc -Oz", "gcc -Oz -flto"], ["gcc -Os", "gcc -Os -flto"])
+    for name in names:
+        found = repeated(image, tmp_path, name)
+        assert (found.chosen, found.content) == (name, image.content)
+
+
+def test_some_units_may_be_gccs(image: Candidates, tmp_path: Path) -> None:
+    image.add_found(image.quick)
+    image.add_mixed([part for part in image.linker.parts if name_of(part) == "sum.c"])
+    found = repeated(image, tmp_path, MIXED)
+    assert (found.chosen, found.content, found.mixed) == (MIXED, image.contents[MIXED], image.mixed)
+    assert found.content != image.contents[FOUND] and list(map(name_of, found.mixed)) == ["sum.c"]
+    put(tmp_path / "app", found.content)
+    assert subprocess.run([tmp_path / "app"]).returncode == 1 + 2 + 1 + 2 * 1
+
+
+def test_units_are_mixed_only_where_that_is_smaller(image: Candidates) -> None:
+    image.mix()
+    assert MIXED not in image.images  # nothing was found yet
+    image.add_gcc()
+    image.add_found(image.quick)
+    image.mix()
+    image.choose()
+    assert image.images[image.chosen].bytes == min(one.bytes for one in image.images.values())
