@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -26,7 +27,10 @@ OURS = (FOUND, TUNED)
 MIXED = "mixed"
 """What was found, with GCC's objects of those units that it makes smaller."""
 
-BY_SEARCH = (*OURS, MIXED)
+BY_OPTIONS = "gcc found"
+"""With options of GCC that a search has found."""
+
+BY_SEARCH = (*OURS, MIXED, BY_OPTIONS)
 
 TUNED_WORD = " tuned"
 TUNED_LEVEL = f"{FLTO}{TUNED_WORD}"
@@ -45,6 +49,7 @@ class Candidates:
         name: of the image, as the report and the lock file have it.
         linker: of the link.
         by_gcc: links it from what the build's own compiler makes, if that is GCC.
+        line: the options of GCC that were found.
         mixed: the parts of which `MIXED` has GCC's objects.
         module: the joined bitcode.
         images: the sizes of all images that were made, by how they were made; the build's own is the first.
@@ -77,6 +82,7 @@ class Candidates:
     measure: str = ""
     by_lock: bool = False
     by_gcc: Linker | None = None
+    line: tuple[str, ...] = ()
     mixed: tuple[Part, ...] = ()
 
     @classmethod
@@ -113,19 +119,56 @@ class Candidates:
         """Make the images of the build's own GCC at some levels, `-Os` instead of `-Oz` for one that has none."""
         if self.by_gcc is None:
             return
-        more = tuple(linker_words(candidates(self.linker.inputs.link.command.words)))
-        tuned = replace(self.by_gcc, form=replace(self.by_gcc.form, link=more))
         for level in levels:
-            linker = tuned if level.endswith(TUNED_WORD) else self.by_gcc
-            if linker is tuned and not more:
-                continue
+            plain = level.removesuffix(TUNED_WORD)
             try:
-                self._add(f"{GCC} {level}", linker.at(level.removesuffix(TUNED_WORD)))
+                content = self.by_gcc.at(level) if plain == level else self.by_options(shlex.split(plain))
+                self._add(f"{GCC} {level}", content)
             except BenchmarkInitError as error:
                 if level == "-Oz":
                     self.add_gcc([one.replace("-Oz", "-Os") for one in levels])
                     return
                 self.notes.append(f"there is no image by {GCC} {level}: {first_diagnostic(error)}")
+
+    @property
+    def is_smaller_by_gcc(self) -> bool:
+        """Whether no level of clang gives as small an image as one of GCC."""
+        by_gcc = [one.bytes for name, one in self.images.items() if name.startswith(GCC)]
+        others = [one.bytes for name, one in self.images.items() if not name.startswith(GCC)]
+        return bool(by_gcc) and min(by_gcc) < min(others)
+
+    def by_options(self, line: Sequence[str]) -> bytes:
+        """Return the image with a line of options of the build's own GCC, and those of the linker.
+
+        Raises:
+            BenchmarkInitError: when a part does not compile or they do not link.
+        """
+        assert self.by_gcc is not None
+        link = tuple(linker_words(candidates(self.linker.inputs.link.command.words)))
+        return replace(self.by_gcc, form=replace(self.by_gcc.form, link=link)).at(shlex.join(line))
+
+    def search_gcc(self, find: Callable[[Callable[[tuple[str, ...]], int | None]], tuple[str, ...]]) -> None:
+        """Make the image with the line of options that `find` finds for it, by the size with any line."""
+        assert self.by_gcc is not None
+        units = self.by_gcc.compiled
+
+        def size(line: tuple[str, ...]) -> int | None:
+            try:
+                return measure(self.by_options(line), self.measure).bytes
+            except BenchmarkInitError:
+                return None
+            finally:
+                units.forget(shlex.join(line))
+
+        self.add_options(find(size))
+
+    def add_options(self, line: tuple[str, ...]) -> None:
+        """Make the image with a line of options of GCC; a failure is noted."""
+        try:
+            self._add(BY_OPTIONS, self.by_options(line))
+            self.line = line
+        except BenchmarkInitError as error:
+            self.notes.append(f"with GCC's options it does not link: {first_diagnostic(error)}")
 
     def add_found(self, actions: tuple[str, ...]) -> None:
         """Make the image of what a search has found; a failure is noted."""
@@ -276,7 +319,9 @@ class Candidates:
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
         ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
         by_level = self.chosen == TUNED_LEVEL
-        actions = self.level_actions if by_level else self.actions if self.chosen in BY_SEARCH else ()
+        actions = self.level_actions if by_level else self.actions if self.chosen in (*OURS, MIXED) else ()
+        if self.chosen == BY_OPTIONS:
+            actions = self.line
         saved = self.level_saved if by_level else self.saved if self.chosen in (TUNED, MIXED) else ()
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(

@@ -65,9 +65,11 @@ class Check:
         """Find another image by the same search that the check holds with, or take the build's own."""
         chosen = image.chosen
         self.tell(f"{self.name} fails with {image.name} as {chosen}")
-        if chosen not in OURS and (ours := [name for name in OURS if name in image.images]):
-            image.choose(ours[-1])
-            if self._holds_content(image, image.content):
+        if chosen not in OURS:
+            if FOUND not in image.images:
+                image.add_found(image.quick)
+            image.choose(max(OURS, key=lambda name: (name in image.images, name)))
+            if image.chosen in OURS and self._holds_content(image, image.content):
                 image.notes.append(f"{self.name} fails with the image by {chosen}")
                 return
         if image.chosen in OURS:

@@ -1,10 +1,8 @@
 """GCC's images with other options: one line of options for a whole build, which any build can be given without us."""
 
-import re
 import shlex
-import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -12,11 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
-from aiocg.gcc.meaning import is_meaning
 from aiocg.llvm.command_line import level_macros
-from aiocg.shrink.blame import least
 from aiocg.shrink.candidate import OURS, OWN, Candidates, proven
-from aiocg.shrink.gcc_linking import COLLECT, Gcc, GccLinker, GccUnits
+from aiocg.shrink.gcc_linking import COLLECT, LEVELS, Gcc, GccLinker, GccUnits, compiler_of
 from aiocg.shrink.image import measure
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
@@ -30,11 +26,7 @@ if TYPE_CHECKING:
     from aiocg.search.budget import Meter
     from aiocg.transport.options import Option
 
-LEVELS = ("-Os", "-Oz", "-Os -flto", "-Oz -flto")
-"""What the search begins with, and what results are compared with, beside the build's own."""
-
 GCC = "GCC"  # begins the name of a compiler in the lock file
-PEELING = 0.25  # of the time: dropping options that save nothing
 
 
 class GccCandidates(Candidates):
@@ -79,7 +71,7 @@ class GccShrinking(Shrinking):
     span: ClassVar[str] = "for all"
     levels: ClassVar[Sequence[str]] = LEVELS
     _units: ClassVar[type[Units]] = GccUnits
-    _options: "tuple[Option, ...]" = field(default=(), init=False)
+    _line_options: "tuple[Option, ...]" = field(default=(), init=False)
     _meter: "Meter | None" = field(default=None, init=False)
 
     @property
@@ -91,10 +83,7 @@ class GccShrinking(Shrinking):
     @property
     def driver(self) -> str:
         """The build's compiler for C."""
-        driver = self.images[0].linker.inputs.link.command.driver
-        folder, slash, name = driver.rpartition("/")
-        ours = folder + slash + re.sub(r"(?<![a-z])([gc])\+\+", lambda found: {"g": "gcc", "c": "cc"}[found[1]], name)
-        return ours if shutil.which(ours) else driver
+        return compiler_of(self.images[0].linker.inputs.link.command.driver)
 
     def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
         check_same(link, scratch)
@@ -106,19 +95,17 @@ class GccShrinking(Shrinking):
 
     async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
         """Ask the compiler for its options, with which `choose` searches if there is some time for it."""
-        from aiocg.gcc import spec
+        from aiocg.shrink.gcc_search import options_of
         from aiocg.shrink.searching import CORE
 
         if budget == CORE:
             return
         try:
-            async with await runtime.make("gcc-v0", gcc_bin=self.driver) as env:
-                known = await spec(env)
+            self._line_options = await options_of(runtime, self.driver)
         except AiocgError as error:
             for image in images:
                 image.notes.append(f"there was no search: {first_diagnostic(error)}")
             return
-        self._options = tuple(one for one in known.options if not is_meaning(one.name))
         self._meter = budget.start()
 
     def hint(self) -> str:
@@ -148,7 +135,9 @@ class GccShrinking(Shrinking):
     def choose(self, images: Sequence[Candidates]) -> None:
         """Search for the line with which all images together are smallest, and take those that are smaller with it."""
         if self._meter is not None:
-            self.line = find(_Whole(images).size, self._options, self._meter)
+            from aiocg.shrink.gcc_search import find
+
+            self.line = find(_Whole(images).size, self._line_options, self._meter)
         for image in images:
             stale = self.lock.images.get(image.name)
             image.actions = self.line or (stale.actions if stale else ())
@@ -182,43 +171,3 @@ class _Whole:
             return min(own, measure(image.linker.at(line), image.measure).bytes)
         except BenchmarkInitError:
             return own
-
-
-def find(size: Callable[[tuple[str, ...]], int | None], options: "Sequence[Option]", meter: "Meter") -> tuple[str, ...]:
-    """Return a line of options that makes a build small.
-
-    Args:
-        size: of all of it with a line; None where that fails.
-        options: to choose from.
-        meter: of the time; dropping what saves nothing may take a quarter more.
-    """
-    from aiocg.search.screening import Screener
-    from aiocg.search.tuner import FAILED
-    from aiocg.search.variation import Variation
-    from aiocg.transport.options import words
-
-    sizes = {line: size(line) for line in [*(tuple(shlex.split(level)) for level in LEVELS), ()]}
-    made = {line: one for line, one in sizes.items() if one is not None}
-    if not made:
-        return LEVELS[:1]
-    base = min(made, key=lambda line: made[line])
-    best: tuple[str, ...] = ()
-    least_size = made[base]
-    variation = Variation(options)
-    variation.starts = (*variation.starts[:1], *variation.heads)
-    screener = Screener(variation, seed=0)
-    while meter.allows(1):
-        choices = screener.ask()
-        line = words(options, choices)
-        now = size((*base, *line))
-        meter.evaluations += 1
-        screener.tell(choices, FAILED if now is None else float(-now))
-        if now is not None and now < least_size:
-            best, least_size = line, now
-    meter.extend(meter.budget.part(1 + PEELING))
-
-    def as_small(some: Sequence[str]) -> bool:
-        now = None if meter.out_of_time else size((*base, *some))
-        return now is not None and now <= least_size
-
-    return (*base, *least(best, as_small))

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ COLLECT = "-Wl,--gc-sections"
 _NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
 """Options of the linker about symbols that GCC's link-time optimisation does not know, or not well."""
 LTO = "-flto"
+LEVELS = ("-Os", "-Oz", "-Os -flto", "-Oz -flto")
+"""What a search begins with, and what results are compared with, beside the build's own."""
 
 _LOST = re.compile(
     r"-fstack-protector.*|-fcf-protection.*|-fzero-call-used-regs.*|-fstack-clash-protection|-fstack-check.*|-fharden.*|"
@@ -81,6 +84,13 @@ class GccUnits(Units):
         driver = part.origin.compiler if part.origin is not None else (part.command.driver,)
         run([*driver, *words, "-c", "-o", str(path)], part.directory, name_of(part), part.environment)
         return path
+
+
+def compiler_of(driver: str) -> str:
+    """Return the C compiler beside the one that links, if it is there."""
+    folder, slash, name = driver.rpartition("/")
+    ours = folder + slash + re.sub(r"(?<![a-z])([gc])\+\+", lambda found: {"g": "gcc", "c": "cc"}[found[1]], name)
+    return ours if shutil.which(ours) else driver
 
 
 def loses(unit: Unit) -> bool:

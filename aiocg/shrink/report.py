@@ -3,13 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from aiocg.shrink.candidate import BY_SEARCH, FOUND, GCC, MIXED, OWN, TUNED, TUNED_LEVEL, Candidates
+from aiocg.shrink.candidate import BY_OPTIONS, BY_SEARCH, FOUND, GCC, MIXED, OWN, TUNED, TUNED_LEVEL, Candidates
 from aiocg.shrink.causes import causes_of
 from aiocg.shrink.image import Image
 from aiocg.shrink.inputs import name_of
 from aiocg.transport.elf import symbol_sizes
 
-MIXING = "by search and tuning, and by GCC where its objects are smaller"
+HOW = {
+    OWN: "as the build has made it",
+    FOUND: "by search",
+    TUNED: "by search and tuning",
+    MIXED: "by search and tuning, and by GCC where its objects are smaller",
+    BY_OPTIONS: "by search of GCC's options",
+}
 SHOWN = 10  # symbols of an image in text
 
 
@@ -71,8 +77,7 @@ class ImageReport:
 
     def how(self, name: str) -> str:
         """Say how one of the images was made."""
-        ours = {OWN: "as the build has made it", FOUND: "by search", TUNED: "by search and tuning", MIXED: MIXING}
-        return ours.get(name, name if name.startswith(f"{GCC} ") else f"{self.compiler} {name}")
+        return HOW.get(name, name if name.startswith(f"{GCC} ") else f"{self.compiler} {name}")
 
 
 @dataclass(frozen=True, slots=True)

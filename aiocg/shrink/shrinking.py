@@ -2,6 +2,7 @@
 
 import contextlib
 import fnmatch
+import functools
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
@@ -18,9 +19,9 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import GCC, MIXED, OURS, OWN, TUNED_LEVEL, Candidates, keeping, proven
+from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, OURS, OWN, TUNED_LEVEL, Candidates, keeping, proven
 from aiocg.shrink.cross import cross_of
-from aiocg.shrink.gcc_linking import Gcc, GccLinker, GccUnits
+from aiocg.shrink.gcc_linking import Gcc, GccLinker, GccUnits, compiler_of
 from aiocg.shrink.image import copies, put
 from aiocg.shrink.inputs import Inputs, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from aiocg.search import Budget
     from aiocg.shrink.checking import Check
     from aiocg.shrink.speed import Pace
+    from aiocg.transport.options import Option
 
 
 @dataclass(slots=True)
@@ -66,6 +68,8 @@ class Shrinking:
     left_alone: dict[str, str] = field(default_factory=dict, init=False)
     compiled: Units = field(init=False)
     _by_gcc: GccUnits = field(init=False)
+    _budget: "Budget | None" = field(default=None, init=False)
+    _options: "dict[str, tuple[Option, ...]]" = field(default_factory=dict, init=False)
     span: ClassVar[str] = "each"
     levels: ClassVar[Sequence[str]] = Candidates.levels
     _units: ClassVar[type[Units]] = Units
@@ -165,11 +169,20 @@ class Shrinking:
         return missing
 
     async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
-        """Search for the actions that make each of some images smallest, one after the other."""
-        from aiocg.shrink.searching import search  # a build by the lock file needs none
+        """Search for the actions that make each of some images smallest, one after the other.
 
+        For those that are smallest by GCC, its options are asked for, among which `choose` searches.
+        """
+        from aiocg.shrink.gcc_search import options_of  # a build by the lock file needs none
+        from aiocg.shrink.searching import CORE, search
+
+        self._budget = budget
         for image in images:
             try:
+                if image.is_smaller_by_gcc and budget != CORE:
+                    driver = compiler_of(image.linker.inputs.link.command.driver)
+                    self._options[image.name] = await options_of(runtime, driver)
+                    continue
                 image.actions = await search(runtime, image.module, budget, image.linker.tools.reward)
             except AiocgError as error:
                 image.notes.append(f"the search failed: {first_diagnostic(error)}")
@@ -177,7 +190,12 @@ class Shrinking:
     def choose(self, images: Sequence[Candidates]) -> None:
         """Take the smallest of the images that were made and those of what was found."""
         for image in images:
-            image.add_found(image.actions or image.quick)
+            if (options := self._options.get(image.name)) and self._budget is not None:
+                from aiocg.shrink.gcc_search import find
+
+                image.search_gcc(functools.partial(find, options=options, meter=self._budget.start()))
+            else:
+                image.add_found(image.actions or image.quick)
         each("Tuning what was found", lambda one: one.tune(), images)
         each("Mixing compilers", lambda one: one.mix(), images)
         for image in images:
@@ -202,6 +220,8 @@ class Shrinking:
             image.add_mixed([part for part in image.linker.parts if name_of(part) in entry.by_gcc])
         elif entry.chosen == TUNED_LEVEL:
             image.add_tuned_level(entry.actions, dict.fromkeys(entry.options, 0))
+        elif entry.chosen == BY_OPTIONS:
+            image.add_options(entry.actions)
         elif entry.chosen.startswith(f"{GCC} "):
             image.add_gcc([entry.chosen.removeprefix(f"{GCC} ")])
         elif entry.chosen in image.levels:

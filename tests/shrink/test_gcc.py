@@ -12,7 +12,7 @@ import pytest
 
 from aiocg.gcc.meaning import is_meaning
 from aiocg.search import Budget
-from aiocg.shrink.gcc import find
+from aiocg.shrink.gcc_search import find
 from aiocg.shrink.image import read_image
 from aiocg.transport.options import Option
 

@@ -1,12 +1,13 @@
 """Images of which GCC makes a part, or all."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from aiocg.build.commands import read_record, record_build
-from aiocg.shrink.candidate import FOUND, MIXED, OWN, Candidates
+from aiocg.shrink.candidate import BY_OPTIONS, FOUND, MIXED, OWN, Candidates
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import name_of
 from aiocg.shrink.lock import Lock
@@ -85,3 +86,19 @@ def test_units_are_mixed_only_where_that_is_smaller(image: Candidates) -> None:
     image.mix()
     image.choose()
     assert image.images[image.chosen].bytes == min(one.bytes for one in image.images.values())
+
+
+def test_a_search_of_gccs_options_is_locked(image: Candidates, tmp_path: Path) -> None:
+    image.add_gcc()
+    assert image.is_smaller_by_gcc == (min(image.images, key=lambda name: image.images[name].bytes) != OWN)
+    asked = []
+
+    def find(size: Callable[[tuple[str, ...]], int | None]) -> tuple[str, ...]:
+        asked.append(size(("-O3", "--no-such-option")))
+        asked.append(size(("-Os", "-fno-ivopts")))
+        return ("-Os", "-fno-ivopts")
+
+    image.search_gcc(find)
+    assert asked == [None, image.images[BY_OPTIONS].bytes]
+    found = repeated(image, tmp_path, BY_OPTIONS)
+    assert (found.chosen, found.content) == (BY_OPTIONS, image.content)
