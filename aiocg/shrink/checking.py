@@ -68,7 +68,7 @@ class Check:
         if chosen not in OURS:
             if FOUND not in image.images:
                 image.add_found(image.quick)
-            image.choose(max(OURS, key=lambda name: (name in image.images, name)))
+            image.choose(TUNED if TUNED in image.images else FOUND)
             if image.chosen in OURS and self._holds_content(image, image.content):
                 image.notes.append(f"{self.name} fails with the image by {chosen}")
                 return
