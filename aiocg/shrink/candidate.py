@@ -233,6 +233,14 @@ class Candidates:
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"with {', '.join(saved)} it does not link: {first_diagnostic(error)}")
 
+    @property
+    def mixable(self) -> list[Part]:
+        """The parts of which GCC's objects may be linked: not those whose order with others matters."""
+        if self.by_gcc is None:
+            return []
+        starting = {part for parts in self.linker.inputs.sharing(STARTING).values() for part in parts}
+        return [part for part in self.linker.parts if part in self.by_gcc.parts and part not in starting]
+
     def mix(self) -> None:
         """Make the image of what was found with GCC's objects of units that it makes smaller, if that is smaller.
 
@@ -242,8 +250,7 @@ class Candidates:
         if self.by_gcc is None or FOUND not in self.images or (gcc := f"{GCC} -Oz") not in self.images:
             return
         ours, theirs = (symbol_sizes(self.contents[name]) for name in (smallest(self._made(OURS)), gcc))
-        starting = {part for parts in self.linker.inputs.sharing(STARTING).values() for part in parts}
-        parts = [part for part in self.linker.parts if part in self.by_gcc.parts and part not in starting]
+        parts = self.mixable
         gains = {
             part: sum(ours.get(name, 0) - theirs.get(name, 0) for name in symbol_sizes(path.read_bytes()))
             for part, path in self.by_gcc.compiled.objects(parts, "-Oz").items()

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from aiocg.shrink.candidate import MIXED
 from bench.fuzz.builds.comparison import WAYS, differing
 
 PART = 10  # builds in one test
@@ -19,4 +20,6 @@ def test_programs_of_generated_builds_do_the_same_when_they_are_shrunk(part: int
     found = list(differing(range(part * PART, (part + 1) * PART), tally))
     assert not found, "\n".join(f"python -m bench.fuzz.builds --first {seed} --count 1: {text}" for seed, text in found)
     assert tally["built"] >= 0.6 * PART
-    assert all(tally[way] >= 0.3 * PART for way in WAYS)  # what is left alone always does the same
+    assert all(
+        tally[way] >= (0.1 if way == MIXED else 0.3) * PART for way in WAYS
+    )  # what is left alone always does the same

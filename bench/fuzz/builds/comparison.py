@@ -16,7 +16,7 @@ from aiocg.build.commands import read_record, record_build
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import FILES_VARIABLE
-from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink.candidate import FOUND, MIXED, OWN, Candidates
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.image import put
 from aiocg.shrink.lock import Lock
@@ -30,6 +30,7 @@ TIMEOUT = 20.0  # seconds for a program
 WAYS: dict[str, tuple[type[Shrinking], str]] = {
     "clang": (Shrinking, FOUND),
     "clang -flto": (Shrinking, FLTO),
+    "mixed": (Shrinking, MIXED),
     "gcc": (GccShrinking, "-Os"),
     "gcc -flto": (GccShrinking, "-Os -flto"),
 }
@@ -219,6 +220,10 @@ def _replace(work: Shrinking, name: str) -> int:
     for image in work.images:
         if name == FOUND:
             image.add_found(Candidates.quick)
+        elif name == MIXED:
+            image.actions = image.quick
+            if half := image.mixable[::2]:
+                image.add_mixed(half)
         else:
             image.add_levels([name])
         if name in image.images:
