@@ -197,8 +197,8 @@ class Shrinking:
             else:
                 image.add_found(image.actions or image.quick)
         each("Tuning what was found", lambda one: one.tune(), images)
-        each("Mixing compilers", lambda one: one.mix(), images)
         for image in images:
+            image.mix()
             image.choose()
 
     def _entry(self, image: Candidates) -> tuple[Entry | None, str]:
