@@ -203,6 +203,7 @@ CASES = {
     ),
     "the time": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return __TIME__[7] + x; }\n"},
+        build=f"{PLAIN} && sleep 1.1",
         kept="another object",
     ),
     "what a compiler says of itself": Case(

@@ -38,7 +38,7 @@ def test_lua_gets_smaller_and_passes_its_test_suite(place: Any, run_cache: Path)
     _unpacked("lupa", "third-party/lua54", place.folder, run_cache)
     check = "cd testes && ../lua -e '_U=true' all.lua"
     (image,) = _shrink(place, "--budget", "15", "--check", check, "--", *LUA)
-    assert image["name"] == "lua" and "found" in image["sizes"] and image["notes"] == []
+    assert image["name"] == "lua" and {"found", "gcc found"} & image["sizes"].keys() and image["notes"] == []
     assert image["after"] == min(size["bytes"] for size in image["sizes"].values()) < image["before"]
     shrunk = (place.folder / "lua").read_bytes()
     place.run("make", "clean")
@@ -115,7 +115,7 @@ def _configured_before(place: Any, configure: tuple[str, ...], build: tuple[str,
     assert done.returncode == 0, done.stderr[-2000:]
     del place.environment["AIOCG_CC_SEARCH"]
     (image,) = _shrink(place, "--budget", "1", "--check", "build/app", "--", *build)
-    assert image["name"] == "build/app" and image["chosen"] in ("found", "tuned") and image["after"] < image["before"]
+    assert image["name"] == "build/app" and image["chosen"] != "own" and image["after"] < image["before"]
     shrunk = (place.folder / "build/app").read_bytes()
     (again,) = _shrink(place, "--locked", "--", *build)
     assert again["notes"] == [] and (place.folder / "build/app").read_bytes() == shrunk

@@ -113,8 +113,8 @@ def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project
     assert project.output("12") == said
     assert image["after"] == read_image(project.app).bytes < image["before"] == read_image(before["app"]).bytes
     assert image["after"] == min(size["bytes"] for size in image["sizes"].values())
-    gccs = {"gcc -Oz", "gcc -Oz -flto"}
-    assert set(image["sizes"]) - gccs == {"own", "-Os", "-Oz", "-Oz -flto", "-Oz -flto tuned", "found", "tuned"}
+    assert image["sizes"].keys() > {"own", "-Os", "-Oz", "-Oz -flto", "-Oz -flto tuned"}
+    assert image["sizes"].keys() & {"found", "gcc found"}
     assert all(after[name] == before[name] for name in before if name not in ("app", "libpart.a"))  # which has times
     assert after.keys() - before.keys() == {"aiocg.lock", "page.html"}
     gone = {one["name"] for one in image["symbols"] if not one["after"]}
