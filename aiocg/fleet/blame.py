@@ -144,8 +144,11 @@ class Judge:
         if isinstance(request, PendingExpand) and request.only == NO_CANDIDATE:
             candidate = NO_CANDIDATE if death.execution is None or trial is not None else death.execution.candidate
             if candidate == NO_CANDIDATE:
-                place = judgement.backlog.index(request)
-                judgement.backlog[place : place + 1] = request.parts()
+                if parts := request.parts():
+                    place = judgement.backlog.index(request)
+                    judgement.backlog[place : place + 1] = parts
+                else:  # all were found guilty before, so it will execute nothing
+                    suspicion.doubted.discard(request.session.number)
                 return
             if candidate == SEVERAL:
                 request.alone = True

@@ -62,9 +62,14 @@ class PendingExpand(Pending):
         self._answers: dict[int, Expanded] = {}  # of candidates that were evaluated in requests of their own
         self._missing: set[int] = set()
 
+    @property
+    def candidates_left(self) -> set[int]:
+        """The indices of the candidates that have not killed a worker."""
+        return set(range(len(self.candidates))).difference(self.crashes)
+
     def parts(self) -> "list[PendingCandidate]":
         """Divide this request into one per candidate; it is answered when all of them are."""
-        self._missing = set(range(len(self.candidates))).difference(self.crashes)
+        self._missing = self.candidates_left
         return [PendingCandidate(self, index) for index in sorted(self._missing)]
 
     def part(self, index: int) -> "PendingCandidate":

@@ -214,7 +214,7 @@ def deed_of(request: Pending, reply: Reply) -> Deed | None:
         observe = request.observe
         if isinstance(reply, Observed):
             trajectory = trajectory.extended(request.actions, reply.state)
-    elif isinstance(request, PendingExpand) and request.only != NO_CANDIDATE and trajectory is not None:
+    elif isinstance(request, PendingExpand) and request.only in request.candidates_left and trajectory is not None:
         trajectory, observe = trajectory.extended(request.candidates[request.only], 0), request.observe
     return Deed(trajectory, observe) if trajectory is not None else None
 

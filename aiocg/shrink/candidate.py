@@ -3,7 +3,7 @@
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -122,7 +122,7 @@ class Candidates:
         for level in levels:
             plain = level.removesuffix(TUNED_WORD)
             try:
-                content = self.by_gcc.at(level) if plain == level else self.by_options(shlex.split(plain))
+                content = self.by_gcc.at(level) if plain == level else self._by_options(shlex.split(plain))
                 self._add(f"{GCC} {level}", content)
             except BenchmarkInitError as error:
                 if level == "-Oz":
@@ -130,14 +130,7 @@ class Candidates:
                     return
                 self.notes.append(f"there is no image by {GCC} {level}: {first_diagnostic(error)}")
 
-    @property
-    def is_smaller_by_gcc(self) -> bool:
-        """Whether no level of clang gives as small an image as one of GCC."""
-        by_gcc = [one.bytes for name, one in self.images.items() if name.startswith(GCC)]
-        others = [one.bytes for name, one in self.images.items() if not name.startswith(GCC)]
-        return bool(by_gcc) and min(by_gcc) < min(others)
-
-    def by_options(self, line: Sequence[str]) -> bytes:
+    def _by_options(self, line: Sequence[str]) -> bytes:
         """Return the image with a line of options of the build's own GCC, and those of the linker.
 
         Raises:
@@ -154,7 +147,7 @@ class Candidates:
 
         def size(line: tuple[str, ...]) -> int | None:
             try:
-                return measure(self.by_options(line), self.measure).bytes
+                return measure(self._by_options(line), self.measure).bytes
             except BenchmarkInitError:
                 return None
             finally:
@@ -165,7 +158,7 @@ class Candidates:
     def add_options(self, line: tuple[str, ...]) -> None:
         """Make the image with a line of options of GCC; a failure is noted."""
         try:
-            self._add(BY_OPTIONS, self.by_options(line))
+            self._add(BY_OPTIONS, self._by_options(line))
             self.line = line
         except BenchmarkInitError as error:
             self.notes.append(f"with GCC's options it does not link: {first_diagnostic(error)}")
@@ -362,6 +355,11 @@ class Candidates:
                     raise BenchmarkInitError(self.name, f"its section {section} would shrink, and others may read it")
         self.images[name] = measure(content, self.measure)
         self.contents[name] = content
+
+
+def is_smallest_by_gcc(images: Mapping[str, Image]) -> bool:
+    """Return whether the smallest of some images, by how they were made, is one of GCC's."""
+    return smallest(images).startswith(f"{GCC} ")
 
 
 def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = True) -> tuple[Linker, list[str]]:

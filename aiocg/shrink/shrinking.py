@@ -19,7 +19,18 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, OURS, OWN, TUNED_LEVEL, Candidates, keeping, proven
+from aiocg.shrink.candidate import (
+    BY_OPTIONS,
+    GCC,
+    MIXED,
+    OURS,
+    OWN,
+    TUNED_LEVEL,
+    Candidates,
+    is_smallest_by_gcc,
+    keeping,
+    proven,
+)
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.gcc_linking import Gcc, GccLinker, GccUnits, compiler_of
 from aiocg.shrink.image import copies, put
@@ -179,7 +190,7 @@ class Shrinking:
         self._budget = budget
         for image in images:
             try:
-                if image.is_smaller_by_gcc and budget != CORE:
+                if is_smallest_by_gcc(image.images) and budget != CORE:
                     driver = compiler_of(image.linker.inputs.link.command.driver)
                     self._options[image.name] = await options_of(runtime, driver)
                     continue

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -325,3 +326,26 @@ async def test_no_suspect_is_given_to_another_worker() -> None:
         other.flush()
     assert await stepping == 14 and innocent.worker is heir
     assert suspect.number not in other.values
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_an_expansion_is_answered_when_workers_die_after_all_its_candidates_were_found_guilty(another: bool) -> None:
+    class First(SimpleNamespace):
+        def draw(self, _: object) -> object:
+            return workers.innocent[0]
+
+    workers = Workers()
+    data: Any = First()
+    workers.begin()
+    workers.open_innocent(number=1)
+    workers.expand_innocent(actions=[CRASH], data=data)
+    workers.work(count=2)
+    workers.work(count=1)
+    workers.kill(executing=False)
+    workers.work(count=4)
+    if another:
+        workers.expand_innocent(actions=[INCREMENT], data=data)
+    workers.crash_over_a_recovery()
+    if another:
+        workers.kill(executing=False)
+    workers.teardown()

@@ -109,6 +109,7 @@ def test_everything_but_compiling_is_as_clang_does_it(cc: Driver, line: str) -> 
     assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
 
 
+@pytest.mark.needs("libc")
 @pytest.mark.few(2)
 @pytest.mark.parametrize("level", ["", "-O1", "-O2", "-Os"])
 def test_macros_of_the_level_are_those_of_the_build(cc: Driver, level: str) -> None:
