@@ -150,7 +150,7 @@ def test_a_program_needs_no_header_of_the_machine(dataset: CsmithDataset, tmp_pa
     rule = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     ours = str(Path(csmith_module.__file__).parents[1] / "programs" / "include")
     compilers = str(toolchain.clang.resolve().parents[1] / "lib")
-    names = rule.replace("\\\n", " ").split()[1:]
+    names = shlex.split(rule.replace("\\\n", " "))[1:]
     assert len(names) > 10
     assert [name for name in names if not name.startswith((str(tmp_path), ours, compilers))] == []
 
