@@ -4,9 +4,10 @@
     python -m bench.shrink --list
 
 A package is fetched with `apt-get source` into a folder that is kept (`--folder`). For each image the table has the
-bytes of the build's own, of the best that clang makes at its levels, of the best with the options of the code generator
-and the linker tuned, too, of what the search has found, and of that tuned. The last columns are the processor time of a
-build by clang and of a locked one, and whether what that made is the same to the byte.
+bytes of the build's own, of the best that clang makes at its levels, of that with the options of the code generator and
+the linker tuned, of the best that GCC makes at its levels, and of the image that was taken, with its gain over the best
+of those. The last columns are the processor time of a build by clang and of a locked one, and whether what that made is
+the same to the byte.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from pathlib import Path
 from aiocg.datasets.sdist.dataset import install_project
 from aiocg.datasets.sdist.manifest import projects
 from aiocg.datasets.toolchain import find_toolchain, link_flags
-from aiocg.shrink.candidate import OURS, TUNED_LEVEL
+from aiocg.shrink.candidate import BY_SEARCH, GCC, TUNED_LEVEL
+from aiocg.shrink.units import LEVELS
 
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SOURCES = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian bookworm main\n"
@@ -73,7 +75,7 @@ def main() -> None:
     if chosen.list:
         print(*PACKAGES, sep="\n")
         return
-    print("| image | build's own | best of clang | tuned | by search | tuned | clang build, s | locked, s | same |")
+    print("| image | build's own | best of clang | tuned | best of GCC | taken | clang build, s | locked, s | same |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---|")
     for name in chosen.packages:
         for row in measure(name, PACKAGES[name], chosen.folder.absolute(), chosen.seconds):
@@ -103,12 +105,19 @@ def measure(name: str, package: Package, folder: Path, seconds: float) -> list[s
     rows = []
     for one in report["images"]:
         sizes = {way: size["bytes"] for way, size in one["sizes"].items()}
-        levels = {way: size for way, size in sizes.items() if way not in (*OURS, TUNED_LEVEL)}
-        best = min(levels, key=lambda way: levels[way])
-        rival = min(levels[best], sizes.get(TUNED_LEVEL, levels[best]))
+        gccs = [size for way, size in sizes.items() if way.startswith(GCC) and way not in BY_SEARCH]
+        clangs = {way: size for way, size in sizes.items() if way in LEVELS}
+        best = min(clangs, key=lambda way: clangs[way])
+        rivals = [sizes["own"], clangs[best], sizes.get(TUNED_LEVEL, clangs[best]), min(gccs, default=sizes["own"])]
         same = "yes" if (source / one["name"]).read_bytes() == shrunk[one["name"]] else "no"
-        gains = [f"{size:,} ({size / rival - 1:+.1%})" for size in (sizes["found"], one["after"])]
-        cells = [f"{name}: {one['name']}", f"{sizes['own']:,}", f"{levels[best]:,} (`{best}`)", f"{rival:,}", *gains]
+        gain = f"{one['after']:,} ({one['after'] / min(rivals) - 1:+.1%}, {one['chosen']})"
+        cells = [
+            f"{name}: {one['name']}",
+            f"{sizes['own']:,}",
+            f"{clangs[best]:,} (`{best}`)",
+            *map("{:,}".format, rivals[2:]),
+        ]
+        cells.append(gain)
         rows.append(f"| {' | '.join([*cells, f'{plain:.1f}', f'{locked:.1f}', same])} |")
         for note in one["notes"]:
             print(f"{name}: {one['name']}: {note}", file=sys.stderr)
