@@ -191,13 +191,11 @@ class Candidates:
         """
         try:
             content = self.built(actions, tuple(saved)) if actions else self.linker.optimised(tuple(saved))
+            if self._is_smaller(TUNED_LEVEL, content):
+                self._add(TUNED_LEVEL, content)
+                self.level_actions, self.level_saved = actions, saved
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"{self.compiler} {TUNED_LEVEL} does not link: {first_diagnostic(error)}")
-            return
-        before = self.images.get(TUNED_LEVEL)
-        if before is None or measure(content, self.measure).bytes < before.bytes:
-            self._add(TUNED_LEVEL, content)
-            self.level_actions, self.level_saved = actions, saved
 
     def tune(self) -> None:
         """Make the image of what was found with options that make it smaller, if there are any."""
@@ -263,13 +261,16 @@ class Candidates:
             linker = replace(self.linker, kept=kept)
             module = apply(linker.joined(), self.actions, subject=self.name, no_plt=NO_PLT in options)
             content = linker.image(module, options)
+            if self._is_smaller(MIXED, content):
+                self._add(MIXED, content)
+                self.mixed = tuple(parts)
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"with {len(parts)} units by {GCC} it does not link: {first_diagnostic(error)}")
-            return
-        before = self.images.get(MIXED)
-        if before is None or measure(content, self.measure).bytes < before.bytes:
-            self._add(MIXED, content)
-            self.mixed = tuple(parts)
+
+    def _is_smaller(self, name: str, content: bytes) -> bool:
+        """Return whether an image is smaller than the one of that name, if there is one."""
+        before = self.images.get(name)
+        return before is None or measure(content, self.measure).bytes < before.bytes
 
     def _made(self, names: Sequence[str]) -> dict[str, Image]:
         return {name: self.images[name] for name in names if name in self.images}

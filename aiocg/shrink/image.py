@@ -18,6 +18,7 @@ _EDITED = 4096  # bytes that a copy may have more than the image, as an installa
 _WASM, _WASM_CUSTOM, _WASM_CODE, _WASM_DATA = b"\0asm", 0, 10, 11
 _UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table", ".ARM.exidx", ".ARM.extab")
 
+_PADDING = ".relro_padding"  # of lld, to the end of a page: no variables
 _USUAL = re.compile(
     r"\.(?:[lst]?(?:data|bss|rodata)|eh_frame|gcc_except_table|ARM|(?:pre)?init_array|fini_array|ctors|dtors|jcr|"
     r"tm_clone_table|interp|note\.gnu|note\.ABI-tag|dynamic|dynsym|dynstr|hash|gnu|rela?|relr|i?got|i?plt|sbss2|sdata2|"
@@ -77,7 +78,7 @@ def read_image(content: bytes) -> Image:
         return Image(code, sum(sizes.values()), data, 0)
     counted = dict.fromkeys(("code", "constants", "data", "unwind", "zeroed"), 0)
     for one in sections(content):
-        counted[_kind(one)] += one.size if one.is_loaded else 0
+        counted[_kind(one)] += one.size if one.is_loaded and one.name != _PADDING else 0
     return Image(**counted)
 
 

@@ -34,7 +34,7 @@ from aiocg.shrink.candidate import (
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.gcc_linking import Gcc, GccLinker, GccUnits, compiler_of
 from aiocg.shrink.image import copies, put
-from aiocg.shrink.inputs import Inputs, name_of, read_inputs
+from aiocg.shrink.inputs import Inputs, Part, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.record import Build, Link, changed
@@ -132,10 +132,10 @@ class Shrinking:
             linker = Linker(inputs, self.compiled, scratch, form, Lld() if direct else Clang())
         image = Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
         if type(linker.tools) is Clang:
-            image.by_gcc = self._gcc(name, inputs, scratch)
+            image.by_gcc = self._gcc(image, inputs, scratch)
         return image
 
-    def _gcc(self, name: str, inputs: Inputs, scratch: Path) -> Linker | None:
+    def _gcc(self, image: Candidates, inputs: Inputs, scratch: Path) -> Linker | None:
         """Return what links an image from objects of the build's own GCC; None if that has not compiled all of it."""
         driver = inputs.link.command.driver
         units = [part for part in inputs.parts if isinstance(part, Unit)]
@@ -143,8 +143,14 @@ class Shrinking:
         if len(units) < len(inputs.parts) or not all(map(is_gcc, {*compilers, (driver,)})):
             return None
         linker: Linker = GccLinker(inputs, self._by_gcc, _made(scratch / GCC), Form((), ()), Gcc(driver))
+        known = set(image.linker.parts)  # proved before, by the same compiler
+
+        def prove(part: Part) -> None:
+            if part not in known:
+                self._by_gcc.check(part)
+
         try:
-            return proven(self._kept(name, linker), self._by_gcc.check, joins=False)[0]
+            return proven(self._kept(image.name, linker), prove, joins=False)[0]
         except BenchmarkInitError:
             return None
 

@@ -349,3 +349,4 @@ def test_an_expansion_is_answered_when_workers_die_after_all_its_candidates_were
     if another:
         workers.kill(executing=False)
     workers.teardown()
+    assert all(future.done() for future, _ in workers.answers)

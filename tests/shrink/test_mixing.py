@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.build.commands import read_record, record_build
-from aiocg.shrink.candidate import BY_OPTIONS, FOUND, MIXED, OWN, Candidates
+from aiocg.shrink.candidate import BY_OPTIONS, FOUND, MIXED, OWN, TUNED_LEVEL, Candidates
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import name_of
 from aiocg.shrink.lock import Lock
@@ -101,3 +101,12 @@ def test_a_search_of_gccs_options_is_locked(image: Candidates, tmp_path: Path) -
     assert asked == [None, image.images[BY_OPTIONS].bytes]
     found = repeated(image, tmp_path, BY_OPTIONS)
     assert (found.chosen, found.content) == (BY_OPTIONS, image.content)
+
+
+def test_an_image_that_cannot_be_taken_is_noted(image: Candidates) -> None:
+    image.add_found(image.quick)
+    image.contents[OWN] = b"\0asm" + bytes(4)
+    image.add_mixed(image.mixable[:1])
+    image.add_tuned_level(image.quick, {})
+    assert len(image.notes) == 2 and all("an image of another kind" in note for note in image.notes)
+    assert MIXED not in image.images and TUNED_LEVEL not in image.images
