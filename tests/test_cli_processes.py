@@ -58,8 +58,10 @@ def until_it_evaluates(process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-@pytest.mark.parametrize("algorithm", ["functionwise", "random"])
+@pytest.mark.parametrize(
+    ("algorithm", "number"),
+    [("functionwise", signal.SIGINT), ("random", signal.SIGTERM), ("functionwise", signal.SIGHUP)],
+)
 def test_a_signal_writes_the_best_so_far_and_says_so(place: Any, number: signal.Signals, algorithm: str) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:
         pytest.skip(f"{number.name} is ignored by whoever started the tests, as nohup does")

@@ -89,6 +89,7 @@ def test_search_prints_a_table_that_ends_with_what_it_took(command: Run, words: 
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "algorithm",
     [

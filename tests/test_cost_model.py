@@ -52,7 +52,7 @@ def test_models_beat_the_mean_on_programs_that_they_have_not_seen_and_a_search_u
         pytest.skip(f"needs {', '.join(missing)}: pip install 'aiocg[learn]'")
     names = ("states.db", "errors.json", "gains.json", "model.npz", "means.npz", "runs.csv", "cost_model.svg")
     states, errors, gains, model, means, runs, figure = (place.folder / name for name in names)
-    run(place, "collect", states, "--states", 2000, "--depth", 2)
+    run(place, "collect", states, "--states", 1000, "--depth", 2)
     run(place, "train", states, "--seconds", 1000, "--epochs", 3, "--json", errors)
     found = json.loads(errors.read_text())["by program"]
     assert found["count, model"] < 0.3 * found["count, mean"]

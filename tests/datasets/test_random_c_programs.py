@@ -106,7 +106,7 @@ def with_gcc(benchmark: Benchmark, level: str, executable: Path) -> bytes:
 
 
 @pytest.mark.needs("gcc")
-@pytest.mark.parametrize("count", [2, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_gcc_makes_the_same_of_a_program(count: int, tmp_path: Path) -> None:
     for seed in range(2000, 2000 + count):
         benchmark = DATASET.benchmark_from_seed(seed, size=SIZES[seed % len(SIZES)])
@@ -122,6 +122,7 @@ def test_every_seed_and_size_compile(seed: int, size: int, library: Library) -> 
     assert abs(count - size) <= max(0.4 * size, 60)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("size", "seeds"),
     [

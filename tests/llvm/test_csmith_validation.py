@@ -73,7 +73,7 @@ async def test_no_level_of_optimisation_changes_any_of_many_programs(
     dataset: CsmithDataset, at: Callable[..., Any]
 ) -> None:
     env = await at(dataset.benchmark_from_seed(0))
-    for seed in range(ENDLESS):
+    for seed in range(0, ENDLESS, 3):
         await env.reset(benchmark=dataset.benchmark_from_seed(seed))
         await env.step_texts((LEVELS[seed % len(LEVELS)],))
         check_validated(await env.validate(sanitizers=()))

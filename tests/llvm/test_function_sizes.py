@@ -21,6 +21,7 @@ async def sizes_of(env: aiocg.Env, action: str) -> tuple[list[int], int]:
     return candidate.observation[0].tolist(), int(candidate.observation[1])
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 async def test_sizes_do_not_depend_on_what_was_generated_before_and_add_up(
     make: Callable[..., Any], program: str

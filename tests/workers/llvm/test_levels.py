@@ -36,6 +36,7 @@ LEVELS: dict[str, tuple[str, Attributes]] = {
 }
 QUICK = ("bwt", "fft", "gcd", "lz77")  # with relative tables, with vectors at -Oz, and without anything special
 ALL = [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()]
+SOME = ALL[:: 1 if os.environ.get("EVERY_CASE") else 3]
 GENERATED, SDIST = range(9_100, 9_300), 100
 PACKAGES = ("Brotli", "cmarkgfm", "h3", "lmdb", "lz4", "pynacl", "pycryptodome", "quickjs", "ephem")
 FOR_SIZE = ("-Oz", "-Os")  # others have more vectors and unrolled loops, which depend on that order, too
@@ -46,8 +47,8 @@ levels = pytest.mark.parametrize("level", LEVELS)
 
 
 def part(level: str) -> slice:
-    """Return which of many programs are compiled at a level: every 16th, unless EVERY_LEVEL=1 asks for all."""
-    return slice(None) if os.environ.get("EVERY_LEVEL") else slice([*LEVELS].index(level), None, 4 * len(LEVELS))
+    """Return which of many programs are compiled at a level: every 16th, unless EVERY_CASE=1 asks for all."""
+    return slice(None) if os.environ.get("EVERY_CASE") else slice([*LEVELS].index(level), None, 4 * len(LEVELS))
 
 
 class Unit(NamedTuple):
@@ -124,8 +125,7 @@ def test_our_own_programs(known: Engine, clang: str, name: str, level: str) -> N
 @pytest.mark.slow
 @levels
 def test_most_of_our_own_programs_have_the_same_bytes(known: Engine, clang: str, level: str) -> None:
-    names = ALL if level in FOR_SIZE else ALL[:: 1 if os.environ.get("EVERY_LEVEL") else 4]
-    found = [compared(known, clang, of_programs(name), level, level) for name in names]
+    found = [compared(known, clang, of_programs(name), level, level) for name in SOME]
     for one in found:
         assert_clangs(one, exactly=level in FOR_SIZE)
     assert sum(one.ours == one.clangs for one in found) >= len(found) * (0.5 if level in FOR_SIZE else 0.1)
@@ -136,7 +136,7 @@ def test_most_of_our_own_programs_have_the_same_bytes(known: Engine, clang: str,
 @pytest.mark.slow
 def test_programs_as_they_come_differ_where_loops_are_marked(known: Engine, clang: str) -> None:
     """The baseline of the environments is clang's even so, but for few programs."""
-    found = [compared(known, clang, of_programs(name), "-Oz", "-O1") for name in ALL]
+    found = [compared(known, clang, of_programs(name), "-Oz", "-O1") for name in SOME]
     assert sum(one.ours == one.through_us for one in found) >= len(found) * 0.8
     ours, clangs = sum(one.ours[0] for one in found), sum(one.clangs[0] for one in found)
     assert abs(ours - clangs) < 0.001 * clangs

@@ -210,7 +210,7 @@ def test_our_own_programs_run_on_the_machines_c_library(engine: Engine, name: st
 @pytest.mark.parametrize("flag", ["address", "thread", "memory"])
 def test_no_sanitizer_finds_anything_in_our_programs(engine: Engine, flag: str) -> None:
     usable(engine, ALL[flag])
-    for uri in ProgramsDataset().benchmark_uris():
+    for uri in [*ProgramsDataset().benchmark_uris()][::3]:
         check_silent(engine, ProgramsDataset()[uri.path], ALL[flag])
 
 

@@ -229,7 +229,7 @@ def test_random_schedules(schedule: Schedule) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(strategies.schedules("cpu", most_steps=30))
 def test_many_random_schedules(schedule: Schedule) -> None:
     _check(SHARED, schedule.computation, schedule.nests)

@@ -23,6 +23,7 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow,
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -132,7 +133,7 @@ def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=15)
+@settings(UNHURRIED, max_examples=6)
 @given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
     check(emulator, schedule)
@@ -140,7 +141,7 @@ def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=8)
+@settings(UNHURRIED, max_examples=4)
 @given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_no_schedule_races(race_detector: Any, schedule: Schedule) -> None:
     check(race_detector, schedule)

@@ -59,6 +59,7 @@ def test_what_is_reduced_is_guarded_unless_zeros_add_nothing(text: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", REDUCTIONS)
 def test_what_is_guarded_or_not_computes_what_it_should(emulator: Any, text: str) -> None:
     schedule = rows(text)

@@ -85,7 +85,7 @@ def test_the_compiler_refuses_what_is_wrong(nvrtc: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=80)
+@settings(UNHURRIED, max_examples=40)
 @given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_many_schedules_become_machine_code(nvrtc: Any, schedule: Schedule) -> None:
     nvrtc.compile(generate(schedule.computation, schedule.nests).source, "sm_90")

@@ -28,6 +28,7 @@ def around() -> Schedule:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "schedule",
     [

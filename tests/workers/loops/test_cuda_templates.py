@@ -71,6 +71,7 @@ def test_the_first_templates_are_what_people_write() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "expression",
     [

@@ -49,6 +49,7 @@ SCHEDULES = [
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_tensor_cores_compute_the_same(emulator: Any, race_detector: Any, schedule: Schedule) -> None:
     for runs in (emulator, race_detector):
@@ -56,7 +57,7 @@ def test_tensor_cores_compute_the_same(emulator: Any, race_detector: Any, schedu
 
 
 @pytest.mark.slow
-@settings(strategies.ALWAYS_THE_SAME, max_examples=8)
+@settings(strategies.ALWAYS_THE_SAME, max_examples=4)
 @given(schedule=strategies.on_tensor_cores(most=2))
 def test_any_product_is_the_same_on_tensor_cores(emulator: Any, schedule: Schedule) -> None:
     assert mismatch(emulator, schedule) is None

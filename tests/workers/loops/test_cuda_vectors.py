@@ -57,6 +57,7 @@ def test_neighbours_are_vectors_where_they_lie_as_vectors_do(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_vectors_hold_what_their_elements_do(emulator: Any, name: str) -> None:
     check(emulator, scheduled(name))
