@@ -226,16 +226,36 @@ async def _semantics(runtime: "Owner", env: Env, state: CompilerEnvState, option
 
 
 async def _explained(env: Env, result: ValidationResult) -> ValidationResult:
-    """Return the result of a program that does something else, which is not the compiler's fault if it is undefined."""
-    replace = msgspec.structs.replace
-    async with await env.sibling() as own:
-        own.observation_space = own.reward_space = None
-        signs = await undefined(own, first_run(runnable(env.benchmark)))
-    if signs.found:
-        errors = tuple(replace(error, by_itself=True) for error in result.errors)
-        found = {"behaviour": Behaviour.VARIES, "benchmark_semantics_validation_failed": False, "errors": errors}
-        return replace(result, reason=f"{result.reason}{signs}", **found)
-    return replace(result, reason=f"{result.reason}{signs}")
+    """Return the result of a program that does something else, which is not the compiler's fault if it may.
+
+    It may if the program's behaviour is undefined, or if an option of its command line allows it.
+    """
+    reason = _allowed(env, result.state.actions)
+    if not reason:
+        async with await env.sibling() as own:
+            own.observation_space = own.reward_space = None
+            signs = await undefined(own, first_run(runnable(env.benchmark)))
+        reason = str(signs)
+        if not signs.found:
+            return msgspec.structs.replace(result, reason=f"{result.reason}{reason}")
+    return msgspec.structs.replace(
+        result,
+        reason=f"{result.reason}{reason}",
+        behaviour=Behaviour.VARIES,
+        benchmark_semantics_validation_failed=False,
+        errors=tuple(msgspec.structs.replace(error, by_itself=True) for error in result.errors),
+    )
+
+
+def _allowed(env: Env, actions: Iterable[str]) -> str:
+    """Return which words of a command line allow a program to do something else; "" if none does."""
+    line = env.action_spaces.language.line
+    if line is None:
+        return ""
+    from aiocg.gcc.meaning import effects
+
+    words = dict(effects((word for action in actions for word in action.split()), line.options))
+    return "".join(f"; {word} allows that: {effect}" for word, effect in words.items())
 
 
 async def _reproducer(env: Env, result: ValidationResult, options: Options) -> tuple[str, ...]:

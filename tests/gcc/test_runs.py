@@ -13,6 +13,7 @@ from aiocg.datasets.benchmark import BenchmarkSource
 from aiocg.datasets.recipe import ProgramRun
 from aiocg.errors import ObservationFailed
 from aiocg.gcc.benchmarks import make_benchmark
+from aiocg.states.behaviour import Behaviour
 from aiocg.validation import ErrorKind
 
 from .written import ADD, GREET
@@ -88,6 +89,8 @@ async def test_options_that_change_the_output_are_found_out(env: aiocg.Env, frag
     assert [(error.kind, error.data["expected"], error.data["actual"]) for error in result.errors] == [
         (ErrorKind.WRONG_OUTPUT, "1\n", "0\n")
     ]
+    assert result.behaviour is Behaviour.VARIES and not result.wrong and not result.reproducer
+    assert "-ffinite-math-only allows that: floating-point results may differ" in result.verdict
     await env.reset(benchmark=fragile)
     await env.step_texts(["gcc -O2"])
     assert (await env.validate()).okay()

@@ -31,6 +31,7 @@ from aiocg.workers.programs.sandbox import choose
 
 VARIABLE = "AIOCG_MEMORY"  # places, separated by commas
 
+_SYNTAX = " error: expected "
 _FOREIGN = {b"\x7fELF": "an ELF object or program", b"!<arch>": "an archive", b"\xcf\xfa\xed\xfe": "a Mach-O object"}
 
 
@@ -108,9 +109,10 @@ class LlvmSession(CompilationSession):
             return Benchmark(cls.engine, state, recipe)
         except LlvmError as error:
             kind = "bitcode" if is_bitcode(content) else "textual IR"
-            advice = newer_llvm_advice(cls.engine.library) if is_bitcode(content) else ""
+            message = _in_benchmark(error)
+            advice = newer_llvm_advice(cls.engine.library) if is_bitcode(content) or _SYNTAX in message else ""
             raise CompilationError(
-                FailureCode.BENCHMARK, f"LLVM does not accept this {kind}: {_in_benchmark(error)}{advice}"
+                FailureCode.BENCHMARK, f"LLVM does not accept this {kind}: {message}{advice}"
             ) from None
 
     @classmethod
@@ -218,9 +220,9 @@ def refuse_foreign(content: bytes) -> None:
 
 
 def newer_llvm_advice(library: Library) -> str:
-    """Return advice for reading bitcode that this library is too old for."""
+    """Return advice for reading a program that this library is too old for."""
     return (
-        f". LLVM {library.version_text} reads bitcode of LLVM up to that version. If a newer one wrote this, "
+        f". LLVM {library.version_text} reads what LLVM up to that version has written. If a newer one wrote this, "
         "compile again with this LLVM's clang (AIOCG_CLANG), or choose a newer LLVM (AIOCG_LLVM_LIBRARY)"
     )
 

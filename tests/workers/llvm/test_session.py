@@ -208,7 +208,13 @@ def test_syntax_error_is_refused_with_its_place() -> None:
 
 def test_invalid_ir_is_refused_with_the_verifiers_words() -> None:
     text = b"define i32 @f() {\n  %x = add i32 %y, 1\n  %y = add i32 %x, 1\n  ret i32 %x\n}\n"
-    assert "does not dominate" in refusal(text)
+    message = refusal(text)
+    assert "does not dominate" in message and "AIOCG_LLVM_LIBRARY" not in message
+
+
+def test_syntax_that_llvm_does_not_know_may_be_of_a_newer_one() -> None:
+    message = refusal(b"define i32 @f() brand_new {\n  ret i32 0\n}\n")
+    assert "expected '{' in function body" in message and "If a newer one wrote this" in message
 
 
 @pytest.mark.parametrize("sixteenth", range(1, 16))
