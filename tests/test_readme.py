@@ -86,7 +86,8 @@ def test_environment_table_lists_every_environment_with_its_spaces() -> None:
         "print(json.dumps([[s.id, s.observation_space, s.reward_space] for s in environments().values()]))"
     )
     listed = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, check=True, text=True).stdout
-    rows = re.findall(r"^\| `([\w-]+-v\d+)` \| (\S+) \| (\S+) \|", TEXT, re.MULTILINE)
+    page = (ROOT / "docs/concepts.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+-v\d+)` \| (\S+) \| (\S+) \|", page, re.MULTILINE)
     assert sorted(rows) == [
         (name, *(f"`{space}`" if space else "none" for space in spaces)) for name, *spaces in json.loads(listed)
     ]

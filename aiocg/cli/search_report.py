@@ -316,12 +316,8 @@ class Finding:
     @property
     def _effects(self) -> dict[str, str]:
         """The options found that change what the program does, and how."""
-        line = self._env.action_spaces.language.line
-        if self._line is None or line is None:
-            return {}
-        from aiocg.gcc.meaning import effects
-
-        return dict(effects(self._line.split()[1:], line.options))
+        notation = self._env.action_spaces.language.notation
+        return notation.effects(self._result.actions) if self._line is not None and notation is not None else {}
 
     @property
     def unproven(self) -> bool:

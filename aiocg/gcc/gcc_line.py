@@ -9,6 +9,7 @@ from aiocg.datasets.frontend import LANGUAGES
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.errors import InvalidAction, NotExpressible
 from aiocg.gcc.compiler_spec import DOCKER
+from aiocg.gcc.meaning import effects
 from aiocg.spaces.actions import ActionLanguage, CommandLine
 from aiocg.spaces.actions.command_line import OWN_WORDS
 from aiocg.transport.options import UNSET
@@ -67,6 +68,10 @@ class GccLine:
         return " && ".join(commands(self._compiler, words, tree))
 
     write_exact = write
+
+    def effects(self, texts: Sequence[str]) -> dict[str, str]:
+        """Return the words of a line that may change what a program does, and how; raises as `write` does."""
+        return dict(effects(self._line.write(self.choices(texts)).split(), self._line.options))
 
     def choices(self, texts: Sequence[str]) -> list[int]:
         """Return the choice for every option that actions lead to.

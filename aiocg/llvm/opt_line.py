@@ -96,6 +96,10 @@ class OptLine:
         """Does a line begin like a call of `opt`?"""
         return _OPT.match(line) is not None
 
+    def effects(self, texts: Sequence[str]) -> dict[str, str]:
+        """Return nothing: no pass may change what a program does."""
+        return {}
+
     def read(self, line: str) -> list[Sequence[str]]:
         """Return, for each action of a command line, the texts that it may have, the likeliest first.
 

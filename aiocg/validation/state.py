@@ -247,14 +247,10 @@ async def _explained(env: Env, result: ValidationResult) -> ValidationResult:
     )
 
 
-def _allowed(env: Env, actions: Iterable[str]) -> str:
+def _allowed(env: Env, actions: Sequence[str]) -> str:
     """Return which words of a command line allow a program to do something else; "" if none does."""
-    line = env.action_spaces.language.line
-    if line is None:
-        return ""
-    from aiocg.gcc.meaning import effects
-
-    words = dict(effects((word for action in actions for word in action.split()), line.options))
+    notation = env.action_spaces.language.notation
+    words = notation.effects(actions) if notation is not None else {}
     return "".join(f"; {word} allows that: {effect}" for word, effect in words.items())
 
 

@@ -38,6 +38,9 @@ class Notation(Protocol):
     def recognises(self, line: str) -> bool:
         """Return whether a line is in this notation."""
 
+    def effects(self, texts: Sequence[str]) -> dict[str, str]:
+        """Return the words of a line that may change what a program does, and how; raises as `write` does."""
+
 
 _DECORATION = re.compile(
     r"^\s*(?:(?:opt|clang|clang\+\+|gcc)\s+)?-{0,2}(?:passes=)?"
