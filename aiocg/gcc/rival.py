@@ -123,9 +123,6 @@ def compile_small(benchmark: Benchmark, driver: str = "gcc") -> GccObject:
     Args:
         benchmark: with sources.
         driver: a name on PATH, or a path.
-
-    Raises:
-        CompilationCancelled: when the event of `aiocg.datasets.process.cancellable` was set.
     """
     found = shutil.which(driver)
     macros = _macros(found) if found is not None else {}
@@ -159,7 +156,7 @@ def _object(benchmark: Benchmark, compiler: str, level: str) -> bytes:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
         script = " && ".join(commands(compiler, (level, "-w"), dataclasses.replace(tree, origin=str(origin))))
-        environment = {**os.environ, "LC_ALL": "C"}
+        environment = {**os.environ, "LC_ALL": "C", "TMPDIR": scratch}  # a GCC that is killed leaves files there
         late = f"{compiler} took longer than {TIMEOUT:g} s and was stopped"
         with told_of(name, compiler, late=late, cancelled="compiling by GCC was cancelled"):
             status, said = run_bounded(("sh", "-c", script), cwd=str(output), env=environment, timeout=TIMEOUT)

@@ -2,13 +2,17 @@
 
 import stat
 import subprocess
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aiocg.datasets import Benchmark, BenchmarkSource
+from aiocg.datasets.process import cancellable
 from aiocg.gcc import make_benchmark
 from aiocg.gcc.meaning import effects
 from aiocg.gcc.rival import compile_small, same_meaning
@@ -22,6 +26,25 @@ pytestmark = pytest.mark.needs("gcc")
 
 KEYS = "static long keys[200] = {3, 1, 4, 1, 5, 9};\nlong key(long n) { return keys[n & 3] ^ keys[n % 200]; }\n"
 NO_TABLES = "-fno-asynchronous-unwind-tables"
+
+
+def test_a_compiler_that_is_killed_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, temporary, stop = tmp_path / "slow-gcc", tmp_path / "temporary", threading.Event()
+    temporary.mkdir()
+    started = tmp_path / "started"
+    driver.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) exec gcc "$@";; esac\nmktemp > {started}\nexec sleep 60\n')
+    driver.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(temporary))
+
+    def stopping() -> None:
+        while not (started.exists() and started.read_text()):
+            time.sleep(0.01)
+        stop.set()
+
+    with cancellable(stop), ThreadPoolExecutor() as pool:
+        pool.submit(stopping)
+        assert "cancelled" in compile_small(program(LOOP), str(driver)).problem
+    assert not Path(started.read_text().strip()).exists() and [*temporary.iterdir()] == []
 
 
 @pytest.mark.asyncio(loop_scope="session")
