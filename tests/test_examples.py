@@ -30,7 +30,7 @@ ARGUMENTS = {
     "rl_cleanrl.py": ["--updates", "1"],
     "rl_loops.py": ["--updates", "1"],
     "rl_optuna.py": ["--trials", "2", "--episodes", "32", "--programs", "2", "--envs", "4"],
-    "rl_rllib.py": ["--iterations", "3", "--kill"],
+    "rl_rllib.py": ["--iterations", "2", "--kill"],
     "rl_sb3.py": ["--steps", "256", "--programs", "2", "--envs", "4", "--algorithm", "MaskablePPO"],
     "rl_tianshou.py": ["--epochs", "1"],
     "rl_torchrl.py": ["--batches", "2"],
@@ -142,12 +142,7 @@ sys.exit(not told["passed"])
 
 
 @pytest.mark.slow
-def test_openenv_finds_our_server_valid(place: Any, tmp_path: Path) -> None:
-    done = place.run(own_python(tmp_path / "venv", OWN["openenv_client.py"]), "-P", "-c", VALIDATE)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
 def test_example_runs(name: str, place: Any, tmp_path: Path) -> None:
     if name == "own_project.py":
@@ -157,10 +152,13 @@ def test_example_runs(name: str, place: Any, tmp_path: Path) -> None:
     for package in NEEDED.get(name, ()):
         pytest.importorskip(package)
     python = own_python(tmp_path / "venv", OWN[name]) if name in OWN else sys.executable
-    done = place.run(python, "-P", str(EXAMPLES / name), *ARGUMENTS[name])
+    done = place.run(python, "-P", str(EXAMPLES / name), *ARGUMENTS[name], timeout=600.0)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "Traceback" not in done.stderr
+    if name == "openenv_client.py":
+        validated = place.run(python, "-P", "-c", VALIDATE)
+        assert validated.returncode == 0, validated.stdout + validated.stderr
     others = ["SB3-", "torchinductor_"]  # folders that libraries leave
     if name == "rl_rllib.py":
         others += ["ray", "aiocg-"]  # Ray kills a process with all below it, and so also what would remove its folder
