@@ -9,7 +9,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
-from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates
+from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates, Recipe
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import Part, name_of
 
@@ -84,11 +84,11 @@ class Check:
         """Leave out the options of the code generator and the linker that make the check fail, if it holds without."""
         if image.chosen != TUNED or not self._holds_content(image, image.contents[FOUND]):
             return False
-        wrong = guilty(
-            list(image.saved), lambda some: not self._holds_content(image, image.built(image.actions, tuple(some)))
-        )
-        image.add_tuned({one: count for one, count in image.saved.items() if one not in wrong})
-        left = bool(image.saved) and self._holds_content(image, image.contents[TUNED])
+        actions, saved = image.recipes[TUNED].actions, image.recipes[TUNED].saved
+        wrong = guilty(list(saved), lambda some: not self._holds_content(image, image.built(actions, tuple(some))))
+        kept = {one: count for one, count in saved.items() if one not in wrong}
+        image.add_tuned(Recipe(actions, kept))
+        left = bool(kept) and self._holds_content(image, image.contents[TUNED])
         image.notes.append(f"{self.name} fails with {', '.join(wrong[:3])}: left out")
         image.choose(TUNED if left else FOUND)
         return True
@@ -97,7 +97,7 @@ class Check:
         """Leave out the passes that make the check fail, if it holds with -Oz or -Os alone."""
         if not self._holds_content(image, image.built(image.quick)):
             return False
-        steps = steps_of(image.actions)
+        steps = steps_of(image.recipes[FOUND].actions)
 
         def fails(numbers: Sequence[int]) -> bool:
             try:

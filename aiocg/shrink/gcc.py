@@ -11,7 +11,7 @@ from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.command_line import level_macros
-from aiocg.shrink.candidate import OURS, OWN, Candidates, proven
+from aiocg.shrink.candidate import OWN, Candidates, proven
 from aiocg.shrink.gcc_linking import COLLECT, LEVELS, Gcc, GccLinker, GccUnits, compiler_of
 from aiocg.shrink.image import measure
 from aiocg.shrink.inputs import read_inputs
@@ -48,11 +48,6 @@ class GccCandidates(Candidates):
         assert isinstance(linker.compiled, GccUnits)
         linker, notes = proven(linker, linker.compiled.check, joins=False)
         return cls(name, linker, own, {OWN: measure(own, how)}, {OWN: own}, notes=notes, measure=how)
-
-    def tune(self) -> None:
-        """Do nothing: all options are the search's."""
-
-    tune_level = tune
 
     def built(self, actions: Sequence[str], options: tuple[str, ...] = ()) -> bytes:
         """Return the image of the program with options."""
@@ -93,10 +88,13 @@ class GccShrinking(Shrinking):
         linker: Linker = GccLinker(inputs, self.compiled, scratch, Form((), ()), Gcc(link.command.driver))
         return GccCandidates.begin(name, self._kept(name, linker), self.measure)
 
+    def _add_levels(self, images: Sequence[Candidates]) -> None:
+        for image in images:
+            image.add_levels()
+
     async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
         """Ask the compiler for its options, with which `choose` searches if there is some time for it."""
-        from aiocg.shrink.gcc_search import options_of
-        from aiocg.shrink.searching import CORE
+        from aiocg.shrink.searching import CORE, options_of
 
         if budget == CORE:
             return
@@ -113,7 +111,7 @@ class GccShrinking(Shrinking):
         found = [one for one in self.images if one.chosen != OWN]
         if not found:
             return ""
-        lines = {one.actions if one.chosen in OURS else tuple(shlex.split(one.chosen)) for one in found}
+        lines = {one.recipes[one.chosen].actions or tuple(shlex.split(one.chosen)) for one in found}
         if len(lines) > 1:
             return ""
         (line,) = lines
@@ -135,13 +133,13 @@ class GccShrinking(Shrinking):
     def choose(self, images: Sequence[Candidates]) -> None:
         """Search for the line with which all images together are smallest, and take those that are smaller with it."""
         if self._meter is not None:
-            from aiocg.shrink.gcc_search import find
+            from aiocg.shrink.searching import find
 
             self.line = find(_Whole(images).size, self._line_options, self._meter)
         for image in images:
             stale = self.lock.images.get(image.name)
-            image.actions = self.line or (stale.actions if stale else ())
-        Shrinking.choose(self, images)
+            image.add_found(self.line or (stale.actions if stale else ()) or image.quick)
+            image.choose()
 
 
 class _Whole:

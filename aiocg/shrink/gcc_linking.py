@@ -1,10 +1,10 @@
-"""Linking again what a build has linked, from objects that the build's own GCC compiles with more options."""
+"""Links and candidate images from objects that the build's own GCC compiles with more options."""
 
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiocg.build.commands import Unit
@@ -12,12 +12,18 @@ from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import check_repeatable, has_used
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.command_line import level_macros
+from aiocg.llvm.tools import apply
+from aiocg.shrink.candidate import BY_OPTIONS, FOUND, GCC, MIXED, OURS, TUNED_WORD, Candidates, Recipe
 from aiocg.shrink.cross import index_archives
+from aiocg.shrink.image import measure, smallest
 from aiocg.shrink.inputs import STARTING, Part, collects, linker_words, name_of
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.record import Link
 from aiocg.shrink.tools import Clang
-from aiocg.shrink.units import SECTIONS, Units, run
+from aiocg.shrink.tuning import NO_PLT, candidates
+from aiocg.shrink.tuning import linker_words as tuning_words
+from aiocg.shrink.units import FLTO, SECTIONS, Units, run
+from aiocg.transport.elf import symbol_sizes
 
 COLLECT = "-Wl,--gc-sections"
 _NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
@@ -25,6 +31,9 @@ _NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
 LTO = "-flto"
 LEVELS = ("-Os", "-Oz", "-Os -flto", "-Oz -flto")
 """What a search begins with, and what results are compared with, beside the build's own."""
+
+RIVALS = ("-Oz", FLTO, f"{FLTO}{TUNED_WORD}")
+"""The levels that what clang makes is compared with; the last with the options of the linker."""
 
 _LOST = re.compile(
     r"-fstack-protector.*|-fcf-protection.*|-fzero-call-used-regs.*|-fstack-clash-protection|-fstack-check.*|-fharden.*|"
@@ -146,3 +155,107 @@ class GccLinker(Linker):
             self._check_joinable()
         self._link(self.compiled.objects(self.parts, level), output, "", more=shlex.split(level))
         return output.read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class GccImages:
+    """The images of which GCC makes all, or a part, for a link that it has compiled all of.
+
+    Attributes:
+        image: the candidates, to which they are added.
+        linker: links what GCC compiles.
+    """
+
+    image: Candidates
+    linker: Linker
+
+    @property
+    def wins(self) -> bool:
+        """Whether the smallest image is one of its levels."""
+        return smallest(self.image.images).startswith(f"{GCC} ")
+
+    def add_levels(self, levels: Sequence[str] = RIVALS) -> None:
+        """Make the images at some levels, `-Os` instead of `-Oz` for a GCC that has none."""
+        for level in levels:
+            plain = level.removesuffix(TUNED_WORD)
+            name = f"{GCC} {level}"
+            with self.image.noting(f"there is no image by {name}"):
+                try:
+                    content = self.linker.at(level) if plain == level else self._linked(shlex.split(plain))
+                except BenchmarkInitError:
+                    if level != RIVALS[0]:
+                        raise
+                    self.add_levels([one.replace("-Oz", "-Os") for one in levels])
+                    return
+                self.image.add(name, content)
+
+    def _linked(self, line: Sequence[str]) -> bytes:
+        """Return the image with a line of options, and those of the linker.
+
+        Raises:
+            BenchmarkInitError: when a part does not compile or they do not link.
+        """
+        link = tuple(tuning_words(candidates(self.linker.inputs.link.command.words)))
+        return replace(self.linker, form=replace(self.linker.form, link=link)).at(shlex.join(line))
+
+    def search(self, find: Callable[[Callable[[tuple[str, ...]], int | None]], tuple[str, ...]]) -> None:
+        """Make the image with the line of options that `find` finds for it, by the size with any line."""
+
+        def size(line: tuple[str, ...]) -> int | None:
+            try:
+                return measure(self._linked(line), self.image.measure).bytes
+            except BenchmarkInitError:
+                return None
+            finally:
+                self.linker.compiled.forget(shlex.join(line))
+
+        self.add_options(find(size))
+
+    def add_options(self, line: tuple[str, ...]) -> None:
+        """Make the image with a line of options; a failure is noted."""
+        with self.image.noting("with GCC's options it does not link"):
+            self.image.add(BY_OPTIONS, self._linked(line), Recipe(line))
+
+    def repeat(self, name: str, recipe: Recipe) -> None:
+        """Make the image of a name, as the lock file says; a failure is noted."""
+        if name == MIXED:
+            self.add_mixed(recipe)
+        elif name == BY_OPTIONS:
+            self.add_options(recipe.actions)
+        elif name.startswith(f"{GCC} "):
+            self.add_levels([name.removeprefix(f"{GCC} ")])
+
+    @property
+    def mixable(self) -> list[Part]:
+        """The parts of which its objects may be linked: not those whose order with others matters."""
+        starting = {part for parts in self.linker.inputs.sharing(STARTING).values() for part in parts}
+        return [part for part in self.image.linker.parts if part in self.linker.parts and part not in starting]
+
+    def mix(self) -> None:
+        """Make the image of what was found with its objects of units that it makes smaller, if that is smaller.
+
+        Units are told apart by what their functions and variables have in both images, which is not exact, as some are
+        inlined into others. So the best half of them is tried, too, and the best half of those, and so on.
+        """
+        images, contents = self.image.images, self.image.contents
+        if FOUND not in images or (gcc := f"{GCC} -Oz") not in images:
+            return
+        found = smallest({name: images[name] for name in OURS if name in images})
+        ours, theirs = symbol_sizes(contents[found]), symbol_sizes(contents[gcc])
+        gains = {
+            part: sum(ours.get(name, 0) - theirs.get(name, 0) for name in symbol_sizes(path.read_bytes()))
+            for part, path in self.linker.compiled.objects(self.mixable, "-Oz").items()
+        }
+        better = sorted((part for part in gains if gains[part] > 0), key=lambda part: -gains[part])
+        while better:
+            self.add_mixed(replace(self.image.recipes[found], by_gcc=tuple(better)))
+            better = better[: len(better) // 2]
+
+    def add_mixed(self, recipe: Recipe) -> None:
+        """Make the image of a recipe, unless there is a smaller one; a failure is noted."""
+        with self.image.noting(f"with {len(recipe.by_gcc)} units by {GCC} it does not link"):
+            objects = self.linker.compiled.objects(recipe.by_gcc, "-Oz")
+            linker = replace(self.image.linker, kept={**self.image.linker.kept, **objects})
+            options = tuple(recipe.saved)
+            module = apply(linker.joined(), recipe.actions, subject=self.image.name, no_plt=NO_PLT in options)
+            self.image.add_smaller(MIXED, linker.image(module, options), recipe)

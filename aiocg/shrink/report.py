@@ -1,13 +1,15 @@
-"""What was gained: for each image and each of its symbols, as values, text and JSON."""
+"""What was gained: for each image and each of its symbols, with causes, as values, text and JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from aiocg.shrink.candidate import BY_OPTIONS, BY_SEARCH, FOUND, GCC, MIXED, OWN, TUNED, TUNED_LEVEL, Candidates
-from aiocg.shrink.causes import causes_of
+from aiocg.errors import AiocgError
+from aiocg.llvm.tools import apply, inlined
+from aiocg.shrink.candidate import BY_OPTIONS, BY_SEARCH, FOUND, GCC, MIXED, NAMED, OURS, OWN, TUNED, Candidates
 from aiocg.shrink.image import Image
 from aiocg.shrink.inputs import name_of
-from aiocg.transport.elf import symbol_sizes
+from aiocg.transport.elf import merged_symbols, symbol_sizes
 
 HOW = {
     OWN: "as the build has made it",
@@ -17,6 +19,10 @@ HOW = {
     BY_OPTIONS: "by search of GCC's options",
 }
 SHOWN = 10  # symbols of an image in text
+OUTLINED = "OUTLINED_FUNCTION"
+CULPRITS = 3  # functions that are named in one cause
+
+_DEFINED = re.compile(r'^define [^\n]*?@(?:"([^"\n]+)"|([^\s("]+))\(', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +177,79 @@ def compared(before: Mapping[str, int], after: Mapping[str, int], causes: Mappin
 def _image_report(image: Candidates) -> ImageReport:
     before, after = _symbols(image.contents[OWN]), _symbols(image.content)
     notes = list(image.notes)
-    if image.chosen == MIXED:
-        notes.append(f"by {GCC} -Oz: {', '.join(sorted(map(name_of, image.mixed)))}")
+    recipe = image.recipes.get(image.chosen, NAMED)
+    if recipe.by_gcc:
+        notes.append(f"by {GCC} -Oz: {', '.join(sorted(map(name_of, recipe.by_gcc)))}")
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
-    symbols = compared(before, after, causes_of(image, before, after)) if before and after else ()
-    saved = {TUNED: image.saved, MIXED: image.saved, TUNED_LEVEL: image.level_saved}.get(image.chosen, {})
+    symbols = compared(before, after, _causes_of(image, before, after)) if before and after else ()
     return ImageReport(
-        image.name, image.chosen, image.images, symbols, tuple(notes), saved, image.compiler, image.by_lock
+        image.name, image.chosen, image.images, symbols, tuple(notes), recipe.saved, image.compiler, image.by_lock
     )
+
+
+def _causes_of(image: Candidates, before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, str]:
+    """Return what has become of functions of an image, as far as that is known.
+
+    Args:
+        image: with the image that is taken.
+        before: the sizes of the symbols in the build's own image.
+        after: in the one that is taken.
+    """
+    merged = merged_symbols(image.content)
+    if image.chosen not in OURS or image.compiler != Candidates.compiler:
+        return explained(before, after, merged, {}, None)
+    try:
+        places, _ = inlined(image.module, image.recipes[image.chosen].actions, image.name)
+        text = apply(image.module, ["globaldce"], text=True).decode(errors="replace")
+    except AiocgError:
+        return explained(before, after, merged, {}, None)
+    return explained(before, after, merged, places, {one or other for one, other in _DEFINED.findall(text)})
+
+
+def explained(
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    merged: Mapping[str, str],
+    places: Mapping[str, Sequence[str]],
+    joined: Collection[str] | None,
+) -> dict[str, str]:
+    """Say what has become of symbols.
+
+    Args:
+        before, after: the sizes of symbols.
+        merged: symbols that share their place with another one.
+        places: the functions into which each function was inlined.
+        joined: the functions that the linker has found to be used; None if unknown.
+    """
+    held: dict[str, list[str]] = {}
+    for name, into in places.items():
+        for one in into:
+            held.setdefault(one, []).append(name)
+    found = {}
+    for name in {**before, **after}:
+        if name in merged:
+            found[name] = f"the same as {merged[name]}"
+        elif name not in after and name in places:
+            found[name] = f"inlined into {_named(places[name])}"
+        elif name not in after and joined is not None and name not in joined:
+            found[name] = "nothing uses it"
+        elif name not in after and joined is not None:
+            found[name] = "merged with an equal one, or no longer used"
+        elif name.startswith(OUTLINED):
+            found[name] = "a sequence of instructions that occurs often"
+        elif name in held and after[name] > before.get(name, 0):
+            found[name] = f"has {_named(held[name])} within"
+        elif name not in before and joined is not None and name in joined:
+            found[name] = "was inlined in the build's own image"
+    return found
+
+
+def _named(names: Sequence[str]) -> str:
+    """Name some functions, each once, in the order in which they come."""
+    known = list(dict.fromkeys(names))
+    more = f" and {len(known) - CULPRITS} more" if len(known) > CULPRITS else ""
+    return ", ".join(known[:CULPRITS]) + more
 
 
 def _symbols(content: bytes) -> dict[str, int]:

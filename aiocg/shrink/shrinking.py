@@ -19,20 +19,9 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import (
-    BY_OPTIONS,
-    GCC,
-    MIXED,
-    OURS,
-    OWN,
-    TUNED_LEVEL,
-    Candidates,
-    is_smallest_by_gcc,
-    keeping,
-    proven,
-)
+from aiocg.shrink.candidate import GCC, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
 from aiocg.shrink.cross import cross_of
-from aiocg.shrink.gcc_linking import Gcc, GccLinker, GccUnits, compiler_of
+from aiocg.shrink.gcc_linking import Gcc, GccImages, GccLinker, GccUnits, compiler_of
 from aiocg.shrink.image import copies, put
 from aiocg.shrink.inputs import Inputs, Part, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
@@ -65,6 +54,7 @@ class Shrinking:
         measure: what counts as the size of an image, see `image.measure`; "" for the bytes that are loaded.
         compiled: the parts of the build.
         images: those that can be shrunk.
+        gcc: what the build's own GCC makes of those that it has compiled all of, by their names.
         left_alone: the names of the others, and why.
     """
 
@@ -76,11 +66,13 @@ class Shrinking:
     update: bool = False
     measure: str = ""
     images: list[Candidates] = field(default_factory=list, init=False)
+    gcc: dict[str, GccImages] = field(default_factory=dict, init=False)
     left_alone: dict[str, str] = field(default_factory=dict, init=False)
     compiled: Units = field(init=False)
     _by_gcc: GccUnits = field(init=False)
     _budget: "Budget | None" = field(default=None, init=False)
     _options: "dict[str, tuple[Option, ...]]" = field(default_factory=dict, init=False)
+    _found: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
     span: ClassVar[str] = "each"
     levels: ClassVar[Sequence[str]] = Candidates.levels
     _units: ClassVar[type[Units]] = Units
@@ -131,11 +123,11 @@ class Shrinking:
             form = Form.of(link.command.words, link.output.read_bytes(), direct=direct)
             linker = Linker(inputs, self.compiled, scratch, form, Lld() if direct else Clang())
         image = Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
-        if type(linker.tools) is Clang:
-            image.by_gcc = self._gcc(image, inputs, scratch)
+        if type(linker.tools) is Clang and (by_gcc := self._gcc_linker(image, inputs, scratch)):
+            self.gcc[name] = GccImages(image, by_gcc)
         return image
 
-    def _gcc(self, image: Candidates, inputs: Inputs, scratch: Path) -> Linker | None:
+    def _gcc_linker(self, image: Candidates, inputs: Inputs, scratch: Path) -> Linker | None:
         """Return what links an image from objects of the build's own GCC; None if that has not compiled all of it."""
         driver = inputs.link.command.driver
         units = [part for part in inputs.parts if isinstance(part, Unit)]
@@ -167,40 +159,42 @@ class Shrinking:
             locked: for images to search for, make none by clang alone.
         """
         missing = []
-        entries = [(image, *self._entry(image)) for image in self.images]
-        if not locked:
-            parts = {part: None for image, entry, _ in entries if entry is None for part in image.linker.parts}
-            self.compiled.prepare(list(parts), self.levels)
-        for image, entry, why in entries:
+        for image in self.images:
+            entry, why = self._entry(image)
             if entry is not None:
                 self._repeat(image, entry)
                 continue
             missing.append(image)
             if locked:
                 image.notes.append(f"the lock file is of no use for it: {why}; {image.short} was tried")
-            else:
-                image.add_levels()
-                image.add_gcc()
         if not locked:
-            each("Tuning levels", lambda one: one.tune_level(), missing)
+            self.compiled.prepare(list({part: None for one in missing for part in one.linker.parts}), self.levels)
+            self._add_levels(missing)
         return missing
+
+    def _add_levels(self, images: Sequence[Candidates]) -> None:
+        """Make the images that compilers make without a search."""
+        for image in images:
+            image.add_levels()
+            if image.name in self.gcc:
+                self.gcc[image.name].add_levels()
+        each("Tuning levels", lambda one: one.tune_level(), images)
 
     async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
         """Search for the actions that make each of some images smallest, one after the other.
 
         For those that are smallest by GCC, its options are asked for, among which `choose` searches.
         """
-        from aiocg.shrink.gcc_search import options_of  # a build by the lock file needs none
-        from aiocg.shrink.searching import CORE, search
+        from aiocg.shrink.searching import CORE, options_of, search  # a build by the lock file needs none
 
         self._budget = budget
         for image in images:
             try:
-                if is_smallest_by_gcc(image.images) and budget != CORE:
+                if image.name in self.gcc and self.gcc[image.name].wins and budget != CORE:
                     driver = compiler_of(image.linker.inputs.link.command.driver)
                     self._options[image.name] = await options_of(runtime, driver)
                     continue
-                image.actions = await search(runtime, image.module, budget, image.linker.tools.reward)
+                self._found[image.name] = await search(runtime, image.module, budget, image.linker.tools.reward)
             except AiocgError as error:
                 image.notes.append(f"the search failed: {first_diagnostic(error)}")
 
@@ -208,14 +202,15 @@ class Shrinking:
         """Take the smallest of the images that were made and those of what was found."""
         for image in images:
             if (options := self._options.get(image.name)) and self._budget is not None:
-                from aiocg.shrink.gcc_search import find
+                from aiocg.shrink.searching import find
 
-                image.search_gcc(functools.partial(find, options=options, meter=self._budget.start()))
+                self.gcc[image.name].search(functools.partial(find, options=options, meter=self._budget.start()))
             else:
-                image.add_found(image.actions or image.quick)
+                image.add_found(self._found.get(image.name) or image.quick)
         each("Tuning what was found", lambda one: one.tune(), images)
         for image in images:
-            image.mix()
+            if image.name in self.gcc:
+                self.gcc[image.name].mix()
             image.choose()
 
     def _entry(self, image: Candidates) -> tuple[Entry | None, str]:
@@ -229,20 +224,17 @@ class Shrinking:
     def _repeat(self, image: Candidates, entry: Entry) -> None:
         """Make the image that an entry says."""
         image.by_lock = True
+        by_gcc = tuple(part for part in image.linker.parts if name_of(part) in entry.by_gcc)
+        recipe = Recipe(entry.actions, dict.fromkeys(entry.options, 0), by_gcc)
         if entry.chosen in OURS:
             image.add_found(entry.actions)
-            image.add_tuned(dict.fromkeys(entry.options, 0))
-        elif entry.chosen == MIXED:
-            image.actions, image.saved = entry.actions, dict.fromkeys(entry.options, 0)
-            image.add_mixed([part for part in image.linker.parts if name_of(part) in entry.by_gcc])
+            image.add_tuned(recipe)
         elif entry.chosen == TUNED_LEVEL:
-            image.add_tuned_level(entry.actions, dict.fromkeys(entry.options, 0))
-        elif entry.chosen == BY_OPTIONS:
-            image.add_options(entry.actions)
-        elif entry.chosen.startswith(f"{GCC} "):
-            image.add_gcc([entry.chosen.removeprefix(f"{GCC} ")])
+            image.add_tuned_level(recipe)
         elif entry.chosen in image.levels:
             image.add_levels([entry.chosen])
+        elif gcc := self.gcc.get(image.name):
+            gcc.repeat(entry.chosen, recipe)
         image.choose(entry.chosen)
 
     def place(self, check: "Check | None", pace: "Pace | None" = None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.shrink.candidate import OWN, Candidates
 from aiocg.shrink.checking import install
+from aiocg.shrink.image import smallest
 
 ROUNDS = 5  # in which the build's own images and others are timed in turn; the least time of each counts
 
@@ -39,7 +40,9 @@ class Pace:
         for image in images:
             while image.chosen != OWN and (slower := self._slowdown(images, [image])) > self.most:
                 image.notes.append(f"the benchmark takes {slower:+.1%} with the image by {image.chosen}")
-                image.choose_larger()
+                now = image.images[image.chosen].bytes
+                larger = {name: one for name, one in image.images.items() if one.bytes > now}
+                image.choose(smallest(larger) if larger else OWN)
         if self._slowdown(images, images) > self.most:
             for image in images:
                 image.chosen = OWN

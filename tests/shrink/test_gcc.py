@@ -12,8 +12,8 @@ import pytest
 
 from aiocg.gcc.meaning import is_meaning
 from aiocg.search import Budget
-from aiocg.shrink.gcc_search import find
 from aiocg.shrink.image import read_image
+from aiocg.shrink.searching import find
 from aiocg.transport.options import Option
 
 OPTIONS = (

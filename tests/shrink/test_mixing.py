@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from aiocg.build.commands import read_record, record_build
-from aiocg.shrink.candidate import BY_OPTIONS, FOUND, MIXED, OWN, TUNED_LEVEL, Candidates
+from aiocg.shrink.candidate import BY_OPTIONS, FOUND, MIXED, OWN, TUNED_LEVEL, Candidates, Recipe
+from aiocg.shrink.gcc_linking import GccImages
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import name_of
 from aiocg.shrink.lock import Lock
@@ -40,13 +41,17 @@ def begun(folder: Path, name: str, lock: Lock) -> Shrinking:
 
 
 @pytest.fixture
-def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Candidates:
+def gcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GccImages:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
     for name, text in PARTS.items():
         (tmp_path / name).write_text(text)
-    (found,) = begun(tmp_path, "first", Lock()).images
-    return found
+    return begun(tmp_path, "first", Lock()).gcc["app"]
+
+
+@pytest.fixture
+def image(gcc: GccImages) -> Candidates:
+    return gcc.image
 
 
 def repeated(image: Candidates, folder: Path, name: str) -> Candidates:
@@ -59,8 +64,8 @@ def repeated(image: Candidates, folder: Path, name: str) -> Candidates:
     return found
 
 
-def test_levels_of_gcc_are_its_own_and_locked(image: Candidates, tmp_path: Path) -> None:
-    image.add_gcc()
+def test_levels_of_gcc_are_its_own_and_locked(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
+    gcc.add_levels()
     names = [name for name in image.images if name != OWN]
     assert names[:2] in (["gcc -Oz", "gcc -Oz -flto"], ["gcc -Os", "gcc -Os -flto"])
     for name in names:
@@ -68,28 +73,29 @@ def test_levels_of_gcc_are_its_own_and_locked(image: Candidates, tmp_path: Path)
         assert (found.chosen, found.content) == (name, image.content)
 
 
-def test_some_units_may_be_gccs(image: Candidates, tmp_path: Path) -> None:
+def test_some_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     image.add_found(image.quick)
-    image.add_mixed([part for part in image.linker.parts if name_of(part) == "sum.c"])
+    by_gcc = tuple(part for part in image.linker.parts if name_of(part) == "sum.c")
+    gcc.add_mixed(Recipe(image.quick, by_gcc=by_gcc))
     found = repeated(image, tmp_path, MIXED)
-    assert (found.chosen, found.content, found.mixed) == (MIXED, image.contents[MIXED], image.mixed)
-    assert found.content != image.contents[FOUND] and list(map(name_of, found.mixed)) == ["sum.c"]
+    assert (found.chosen, found.content, found.recipes[MIXED]) == (MIXED, image.content, image.recipes[MIXED])
+    assert found.content != image.contents[FOUND] and found.recipes[MIXED].by_gcc == by_gcc
     put(tmp_path / "app", found.content)
     assert subprocess.run([tmp_path / "app"]).returncode == 1 + 2 + 1 + 2 * 1
 
 
-def test_units_are_mixed_only_where_that_is_smaller(image: Candidates) -> None:
-    image.mix()
+def test_units_are_mixed_only_where_that_is_smaller(gcc: GccImages, image: Candidates) -> None:
+    gcc.mix()
     assert MIXED not in image.images  # nothing was found yet
-    image.add_gcc()
+    gcc.add_levels()
     image.add_found(image.quick)
-    image.mix()
+    gcc.mix()
     image.choose()
     assert image.images[image.chosen].bytes == min(one.bytes for one in image.images.values())
 
 
-def test_a_search_of_gccs_options_is_locked(image: Candidates, tmp_path: Path) -> None:
-    image.add_gcc()
+def test_a_search_of_gccs_options_is_locked(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
+    gcc.add_levels()
     asked = []
 
     def find(size: Callable[[tuple[str, ...]], int | None]) -> tuple[str, ...]:
@@ -97,16 +103,16 @@ def test_a_search_of_gccs_options_is_locked(image: Candidates, tmp_path: Path) -
         asked.append(size(("-Os", "-fno-ivopts")))
         return ("-Os", "-fno-ivopts")
 
-    image.search_gcc(find)
+    gcc.search(find)
     assert asked == [None, image.images[BY_OPTIONS].bytes]
     found = repeated(image, tmp_path, BY_OPTIONS)
     assert (found.chosen, found.content) == (BY_OPTIONS, image.content)
 
 
-def test_an_image_that_cannot_be_taken_is_noted(image: Candidates) -> None:
+def test_an_image_that_cannot_be_taken_is_noted(gcc: GccImages, image: Candidates) -> None:
     image.add_found(image.quick)
     image.contents[OWN] = b"\0asm" + bytes(4)
-    image.add_mixed(image.mixable[:1])
-    image.add_tuned_level(image.quick, {})
+    gcc.add_mixed(Recipe(image.quick, by_gcc=tuple(gcc.mixable[:1])))
+    image.add_tuned_level(Recipe(image.quick))
     assert len(image.notes) == 2 and all("an image of another kind" in note for note in image.notes)
     assert MIXED not in image.images and TUNED_LEVEL not in image.images

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from aiocg.shrink.candidate import Candidates
-from aiocg.shrink.causes import explained
 from aiocg.shrink.image import Image, smallest
-from aiocg.shrink.report import ImageReport, Report, Symbol, compared, report_of
+from aiocg.shrink.report import ImageReport, Report, Symbol, compared, explained, report_of
 from aiocg.transport.elf import merged_symbols, symbol_sizes
 
 OWN, OZ, FOUND = Image(1000, 100, 50, 40, 8), Image(900, 100, 50, 40), Image(800, 100, 50, 60, 16)

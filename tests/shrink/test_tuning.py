@@ -8,7 +8,7 @@ import pytest
 
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import TUNED, TUNED_LEVEL, Candidates
+from aiocg.shrink.candidate import TUNED, TUNED_LEVEL, Candidates, Recipe
 from aiocg.shrink.checking import Check
 from aiocg.shrink.image import read_image
 from aiocg.shrink.tuning import NO_PLT, POLISH, RELR, candidates, compiler_words, linker_words, tune
@@ -124,8 +124,8 @@ def test_a_tuned_image_is_smaller_and_does_the_same(image: Candidates, tmp_path:
     said = subprocess.run(["./app", "7", "5"], capture_output=True, text=True).stdout
     image.tune()
     image.choose()
-    assert image.chosen == TUNED and {NO_PLT, RELR} <= image.saved.keys()
-    assert image.images["found"].bytes - image.images[TUNED].bytes == sum(image.saved.values())
+    assert image.chosen == TUNED and {NO_PLT, RELR} <= image.recipes[TUNED].saved.keys()
+    assert image.images["found"].bytes - image.images[TUNED].bytes == sum(image.recipes[TUNED].saved.values())
     assert any(one.name == ".relr.dyn" for one in sections(image.content))
     Check("./app 7 5", lambda line: None).settle([image])
     assert (tmp_path / "app").read_bytes() == image.content
@@ -136,14 +136,14 @@ def test_a_tuned_image_is_smaller_and_does_the_same(image: Candidates, tmp_path:
 def test_a_level_of_clang_is_tuned_by_the_same_options(image: Candidates) -> None:
     image.add_levels()
     image.tune_level()
-    assert RELR in image.level_saved
+    assert RELR in image.recipes[TUNED_LEVEL].saved
     assert image.images[TUNED_LEVEL].bytes < min(image.images[level].bytes for level in image.levels)
     image.choose(TUNED_LEVEL)
     assert image.images[TUNED_LEVEL].zeroed <= image.images["own"].zeroed + 8  # padding is no memory of variables
     made, entry = image.content, image.entry("LLVM")
-    assert (entry.chosen, set(entry.options)) == (TUNED_LEVEL, set(image.level_saved))
+    assert (entry.chosen, set(entry.options)) == (TUNED_LEVEL, set(image.recipes[TUNED_LEVEL].saved))
     del image.images[TUNED_LEVEL], image.contents[TUNED_LEVEL]
-    image.add_tuned_level(entry.actions, dict.fromkeys(entry.options, 0))
+    image.add_tuned_level(Recipe(entry.actions, dict.fromkeys(entry.options, 0)))
     assert image.contents[TUNED_LEVEL] == made
 
 
@@ -154,7 +154,7 @@ def test_a_tuned_level_that_the_check_fails_with_leaves_what_was_found(image: Ca
     image.tune()
     image.choose(TUNED_LEVEL)
     Check("! readelf -SW app | grep -q relr.dyn", lambda line: None).settle([image])
-    assert image.chosen == TUNED and RELR not in image.saved
+    assert image.chosen == TUNED and RELR not in image.recipes[TUNED].saved
     assert image.notes[-1] == f"the check fails with {RELR}: left out"
 
 
@@ -164,7 +164,7 @@ def test_an_option_that_the_check_fails_with_is_left_out(image: Candidates) -> N
     image.tune()
     image.choose()
     Check("! readelf -SW app | grep -q relr.dyn", lambda line: None).settle([image])
-    assert (image.chosen, list(image.saved), image.notes) == (
+    assert (image.chosen, list(image.recipes[TUNED].saved), image.notes) == (
         TUNED,
         [NO_PLT],
         [f"the check fails with {RELR}: left out"],

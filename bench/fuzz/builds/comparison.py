@@ -16,7 +16,7 @@ from aiocg.build.commands import read_record, record_build
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import FILES_VARIABLE
-from aiocg.shrink.candidate import FOUND, MIXED, OWN, Candidates
+from aiocg.shrink.candidate import FOUND, MIXED, OWN, Candidates, Recipe
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.image import put
 from aiocg.shrink.lock import Lock
@@ -221,9 +221,9 @@ def _replace(work: Shrinking, name: str) -> int:
         if name == FOUND:
             image.add_found(Candidates.quick)
         elif name == MIXED:
-            image.actions = image.quick
-            if half := image.mixable[::2]:
-                image.add_mixed(half)
+            gcc = work.gcc.get(image.name)
+            if gcc and (half := gcc.mixable[::2]):
+                gcc.add_mixed(Recipe(image.quick, by_gcc=tuple(half)))
         else:
             image.add_levels([name])
         if name in image.images:
