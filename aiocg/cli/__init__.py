@@ -23,6 +23,9 @@ def main() -> None:
     if searches and sys.stdout.isatty() and not {"--json", "--help"} & set(sys.argv):
         print("starting ...", end="\r", flush=True)  # what comes next overwrites it
     if sys.argv[1:2] in (["cc"], ["c++"]) and sys.argv[2:] != ["--help"]:
+        from aiocg.cli import cc_start
+
+        cc_start.start(sys.argv[1], sys.argv[2:])
         from aiocg.cli import cc
 
         sys.exit(cc.main(sys.argv[1], sys.argv[2:]))

@@ -3,30 +3,29 @@
 `make CC="aiocg cc" CXX="aiocg c++"` is all that a project needs. What compiles C or C++ to object code is done in
 steps, see `aiocg.llvm.driver`; everything else is clang's, which then takes the place of this process. With
 AIOCG_CC_RECORD in the environment nothing is searched: the build is recorded, see `aiocg.llvm.recording`. In a build by
-`aiocg.lock` it does what `aiocg.shrink.compiler` does.
+`aiocg.lock` it does what `aiocg.shrink.compiler` does. Once it is known how clang is started, `cc_start` has done so
+for what is surely clang's alone.
 """
 
+import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path, PurePath
-from typing import NoReturn
 
+from aiocg.cli import cc_start
+from aiocg.datasets import toolchain
 from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.replacing import replacing
 from aiocg.datasets.toolchain import compile_flags, find_clang, link_flags, loader_environment
 from aiocg.llvm.command_line import CommandLine, Input, parse
 from aiocg.llvm.driver import ObjectCompilation
 from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.llvm.recording import FILES_VARIABLE, VARIABLE, record, run_recorded
 from aiocg.shrink import compiler
-
-_PROBES = re.compile(r"(?:conftest|ztest\d+)\.\w+|(?:.*/)?(?:CMakeFiles|CMakeTmp|meson-private)/.*")
-"""Sources of the tests by which build systems find out what a compiler can do: nothing is to be gained in them."""
-TINY_SOURCE = 256  # bytes of a source that is not searched, such as those of hand-written `configure` scripts
 
 
 def main(name: str, words: Sequence[str]) -> int:
@@ -38,7 +37,7 @@ def main(name: str, words: Sequence[str]) -> int:
     """
     try:
         settings = Settings.from_environment()
-        clang, environment = find_clang(), {**os.environ, **loader_environment()}
+        plan = cc_start.read_plan() or _found()
     except (DatasetError, DriverError) as error:
         print(f"aiocg {name}: error: {error}", file=sys.stderr)
         return 1
@@ -50,28 +49,26 @@ def main(name: str, words: Sequence[str]) -> int:
             reason = f"{VARIABLE} is {path!r}, which cannot be written: {error.strerror}"
             print(f"aiocg {name}: error: {reason}", file=sys.stderr)
             return 1
-    language = "c++" if name == "c++" else "c"
-    driver = [str(clang), *(["--driver-mode=g++"] if language == "c++" else []), *compile_flags(clang, language)]
     if os.environ.get(compiler.VARIABLE):
-        line = [sys.executable, "-I", "-S", compiler.__file__, driver[0], name]
-        _become([*line, *driver[1:], *link_flags(clang, language), *words], environment)
+        cc_start.start(name, words, plan)
+    driver, linking, environment = plan[name], plan[f"{name} links"], cc_start.environment(plan)
     try:
         command = parse([name, *words])
     except ValueError:
         command = None  # clang knows how to say it
     if command is None or path or settings.search == "none" or _is_clangs(command, settings):
         links = command is not None and command.mode == "link" and command.inputs
-        line = [*driver, *(link_flags(clang, language) if links else ()), *words]
+        line = [*driver, *(linking if links else ()), *words]
         if path and with_files:
             return run_recorded(path, [name, *words], line, environment)
-        _become(line, environment)
+        cc_start.become(line, plan)
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda number, _: sys.exit(128 + number))  # so that what is temporary is removed
         with tempfile.TemporaryDirectory(prefix="aiocg-cc-") as scratch:
-            return _compile(command, driver, link_flags(clang, language), settings, environment, Path(scratch))
+            return _compile(command, driver, linking, settings, environment, Path(scratch))
     except KeyboardInterrupt:
         return 130
     except OSError as error:
@@ -88,21 +85,36 @@ def _is_clangs(command: CommandLine, settings: Settings) -> bool:
             return True
         if command.output and len(command.sources) > 1:
             return True  # which is an error
-    return all(_PROBES.fullmatch(one.path) or (settings.searches and _is_tiny(one.path)) for one in command.sources)
+    return all(cc_start.is_trifle(one.path, searches=settings.searches) for one in command.sources)
 
 
-def _is_tiny(path: str) -> bool:
-    try:
-        return os.path.getsize(path) < TINY_SOURCE
-    except OSError:
-        return False  # clang knows how to say it
+def _found() -> compiler.Plan:
+    """Find out how clang is started, and keep it for `cc_start`.
 
-
-def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
-    """Let clang take the place of this process, with its exit status, its signals and its terminal."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(command[0], command, environment)
+    Raises:
+        DatasetError: when there is no clang, or it cannot be started.
+    """
+    folders = ("lib*", "lib*/gcc*", "lib*/gcc*/*", "lib*/gcc*/*/*", "include", "include/c++", "include/c++/*")
+    system = [str(path) for pattern in folders for path in Path("/usr").glob(pattern)]
+    places = ["/usr", *system, "/etc/ld.so.cache", toolchain.__file__, __file__, *os.get_exec_path(), *sys.path]
+    times = cc_start.times(places)
+    clang = find_clang()
+    plan = {
+        "places": [*places, str(clang)],
+        "times": [*times, *cc_start.times([str(clang)])],
+        "environment": [word for pair in loader_environment().items() for word in pair],
+        "cc": [str(clang), *compile_flags(clang, "c")],
+        "cc links": [*link_flags(clang, "c")],
+        "c++": [str(clang), "--driver-mode=g++", *compile_flags(clang, "c++")],
+        "c++ links": [*link_flags(clang, "c++")],
+        "key": cc_start.key(),  # is the last, so that no part is taken for the whole
+    }
+    with contextlib.suppress(OSError):  # it is found out again, then
+        path = Path(cc_start.path())
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(os.fsencode(compiler.plan_text(plan)))
+    return plan
 
 
 def _compile(

@@ -18,6 +18,7 @@ END, SEPARATOR = "\x1e", "\x1f"
 
 _C = (".c", ".i")
 _CPLUSPLUS = (".cc", ".cp", ".cpp", ".cxx", ".c++", ".C", ".CC", ".CPP", ".CXX", ".ii")
+SOURCES = (*_C, *_CPLUSPLUS)
 _OTHER_MODES = ("-E", "-S", "-M", "-MM", "-fsyntax-only", "-x", "-", "--version", "-r")
 _OTHERS = (
     *("-fsanitize", "-fprofile", "-fcoverage", "--coverage", "-pg", "-finstrument", "-fxray"),
@@ -36,17 +37,20 @@ def plan_text(plan: Plan) -> str:
     return END.join(SEPARATOR.join((name, *words)) for name, words in plan.items())
 
 
+def plan_of(text: str) -> Plan:
+    """Read a plan."""
+    return {name: words for name, *words in (line.split(SEPARATOR) for line in text.split(END)) if name}
+
+
 def main() -> None:
     """Do what a compiler's command line asks for."""
     own, name, *words = sys.argv[1:]
-    lines = (line.split(SEPARATOR) for line in os.environ.get(VARIABLE, "").split(END))
-    plan: Plan = {name: words for name, *words in lines if name}
-    if not plan:  # CMake remembers us, whatever it is called for
+    if not (plan := plan_of(os.environ.get(VARIABLE, ""))):  # CMake remembers us, whatever it is called for
         os.execv(sys.executable, [sys.executable, "-I", "-S", _RECORDING, *sys.argv[1:]])
     foreign = name == "zig" or name.rpartition("-")[2].startswith("ld")
     if foreign or any(word in _OTHER_MODES or word.startswith(_OTHERS) for word in words):
         os.execv(own, [own, *words])
-    sources = [word for word in words if word.endswith((*_C, *_CPLUSPLUS)) and not word.startswith("-")]
+    sources = [word for word in words if word.endswith(SOURCES) and not word.startswith("-")]
     cplusplus = "++" in name or any(word.endswith(_CPLUSPLUS) for word in sources)
     clang = plan["c++" if cplusplus else "c"]
     if "-c" in words:

@@ -157,6 +157,88 @@ def test_explicit_o0_is_respected(cc: Driver) -> None:
     assert (cc.folder / "main.o").read_bytes() == (cc.folder / "plain.o").read_bytes()
 
 
+QUICK = [
+    ("--version", True),
+    ("-v", True),
+    ("-E -xc main.c", True),
+    ("-O2 -c conftest.c", True),
+    ("-O0 -c main.c", True),
+    ("main.o -nostdlib -Wl,-emain -o main", True),
+    ("-nostdlib -Wl,-emain conftest.c -o conftest", True),
+    ("-Xlinker -E -nostdlib -Wl,-emain main.o -o main", False),
+    ("-xc -c main.o -o m.o", False),
+    ("-O0 -O2 -c main.c", False),
+    ("-O2 -c @words", False),
+]
+
+
+def imported(cc: Driver, line: str) -> "tuple[subprocess.CompletedProcess[str], set[str]]":
+    """Run `aiocg cc`, and return what it has imported beside what it prints."""
+    start = [sys.executable, "-P", "-X", "importtime", "-m", "aiocg.cli", "cc"]
+    done: subprocess.CompletedProcess[str] = cc.place.run(*start, *shlex.split(line))
+    lines = done.stderr.splitlines(keepends=True)
+    done.stderr = "".join(one for one in lines if not one.startswith("import time:"))
+    return done, {one.split("|")[-1].strip() for one in lines if one.startswith("import time:")}
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize(("line", "is_quick"), QUICK)
+def test_what_is_surely_clangs_alone_starts_quickly(cc: Driver, line: str, is_quick: bool) -> None:
+    (cc.folder / "conftest.c").write_text("int main(void) { return 0; }\n")
+    (cc.folder / "words").write_text("-O1 main.c")
+    assert cc.clang("-c main.c").returncode == 0
+    theirs = cc.clang(line)
+    assert cc("--version").returncode == 0  # it is known how clang is started
+    ours, modules = imported(cc, line)
+    assert ("aiocg.cli.cc" in modules) != is_quick
+    if is_quick:
+        assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+
+
+@pytest.mark.parametrize("search", ["none", "greedy", ""])
+def test_a_quick_start_asks_for_no_less_than_another(cc: Driver, search: str) -> None:
+    (cc.folder / "main.c").write_text(C_SOURCE + "/* not tiny */" * 20)
+    cc.place.environment["AIOCG_CC_SEARCH"] = search
+    assert cc("--version").returncode == 0
+    assert ("aiocg.cli.cc" in imported(cc, "-O2 -c main.c -fsyntax-only")[1]) is False
+    cc.place.environment["AIOCG_CC_RECORD"] = str(cc.folder / "record")
+    _, modules = imported(cc, "--version")
+    assert "aiocg.cli.cc" in modules and (cc.folder / "record").read_text().count("--version") == 1
+    del cc.place.environment["AIOCG_CC_RECORD"]
+    done = cc("--version", AIOCG_CC_BUDGET="0")
+    assert done.returncode == 1 and "AIOCG_CC_BUDGET is '0'" in done.stderr
+
+
+def test_another_clang_on_the_path_is_found(cc: Driver, new_cache: Callable[[], Path]) -> None:
+    folders = [cc.folder / "first", cc.folder / "second"]
+    cc.place.environment.update(AIOCG_CACHE=str(new_cache()), AIOCG_CLANG="mine")
+    cc.place.environment["PATH"] = os.pathsep.join([*map(str, folders), cc.place.environment["PATH"]])
+    for folder in folders:
+        folder.mkdir()
+    for folder in (folders[1], folders[0]):
+        (folder / "mine").write_text(f"#!/bin/sh\necho {folder.name}\n")
+        (folder / "mine").chmod(0o755)
+        assert [cc("--version").stdout for _ in range(3)] == [f"{folder.name}\n"] * 3
+    (folders[0] / "mine").unlink()
+    assert cc("--version").stdout == "second\n"
+    (folders[1] / "mine").unlink()
+    assert "AIOCG_CLANG is 'mine', which is not an executable file" in cc("--version").stderr
+
+
+def test_a_file_on_clang_that_is_damaged_or_cannot_be_written_does_not_matter(
+    cc: Driver, new_cache: Callable[[], Path]
+) -> None:
+    cache = new_cache()
+    expected = cc("--version", AIOCG_CACHE=str(cache)).stdout
+    whole = (cache / "cc-start").read_bytes()
+    for content in (b"", b"\x00", whole[: len(whole) // 2], whole[:-9]):
+        (cache / "cc-start").write_bytes(content)
+        assert cc("--version").stdout == expected
+    assert (cache / "cc-start").read_bytes() == whole
+    done = cc("--version", AIOCG_CACHE="/dev/null")
+    assert (done.returncode, done.stdout) == (0, expected)
+
+
 # ------------------------------------------------------------------------------------------ what is ours
 
 
