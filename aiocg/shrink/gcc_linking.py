@@ -75,6 +75,11 @@ class GccUnits(Units):
         if isinstance(part, Unit):
             self.same(part)
 
+    def forget(self, level: str) -> None:
+        """Remove the objects of a line of options; those of levels, and of none, are needed again for other images."""
+        if level and level not in LEVELS:
+            super().forget(level)
+
     def mentions(self, part: Part, name: str) -> bool:
         """Return False: GNU's linker wraps symbols of machine code."""
         return False

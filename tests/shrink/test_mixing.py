@@ -8,7 +8,7 @@ import pytest
 
 from aiocg.build.commands import read_record, record_build
 from aiocg.shrink.candidate import BY_OPTIONS, FOUND, MIXED, OWN, TUNED_LEVEL, Candidates, Recipe
-from aiocg.shrink.gcc_linking import GccImages
+from aiocg.shrink.gcc_linking import LEVELS, GccImages
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import name_of
 from aiocg.shrink.lock import Lock
@@ -107,6 +107,24 @@ def test_a_search_of_gccs_options_is_locked(gcc: GccImages, image: Candidates, t
     assert asked == [None, image.images[BY_OPTIONS].bytes]
     found = repeated(image, tmp_path, BY_OPTIONS)
     assert (found.chosen, found.content) == (BY_OPTIONS, image.content)
+
+
+def test_a_search_compiles_no_level_again_and_keeps_no_other_line(gcc: GccImages) -> None:
+    gcc.add_levels()
+    units, parts = gcc.linker.compiled, gcc.linker.parts
+    made = {level: units.objects(parts, level) for level in LEVELS}
+    tried: list[Path] = []
+
+    def find(size: Callable[[tuple[str, ...]], int | None]) -> tuple[str, ...]:
+        for line in (*LEVELS, "-Os -fno-ivopts"):
+            tried.extend(units.objects(parts, line).values())
+            size(tuple(line.split()))
+        return ("-Oz",)
+
+    gcc.search(find)
+    assert {level: units.objects(parts, level) for level in LEVELS} == made
+    count = len(LEVELS) * len(parts)
+    assert [path.exists() for path in tried] == [True] * count + [False] * len(parts)
 
 
 def test_an_image_that_cannot_be_taken_is_noted(gcc: GccImages, image: Candidates) -> None:
