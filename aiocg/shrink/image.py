@@ -108,7 +108,7 @@ def special_sections(content: bytes) -> dict[str, int]:
     if not content.startswith(b"\x7fELF"):
         return {}
     found = [one for one in sections(content) if one.is_loaded and not one.is_code]
-    return {one.name: one.size for one in found if not _USUAL.fullmatch(one.name)}
+    return {one.name: one.size for one in found if one.name != _PADDING and not _USUAL.fullmatch(one.name)}
 
 
 def _kind(section: Section) -> str:

@@ -1,6 +1,7 @@
 """How large an image is, by what counts."""
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.toolchain import find_toolchain
 from aiocg.shrink.candidate import OWN, Candidates
-from aiocg.shrink.image import measure, read_image
+from aiocg.shrink.image import measure, read_image, special_sections
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +49,16 @@ def test_a_compressor_says_how_large_what_is_loaded_is(content: bytes, name: str
     assert 0 < image.bytes < read_image(content).bytes
     stripped = content + b"not loaded" * 1000
     assert measure(stripped, name).bytes == image.bytes
+
+
+@pytest.mark.needs("libc")
+def test_padding_by_lld_is_no_section_that_others_may_read(tmp_path: Path) -> None:
+    source = 'const char table[] __attribute__((section("mine"), used)) = "mine";\nint main(void) { return 0; }\n'
+    (tmp_path / "main.c").write_text(source)
+    toolchain = find_toolchain()
+    linker = tmp_path / "ld.lld"
+    linker.symlink_to(Path(toolchain.linker_command()[0]).resolve())
+    line = [*toolchain.command(), f"--ld-path={linker}", "-shared", "-nostdlib", "-fPIC", "-Wl,-z,relro", "main.c"]
+    subprocess.run([*line, "-o", "image"], cwd=tmp_path, check=True)
+    content = (tmp_path / "image").read_bytes()
+    assert b".relro_padding" in content and special_sections(content) == {"mine": 5}
