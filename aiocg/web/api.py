@@ -25,7 +25,7 @@ from aiocg.errors import (
 try:
     from fastapi import APIRouter, Body, FastAPI, Query, Request, WebSocket, WebSocketDisconnect
     from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse
+    from fastapi.responses import JSONResponse, Response
     from pydantic import BaseModel, ConfigDict, Field
     from starlette.exceptions import HTTPException
 except ImportError:
@@ -33,11 +33,15 @@ except ImportError:
 
 from aiocg import __version__
 from aiocg.datasets.errors import DatasetError
+from aiocg.env.env import Env
 from aiocg.host.threads import in_thread
+from aiocg.pictures.cfg import cfg
+from aiocg.pictures.curves import stairs
+from aiocg.pictures.graph import Graph
+from aiocg.pictures.nested import nested
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
 from aiocg.states.state import InvalidState
-from aiocg.web import original, pictures, searches
 from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.links import link_to
@@ -54,6 +58,7 @@ from aiocg.web.replies import (
     LinkReply,
     NodeReply,
     ObservationReply,
+    SearchReply,
     SessionReply,
     StepReply,
     TreeReply,
@@ -61,6 +66,7 @@ from aiocg.web.replies import (
 from aiocg.web.saved import at_state, state_of
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import TreeError
+from aiocg.web.watchable import watchable
 
 __all__ = ["create_app", "routes"]
 
@@ -156,8 +162,7 @@ def create_app(
 
 def routes(app: FastAPI) -> None:
     """Add the routes and the handlers of errors to an application that has `Sessions` as `state.sessions`."""
-    for one in (router, searches.router, pictures.router, original.router):
-        app.include_router(one, responses={"4XX": {"model": ErrorReply}})
+    app.include_router(router, responses={"4XX": {"model": ErrorReply}})
     for error in (AiocgError, DatasetError, TreeError, Refusal, RequestValidationError, HTTPException):
         app.add_exception_handler(error, _failed)
 
@@ -348,3 +353,188 @@ async def _tell(socket: WebSocket, queue: "asyncio.Queue[Any]") -> None:
         if event["event"] == "closed":
             await socket.close()
             return
+
+
+# ----------------------------------------------------------------------------------------------------- searches
+
+
+class NewSearch(BaseModel):
+    """A search, and how long it may take."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field("greedy", description="one of those that GET lists as `searches`")
+    seconds: float = Field(10.0, strict=True)
+    here: bool = Field(False, description="begin at the present node, not at the program as it came")
+
+
+class MoreTime(BaseModel):
+    """How long a search may go on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seconds: float = Field(10.0, strict=True)
+
+
+@router.post("/sessions/{id}/search", status_code=202)
+async def start_search(request: Request, id: str, body: NewSearch) -> SearchReply:
+    """Start a search; its candidates become nodes, and its end is at the best one."""
+    sessions_of(request).start_search(id, body.name, body.seconds, here=body.here)
+    return _reply(request, id)
+
+
+@router.get("/sessions/{id}/search")
+async def show_search(request: Request, id: str) -> SearchReply:
+    """Say where the last search of a session stands, those before it, and which searches there are for it."""
+    return _reply(request, id)
+
+
+@router.delete("/sessions/{id}/search")
+async def pause_search(request: Request, id: str) -> SearchReply:
+    """Pause the search, and go to the best state that it found."""
+    await sessions_of(request).search_of(id).pause()
+    return _reply(request, id)
+
+
+@router.post("/sessions/{id}/search/resume", status_code=202)
+async def resume_search(request: Request, id: str, body: MoreTime) -> SearchReply:
+    """Let the last search go on where it was, whatever was done by hand meanwhile."""
+    sessions_of(request).resume_search(id, body.seconds)
+    return _reply(request, id)
+
+
+def _reply(request: Request, id: str) -> SearchReply:
+    search, known = sessions_of(request).search_of(id), watchable(session_of(request, id))
+    return SearchReply(search=search.last, runs=search.runs, resumable=search.resumable, searches=list(known))
+
+
+# ----------------------------------------------------------------------------------------------------- pictures
+
+
+class Svg(Response):
+    """A picture."""
+
+    media_type = "image/svg+xml"
+
+
+class Dot(Response):
+    """Text for Graphviz."""
+
+    media_type = "text/vnd.graphviz"
+
+
+@router.get("/sessions/{id}/tree.svg", response_class=Svg)
+async def draw_tree(request: Request, id: str) -> Response:
+    """Draw the tree: the best children of each node, and the way to the present one."""
+    tree = session_of(request, id).tree
+    return Svg(await in_thread(lambda: tree.graph().svg()))
+
+
+@router.get("/sessions/{id}/chart.svg", response_class=Svg)
+async def draw_chart(request: Request, id: str) -> Response:
+    """Draw the cost on the way to the present state, beside the compiler's levels."""
+    session = session_of(request, id)
+    cost, tree = session.costs[0], session.tree
+    points = [(float(place), tree[one].costs[cost]) for place, one in enumerate(tree.trail)]
+    drawn = stairs({cost: points}, session.lines, across="actions", up=cost, title=f"{cost} on the way here")
+    return Svg(drawn)
+
+
+@router.get("/sessions/{id}/cfg.svg", response_class=Svg)
+async def draw_cfg(request: Request, id: str, function: str, instructions: bool = False) -> Response:
+    """Draw the control flow of a function in the present state."""
+    graph = await _cfg(request, id, function, instructions)
+    if len(graph.boxes) > (most := session_of(request, id).limits.blocks):
+        raise Refusal(413, f"{function} has {len(graph.boxes)} blocks, and up to {most} are drawn: take cfg.dot")
+    return Svg(await in_thread(graph.svg))
+
+
+@router.get("/sessions/{id}/cfg.dot", response_class=Dot)
+async def write_cfg(request: Request, id: str, function: str, instructions: bool = False) -> Response:
+    """Write the control flow of a function in the present state for Graphviz."""
+    graph = await _cfg(request, id, function, instructions)
+    return Dot(graph.dot())
+
+
+@router.get("/sessions/{id}/nest.svg", response_class=Svg)
+async def draw_nest(request: Request, id: str) -> Response:
+    """Draw the loops of the present state as nested boxes."""
+    session = session_of(request, id)
+    if "loop_tree" not in session.env.observation_spaces:
+        raise Refusal(409, f"{session.env.spec.id} has no loops to draw: take loops-v0")
+    return Svg(nested(await session.text(session.tree.present.number), "nest of loops"))
+
+
+async def _cfg(request: Request, id: str, function: str, instructions: bool) -> Graph:
+    session = session_of(request, id)
+    if "Ir" not in session.env.observation_spaces:
+        raise Refusal(409, f"{session.env.spec.id} has no control flow to draw: take an LLVM environment")
+    text = await session.text(session.tree.present.number)
+    try:
+        return await in_thread(lambda: cfg(text, function, instructions=instructions))
+    except KeyError:
+        raise Refusal(404, f"there is no function {function!r} with a body in this program") from None
+
+
+# The two routes of CompilerGym's `www`, for its front end. Nothing is kept between calls, as there.
+
+ENVIRONMENT, ACTIONS = "llvm-v0", "PassesLegacy124"
+COUNTS = ["InstCountDict", "AutophaseDict"]
+LISTED = 10  # programs of a dataset
+LINES, COLUMNS = 1024, 250  # of the program's text
+
+
+@router.get("/api/v4/describe")
+async def describe(request: Request) -> dict[str, Any]:
+    """List programs, actions with their numbers, and rewards."""
+    runtime = sessions_of(request).runtime
+    async with await runtime.make(ENVIRONMENT, action_space=ACTIONS) as env:
+        actions = {name: number for number, name in enumerate(env.action_space.names)}
+        rewards = sorted(env.reward_spaces)
+        kind = env.spec.kind
+
+    def programs() -> dict[str, list[str]]:
+        known = runtime.datasets.datasets(installed_only=True, kind=kind)
+        found = {one.name: list(islice(one.benchmark_uris(), LISTED)) for one in known if one.size}
+        return {f"{uris[0].scheme}://{name}": [uri.path for uri in uris] for name, uris in found.items() if uris}
+
+    return {"benchmarks": await in_thread(programs), "actions": actions, "rewards": rewards}
+
+
+@router.get("/api/v4/step")
+async def original_step(
+    request: Request, benchmark: str = "", reward: str = "", actions: str = "", all_states: str = "0"
+) -> JSONResponse:
+    """Apply actions, given by their numbers with commas between, to a program; describe the last state, or all."""
+    sessions = sessions_of(request)
+    try:
+        if not benchmark or not reward:
+            raise Refusal(400, "name a `benchmark` and a `reward`")
+        numbers = [int(number) for number in actions.split(",") if number]
+        if len(numbers) > sessions.limits.actions:
+            raise Refusal(400, f"there are {len(numbers)} actions, more than {sessions.limits.actions}")
+        async with await sessions.runtime.make(
+            ENVIRONMENT, benchmark=named(benchmark), reward_space=reward, action_space=ACTIONS
+        ) as env:
+            env.timeout = sessions.limits.seconds
+            return JSONResponse(await _visited(env, numbers, reward, every=all_states == "1"))
+    except (AiocgError, DatasetError, Refusal, ValueError, IndexError) as error:
+        return JSONResponse({"error": str(error)}, 400)
+
+
+async def _visited(env: Env, numbers: list[int], reward: str, *, every: bool) -> dict[str, Any]:
+    env.observation_space = None
+    await env.reset()
+    steps = [[], *([number] for number in numbers)] if every else [numbers]
+    states, terminated = [], False
+    for step in steps:
+        texts = [env.action_space.text(number) for number in step]
+        values, rewards, terminated, _, info = await env.step_texts(
+            texts, observation_spaces=COUNTS, reward_spaces=[reward]
+        )
+        if terminated:
+            raise info["error"]
+        states.append({"instcount": plain(values[0]), "autophase": plain(values[1]), "reward": float(rewards[0])})
+    lines = str(await env.observe("Ir")).split("\n")
+    text = "\n".join(line if len(line) <= COLUMNS else f"{line[: COLUMNS - 3]}..." for line in lines[:LINES])
+    return {"commandline": env.commandline(), "done": terminated, "ir": text, "states": states}
