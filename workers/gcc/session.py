@@ -227,7 +227,7 @@ class GccSession(CompilationSession):
         limits = Limits(self.parameters.timeout, self.parameters.memory, self.deadline)
         return Compilation(self.tools.compiler, self.benchmark, line, digest, limits)
 
-    def _check_code(self, code: bytes) -> None:
+    def check_code(self, code: bytes) -> None:
         """Raise for machine code that must not be linked on this machine.
 
         Raises:
