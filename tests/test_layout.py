@@ -28,7 +28,7 @@ PURE = (
     "aiocg.env.candidate",
     "aiocg.env.episode",
     "aiocg.node.attachment",
-    "aiocg.node.bucket",
+    "aiocg.node.leases",
     "aiocg.node.lease",
     "aiocg.node.leases",
     "aiocg.env.plan",

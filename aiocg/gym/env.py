@@ -4,7 +4,7 @@ import asyncio
 import copy
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 import gymnasium
 import numpy as np
@@ -26,7 +26,6 @@ from aiocg.fleet.pending import Receiver
 from aiocg.gym.recipe import Recipe, collection, configured
 from aiocg.gym.rendering import RENDER_MODES, check_render_mode, describe
 from aiocg.gym.thread import RuntimeThread, default_thread
-from aiocg.gym.views import ObservationView, RewardView, derived, earned
 from aiocg.host.threads import in_thread
 from aiocg.spaces import ActionSpace, NoObservation, ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
@@ -35,6 +34,138 @@ from aiocg.states.state import CompilerEnvState
 
 if TYPE_CHECKING:
     from aiocg.validation import ValidationResult
+
+Space = TypeVar("Space")
+
+
+class _View(Generic[Space]):
+    """Values by name, as `view["Name"]` or `view.Name()`, computed on access."""
+
+    kind = ""
+
+    def __init__(self, env: "CompilerEnv") -> None:
+        self._env = env
+
+    @property
+    def spaces(self) -> Mapping[str, Space]:
+        """The spaces, by name."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Any:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        if name.startswith("_"):  # of a copy under construction, or a question whether there is a special method
+            raise AttributeError(name)
+        try:
+            check_known(self.kind, name, self.spaces)
+        except Exception as error:
+            raise AttributeError(str(error)) from None
+        return lambda: self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.spaces
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.spaces})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.spaces)} {self.kind}s>"
+
+
+class ObservationView(_View[ObservationSpace]):
+    """Observations of the present state: `env.observation["Ir"]`, or `env.observation.Ir()`."""
+
+    kind = "observation space"
+
+    @property
+    def spaces(self) -> Mapping[str, ObservationSpace]:
+        """All observation spaces, by name."""
+        return self._env.observation_spaces
+
+    def __getitem__(self, name: str) -> Any:
+        """Compute an observation.
+
+        Raises:
+            UnknownName: when there is no such space.
+            ServiceError: when it cannot be computed.
+        """
+        return self._env.observe(name)
+
+    def add_derived_space(
+        self,
+        id: str,
+        base_id: str,
+        translate: Callable[[Any], Any],
+        space: gymnasium.Space[Any] | None = None,
+        *,
+        default: Any = None,
+    ) -> None:
+        """Add an observation that is a function of another one; see `CompilerEnv.add_derived_space`."""
+        self._env.add_derived_space(id, base_id, translate, space, default=default)
+
+
+class RewardView(_View[Reward]):
+    """What the episode has earned so far, in any reward space: `env.reward["IrInstructionCountOz"]`.
+
+    It is the reward of a single step from the start of the episode to the present state. For rewards that are
+    differences of costs, as all built-in ones are, it is the sum of the rewards of the steps.
+    """
+
+    kind = "reward space"
+
+    @property
+    def spaces(self) -> Mapping[str, Reward]:
+        """All reward spaces, by name."""
+        return self._env.reward_spaces
+
+    def __getitem__(self, name: str) -> float:
+        """Compute what the episode has earned.
+
+        Raises:
+            UnknownName: when there is no such space.
+            ResetNeeded: when there is no episode.
+            ServiceError: when what the reward needs cannot be observed.
+        """
+        return self._env.earned(name)
+
+    def add_space(self, reward: Reward) -> None:
+        """Add a reward of your own; see `CompilerEnv.add_reward_space`."""
+        self._env.add_reward_space(reward)
+
+
+def _derived(
+    base: ObservationSpace, id: str, translate: Callable[[Any], Any], space: gymnasium.Space[Any] | None, default: Any
+) -> ObservationSpace:
+    """Return a space of observations that are a function of others; see `CompilerEnv.add_derived_space`."""
+    if default is None:
+        try:
+            default = translate(base.default)
+        except Exception as error:
+            error.add_note(f"translate was called with the default of {base.name}: give default=... to do without")
+            raise
+    return ObservationSpace(
+        id,
+        base.space if space is None else space,
+        base.deterministic,
+        base.platform_dependent,
+        default,
+        f"derived from {base.name}",
+        sources=(base.name,),
+        translate=translate,
+    )
+
+
+async def _earned(env: Env, reward: Reward) -> float:
+    """Compute the reward of a single step from the start of the episode to the present state."""
+    names = reward.needs
+    after = await env.observe(*names[: len(reward.observation_spaces)], *names[:1])  # at least two, so a list
+    async with await env.fork() as start:
+        start.observation_space = start.reward_space = None
+        await start.reset(benchmark=env.benchmark)
+        before = dict(zip(names, await start.observe(*names, *names[:1]), strict=False))
+    return reward.reward(before, dict(zip(names, after, strict=False)), before)
+
 
 T = TypeVar("T")
 
@@ -286,7 +417,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         if base_id not in self.observation_spaces:
             raise UnknownName("observation space", base_id, self.observation_spaces)
         base = self.observation_spaces[base_id]
-        self.add_observation_space(derived(base, id, translate, space, default))
+        self.add_observation_space(_derived(base, id, translate, space, default))
 
     def add_reward_space(self, reward: Reward) -> None:
         """Add a reward of your own, replacing one of the same name; see `aiocg.Env.add_reward_space`."""
@@ -377,7 +508,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
     def earned(self, name: str) -> float:
         """Return what the episode has earned in a reward space; see `RewardView`."""
         check_known("reward space", name, self.reward_spaces)
-        return self._run(lambda env: earned(env, env.reward_spaces[name]))
+        return self._run(lambda env: _earned(env, env.reward_spaces[name]))
 
     # ------------------------------------------------------------------------------------ Gymnasium's own
 
