@@ -23,7 +23,13 @@ from numpy.typing import NDArray
 
 from aiocg.errors import ResetNeeded, UnknownName
 from aiocg.gym.vector.asynchronous import BatchResult
-from aiocg.gym.wrappers.commandline import AUTOPHASE_FLAGS, END_OF_EPISODE, Subset, with_terminal_action
+from aiocg.gym.wrappers.commandline import (
+    AUTOPHASE_FLAGS,
+    END_OF_EPISODE,
+    Subset,
+    before_terminal,
+    with_terminal_action,
+)
 from aiocg.gym.wrappers.episodes import Counting
 from aiocg.gym.wrappers.observations import ActionsHistogram, normalised, normalised_space
 from aiocg.gym.wrappers.rewards import check_bounds, clamp
@@ -353,13 +359,8 @@ class ConstrainedCommandline(CompilerVectorWrapper):
 
     def convert_actions(self, actions: Any, env_ids: Ids) -> Any:
         """Return the indices of the actions in the space below; in a list they may be given by name or several."""
-        forward, space = self._subset.forward, self._subset.space
-        if isinstance(actions, np.ndarray):
-            return np.array([forward[index] for index in space.indices(actions)], np.int64)
-        below = [[forward[index] for index in space.indices(action)] for action in actions]
-        return [
-            one if isinstance(action, (list, tuple)) else one[0] for one, action in zip(below, actions, strict=True)
-        ]
+        below = [self._subset.action(action) for action in actions]
+        return np.array(below, np.int64) if isinstance(actions, np.ndarray) else below
 
 
 class AutophaseActionSpace(ConstrainedCommandline):
@@ -406,14 +407,10 @@ class CommandlineWithTerminalAction(EndingWrapper):
 
     def convert_actions(self, actions: Any, env_ids: Ids) -> Any:
         """Return the actions before the terminal one, and take note of where that is."""
-        space = self.single_action_space
-        last = int(space.n) - 1  # type: ignore[attr-defined]  # it is discrete
-        indices = [space.indices(action) for action in actions]  # type: ignore[attr-defined]
-        ending = np.array([last in each for each in indices], np.bool_)
-        self._ending[env_ids] = ending
-        if isinstance(actions, np.ndarray) and not ending.any():
-            return actions
-        return [list(each[: each.index(last)] if ends else each) for each, ends in zip(indices, ending, strict=True)]
+        space: Any = self.single_action_space
+        pairs = [before_terminal(space, action) for action in actions]
+        self._ending[env_ids] = ending = [ends for _, ends in pairs]
+        return actions if isinstance(actions, np.ndarray) and not any(ending) else [before for before, _ in pairs]
 
     def convert_results(self, results: BatchResult, env_ids: Ids) -> BatchResult:
         """Return the results with the ends of episodes."""
