@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from aiocg.workers.llvm.legacy_flags import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
+from aiocg.workers.llvm.action_spaces import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
 from aiocg.workers.llvm.macro_actions import MACROS
 from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS, REFUSED
 from aiocg.workers.llvm.pass_options import OPTIONS

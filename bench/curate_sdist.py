@@ -197,7 +197,7 @@ def _with_archive(project: Project) -> Project:
     if project.sha256 and project.bytes:
         return project
     from aiocg.datasets.download import download
-    from aiocg.datasets.index_pages import addresses
+    from aiocg.datasets.package_index import addresses
 
     (address, *_) = addresses(project.file)
     with tempfile.NamedTemporaryFile(prefix="aiocg-") as copy, urllib.request.urlopen(address, timeout=60) as published:

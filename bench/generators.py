@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from aiocg.datasets import Benchmark, DatasetError
 from aiocg.datasets.generators.csmith import CsmithDataset, find_csmith
-from aiocg.datasets.generators.random_c.dataset import RandomProgramsDataset
+from aiocg.datasets.generators.random_c import RandomProgramsDataset
 from bench.measure import MILLI, Budget, Effort, Results, ratios
 
 SIZES = (50, 1000, 10_000, 50_000)

@@ -11,20 +11,251 @@ the same for all formats and all versions of Python (`tarfile` has filters since
 - The content must fit on the disk, and must not be suspiciously larger than the archive.
 """
 
+import bz2
 import contextlib
+import gzip
+import io
 import lzma
 import os
+import re
 import shutil
+import stat
 import struct
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any, Self
 
-from aiocg.datasets.archive_members import CHUNK, Entry, Limits, Refused, entries, parts_of
 from aiocg.datasets.errors import InstallError
 from aiocg.datasets.locking import locked
-from aiocg.datasets.progress import progress
+from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.progress import Advance, progress
+
+LARGEST_RATIO = 300  # between what is unpacked and what is packed
+HARMLESS = 256 << 20  # bytes that may be unpacked whatever the ratio
+RESERVE = 64 << 20  # bytes of the disk that are left free
+LOOK_EVERY = 4 << 20  # bytes between looks at the disk
+BLOCK = 4 << 10  # bytes that a file takes at least
+DEEPEST = 100  # folders in each other, with the file in the last one
+CHUNK = 1 << 20  # bytes that are read at once; no header is longer
+_STRANGE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+class Refused(Exception):
+    """A member, and so its archive, is refused; the text continues after the member's name."""
+
+
+class Limits:
+    """Accounting of what is read of an archive.
+
+    Args:
+        packed: the archive's own file.
+        folder: where it is unpacked.
+        advance: called with the progress in bytes of the archive.
+
+    Attributes:
+        member: name of the current member, for messages; "" before the first.
+    """
+
+    def __init__(self, packed: IO[bytes], folder: Path, advance: Advance) -> None:
+        self.member = ""
+        self._packed = packed
+        self._packed_size = os.fstat(packed.fileno()).st_size
+        self._folder = folder
+        self._advance = advance
+        self._shown = 0
+        self._unpacked = 0
+        self._members = 0
+        self._look_again = 0
+
+    def begin(self, member: str) -> None:
+        """Begin a member; each takes a disk block at least.
+
+        Raises:
+            Cancelled: when the event of `cancellable` was set.
+        """
+        self.member = member
+        self._members += 1
+        check_cancelled()
+
+    def count(self, size: int) -> None:
+        """Count unpacked bytes.
+
+        Raises:
+            Refused: when that is too much.
+            Cancelled: when the event of `cancellable` was set.
+        """
+        check_cancelled()
+        self._unpacked += size
+        if self._unpacked > max(HARMLESS, LARGEST_RATIO * self._packed_size):
+            sizes = f"{self._unpacked:,} bytes of an archive of {self._packed_size:,}"
+            raise Refused(f"makes more than {sizes}, which is no honest one")
+        taken = self._unpacked + self._members * BLOCK
+        if taken >= self._look_again:
+            self._look_again = taken + LOOK_EVERY
+            self._look_at_disk()
+            position = self._packed.tell()
+            self._advance(position - self._shown)
+            self._shown = position
+
+    def _look_at_disk(self) -> None:
+        disk = os.statvfs(self._folder)
+        if disk.f_bavail * disk.f_frsize < RESERVE:
+            raise Refused(f"leaves only {disk.f_bavail * disk.f_frsize:,} bytes of the disk free")
+        if disk.f_files and disk.f_favail < 1000:
+            raise Refused("leaves no room on the disk for more files")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A member of an archive of whatever format.
+
+    Attributes:
+        content: to be read before the next entry; None except for files.
+        link: target of a link, from the root of the archive.
+    """
+
+    name: str
+    content: "_Stream | None" = None
+    size: int = 0
+    executable: bool = False
+    link: tuple[str, ...] | None = None
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Split the path of a member; raise Refused when it is not a relative path of printable text."""
+    if strange := _STRANGE.search(name):
+        raise Refused(f"has the character {strange[0]!r} in its name")
+    parts = tuple(part for part in name.split("/") if part not in ("", "."))
+    if name.startswith("/") or ".." in parts:
+        raise Refused("leads out of the archive")
+    if len(parts) > DEEPEST:
+        raise Refused(f"lies more than {DEEPEST} folders deep")
+    return parts
+
+
+def _destination(name: str, link: str) -> tuple[str, ...]:
+    """Return where a symbolic link leads to, from the root of the archive; raise Refused when it leads out."""
+    path = list(parts_of(name)[:-1])
+    if link.startswith("/"):
+        raise Refused(f"is a link to {link!r}, which is not in the archive")
+    for part in link.split("/"):
+        if part == "..":
+            if not path:
+                raise Refused(f"is a link to {link!r}, which is not in the archive")
+            path.pop()
+        elif part not in ("", "."):
+            path.append(part)
+    return tuple(path)
+
+
+def entries(packed: IO[bytes], limits: Limits) -> Iterator[Entry]:
+    """Enumerate the members of an archive of whatever format."""
+    beginning = packed.read(6)
+    packed.seek(0)
+    if beginning.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_entries(packed, limits)
+    if beginning.startswith(b"\x1f\x8b"):
+        return _tar_entries(gzip.GzipFile(fileobj=packed), limits)
+    if beginning.startswith(b"BZh"):
+        return _tar_entries(bz2.BZ2File(packed), limits)
+    if beginning.startswith(b"\xfd7zXZ\x00"):
+        return _tar_entries(lzma.LZMAFile(packed), limits)
+    return _tar_entries(packed, limits)
+
+
+class _Stream(io.RawIOBase):
+    """Forward-only content of a compressed file, which counts what is read."""
+
+    def __init__(self, file: Any, limits: Limits) -> None:
+        self._file = file
+        self._limits = limits
+        self._position = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read this many bytes, fewer at the end; at most a chunk."""
+        if not 0 <= size <= CHUNK:
+            raise ValueError(f"a header of {size:,} bytes")
+        data: bytes = self._file.read(size)
+        self._limits.count(len(data))
+        self._position += len(data)
+        return data
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """Skip to a later position."""
+        if whence or position < self._position:
+            raise ValueError("a header that leads back")
+        while self._position < position:
+            if not self.read(min(CHUNK, position - self._position)):
+                break
+        return self._position
+
+    def tell(self) -> int:
+        """Return how much has been read."""
+        return self._position
+
+
+class _Member(tarfile.TarInfo):
+    """A header that must be valid: `tarfile` takes a damaged one for the end of the archive."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
+        """Read the header at the archive's current position, and those that belong to it."""
+        # Not `frombuf`, which the security releases of Python from 2026 on no longer call.
+        try:
+            return super().fromtarfile(tarfile_)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(str(error)) from error
+
+
+def _tar_entries(file: Any, limits: Limits) -> Iterator[Entry]:
+    stream = _Stream(file, limits)
+    with tarfile.open(fileobj=stream, mode="r:", tarinfo=_Member) as tar:
+        while (member := tar.next()) is not None:
+            tar.members.clear()  # type: ignore[attr-defined]  # or it would keep a million of them
+            limits.begin(member.name)
+            yield _tar_entry(member, stream)
+    while stream.read(CHUNK):  # to the end, where the checksum is
+        pass
+
+
+def _tar_entry(member: tarfile.TarInfo, stream: _Stream) -> Entry:
+    name = member.name
+    if member.isdir():
+        return Entry(name)
+    if member.issym() or member.islnk():
+        link = _destination(name, member.linkname) if member.issym() else parts_of(member.linkname)
+        return Entry(name, link=link)
+    if not member.isreg() or member.issparse():
+        raise Refused("is neither a file nor a folder")
+    stream.seek(member.offset_data)
+    return Entry(name, stream, member.size, bool(member.mode & stat.S_IXUSR))
+
+
+def _zip_entries(packed: IO[bytes], limits: Limits) -> Iterator[Entry]:
+    with zipfile.ZipFile(packed) as archive:
+        for info in archive.infolist():
+            limits.begin(info.orig_filename)
+            mode = info.external_attr >> 16
+            kind = stat.S_IFMT(mode)
+            if info.is_dir():
+                yield Entry(info.orig_filename)
+                continue
+            if kind not in (0, stat.S_IFREG, stat.S_IFLNK):
+                raise Refused("is neither a file nor a folder")
+            with archive.open(info) as content:
+                stream = _Stream(content, limits)
+                if kind == stat.S_IFLNK:
+                    link = stream.read(min(info.file_size, CHUNK)).decode(errors="surrogateescape")
+                    yield Entry(info.orig_filename, link=_destination(info.orig_filename, link))
+                else:
+                    yield Entry(info.orig_filename, stream, info.file_size, bool(mode & stat.S_IXUSR))
+
 
 _DAMAGED = (
     tarfile.TarError,

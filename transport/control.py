@@ -17,7 +17,6 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.codec import Codec
 from aiocg.transport.errors import VersionError
 from aiocg.transport.messages import Message
-from aiocg.transport.pieces import Fetch, Fetched, Piece, Read
 
 __all__ = [
     "CONTROL_VERSION",
@@ -76,6 +75,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 _Name = Annotated[str, msgspec.Meta(max_length=128)]
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
 _Key = Annotated[str, msgspec.Meta(min_length=40, max_length=40)]
+_Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 _Numbers = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=MAX_WORKERS)]
 
 
@@ -150,6 +150,50 @@ class Authorize(Message, frozen=True):
 
 class Retire(Message, frozen=True):
     """End the node; answered by `Obeyed`."""
+
+
+class Fetch(Message, frozen=True):
+    """Get the content of a program from another node, and keep it for `LoadStored`; answered by `Fetched`.
+
+    Attributes:
+        digest: its SHA-256.
+        size: its size in bytes.
+        address, key: of the other node.
+        reader: the secret key with which that gives it away, from its `Attached`.
+    """
+
+    digest: _Digest
+    size: _Count
+    address: _Name
+    key: _Key
+    reader: _Key
+
+
+class Read(Message, frozen=True):
+    """Ask a node for a piece of the content of a program; answered by `Piece`. Only another node does.
+
+    Attributes:
+        digest: SHA-256 of the whole.
+        offset: where the piece begins.
+    """
+
+    digest: _Digest
+    offset: _Count
+
+
+class Fetched(Message, frozen=True):
+    """Answer to `Fetch`: whether the content is kept now."""
+
+    digest: _Digest
+    kept: bool
+
+
+class Piece(Message, frozen=True):
+    """Answer to `Read`; without bytes if there are none at that place, or the content is not kept."""
+
+    digest: _Digest
+    offset: _Count
+    content: bytes
 
 
 Order = Authorize | Retire  # which a node takes from its owner

@@ -20,10 +20,8 @@ from aiocg.transport.contents import ContentFolder
 from aiocg.transport.worker_stream import WorkerStream
 from aiocg.workers import nursery
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.crash_signals import block_crash_signals
-from aiocg.workers.host import Host
-from aiocg.workers.limits import die_with_parent, disable_core_dumps, limit_address_space
-from aiocg.workers.own_page import OwnPage
+from aiocg.workers.host import Host, OwnPage
+from aiocg.workers.limits import block_crash_signals, die_with_parent, disable_core_dumps, limit_address_space
 
 OURS = {
     "gcc": "aiocg.workers.gcc.session:GccSession",

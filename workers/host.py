@@ -2,9 +2,11 @@
 
 import os
 import platform
+import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from inspect import getattr_static
 from typing import Any
 
@@ -26,10 +28,91 @@ from aiocg.transport.messages import (
     Tracing,
     Welcome,
 )
-from aiocg.transport.status import StatusPage
+from aiocg.transport.status import BEAT, NO_CANDIDATE, StatusPage
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.outbox import Outbox
 from aiocg.workers.sessions import SessionTable
+
+REPLY_HOLD = 0.005  # seconds that a finished reply may wait for others while more requests are being executed
+BATCH = 128  # replies that are sent without waiting, so that the client can work on them
+
+
+class Outbox:
+    """Collects replies until `flush`, or until there are `BATCH` of them, or until one has waited for `REPLY_HOLD`.
+
+    For the last case there is a helper thread, which sends replies while a slow request keeps the main thread busy. The
+    channel is used by one thread at a time: the helper uses it only while replies are collected, and none are while the
+    main thread receives.
+
+    Args:
+        channel: to the clients.
+        beat: called by the helper thread every `BEAT` seconds.
+    """
+
+    def __init__(self, channel: ReplyChannel, beat: Callable[[], None]) -> None:
+        self._channel = channel
+        self._beat = beat
+        self._replies: deque[tuple[bytes, Reply]] = deque()  # one thread appends, and only `flush` takes
+        self._lock = threading.Lock()
+        self._filled = threading.Event()
+        threading.Thread(target=self._send_late, name="aiocg-outbox", daemon=True).start()
+
+    def put(self, client: bytes, reply: Reply, *, more: bool) -> None:
+        """Add a reply; `more` means that another request is executed before the next `flush`."""
+        self._replies.append((client, reply))
+        if len(self._replies) >= BATCH:
+            self.flush()
+        elif more and not self._filled.is_set():
+            self._filled.set()
+
+    def flush(self) -> None:
+        """Send the collected replies."""
+        with self._lock:
+            batches: dict[bytes, list[Reply]] = {}
+            for _ in range(len(self._replies)):
+                client, reply = self._replies.popleft()
+                batches.setdefault(client, []).append(reply)
+            for client, replies in batches.items():
+                self._channel.send(client, replies)
+
+    def _send_late(self) -> None:
+        beaten = time.monotonic()
+        while True:
+            if self._filled.wait(BEAT):
+                time.sleep(REPLY_HOLD)
+                self._filled.clear()
+                self.flush()
+            if (now := time.monotonic()) - beaten >= BEAT:
+                beaten = now
+                self._beat()
+
+
+MARK = 1 << 40  # offset in bytes, which no file that reuses the page's descriptor has
+
+
+class OwnPage(StatusPage):
+    """A status page that ends its process if an action has closed the page's descriptor, as others are then closed too.
+
+    It does so before the next execution begins, so that the page still names the guilty one.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """Use an inherited descriptor."""
+        super().__init__(descriptor)
+        os.lseek(descriptor, MARK, os.SEEK_SET)
+        self._executing = False
+
+    def begin(self, client: int, session: int, request: int, timeout: float, candidate: int = NO_CANDIDATE) -> None:
+        """Record that a request starts now; see `StatusPage.begin`."""
+        if self._executing and not self._is_intact():
+            os._exit(1)
+        self._executing = request > 0
+        super().begin(client, session, request, timeout, candidate)
+
+    def _is_intact(self) -> bool:
+        try:
+            return os.lseek(self.descriptor, 0, os.SEEK_CUR) == MARK
+        except OSError:
+            return False
 
 
 class Host:

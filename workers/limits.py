@@ -1,10 +1,13 @@
-"""Limits of a worker process, and its end."""
+"""Limits and signals of a worker process, and its end."""
 
 import contextlib
 import ctypes
+import faulthandler
 import os
 import resource
 import signal
+import subprocess
+from typing import Any
 
 from aiocg.transport.system import UNKNOWN_LIMIT
 
@@ -42,3 +45,38 @@ def limit_address_space(size: int) -> None:
 def disable_core_dumps() -> None:
     """Write no core dumps, because compilers crash often and a dump with libLLVM is large."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+CRASH_SIGNALS = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
+)
+
+
+def block_crash_signals() -> None:
+    """Block crash signals in this thread and those that it starts, to be called before there are others.
+
+    A crash signal then ends a worker only at a fault of its own: the kernel unblocks the signal at a fault, as `abort`
+    does, but one that another process sends stays pending. Processes that the worker starts have them unblocked. Where
+    Python's `faulthandler` is on, they are left to it, which could not report a fault otherwise.
+    """
+    if faulthandler.is_enabled():
+        return
+    for number in CRASH_SIGNALS:
+        signal.signal(number, _do_nothing)  # for those that come while a process is started; ends with exec
+    signal.pthread_sigmask(signal.SIG_BLOCK, CRASH_SIGNALS)
+    subprocess.Popen = _Popen  # type: ignore[misc]  # also for sessions of others, and `subprocess.run`
+
+
+class _Popen(subprocess.Popen[Any]):
+    """A process that is started with the crash signals unblocked, as a process inherits what its parent blocks."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        before = signal.pthread_sigmask(signal.SIG_UNBLOCK, CRASH_SIGNALS)
+        try:
+            super().__init__(*arguments, **options)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    pass

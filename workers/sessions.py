@@ -3,8 +3,9 @@
 import itertools
 import json
 import time
+import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from aiocg.transport.contents import ContentFolder
 from aiocg.transport.messages import (
@@ -34,8 +35,142 @@ from aiocg.transport.messages import (
 )
 from aiocg.transport.status import NO_CANDIDATE, SEVERAL
 from aiocg.workers.compilation import DEADLINE, CompilationError, CompilationSession
-from aiocg.workers.session_calls import apply_actions, as_compilation_error, forked, hash_of, sendable, wrong_answer
-from aiocg.workers.trials import Stems, Trial
+
+
+def sendable(text: str) -> str:
+    """Return a text that UTF-8 can encode: lone surrogates become escape sequences."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def as_compilation_error(error: Exception) -> CompilationError:
+    """Return a compiler's own failure as it is, and any other exception as a bug with its traceback."""
+    if not isinstance(error, CompilationError):
+        error = CompilationError(FailureCode.INTERNAL, "".join(traceback.format_exception(error)))
+    error.code, error.message = str(error.code), sendable(str(error.message))
+    return error
+
+
+def apply_actions(session: CompilationSession, actions: tuple[Action, ...], effects: list[bool]) -> None:
+    """Apply actions, and append for each whether it changed the state."""
+    for action in actions:
+        effect = session.apply_action(action)
+        if effect is not True and effect is not False:
+            raise wrong_answer("apply_action", effect, "True or False")
+        effects.append(effect)
+
+
+def hash_of(session: CompilationSession) -> int:
+    """Return the hash of the session's state."""
+    value = session.state_hash()
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise wrong_answer("state_hash", value, "an unsigned integer of 64 bits")
+    return value
+
+
+def forked(session: CompilationSession) -> CompilationSession:
+    """Return a fork of the session."""
+    child = session.fork()
+    if not isinstance(child, CompilationSession) or child is session:
+        raise wrong_answer("fork", child, "another session")
+    return child
+
+
+def wrong_answer(method: str, value: Any, expected: str) -> CompilationError:
+    """Return the error for a method of a session that returned a wrong value."""
+    text = repr(value)
+    text = text if len(text) <= 80 else f"{text[:77]}..."
+    return CompilationError(FailureCode.INTERNAL, f"{method} of the session returned {text}; expected {expected}")
+
+
+Actions = tuple[Action, ...]
+
+
+class Trial:
+    """The evaluation of one candidate.
+
+    Attributes:
+        session: where the candidate's actions are applied.
+        effects: whether each of them had an effect.
+        failure: the result, if one of the actions failed.
+    """
+
+    def __init__(self, session: CompilationSession, effects: list[bool]) -> None:
+        self.session = session
+        self.effects = effects
+        self.failure: Candidate | None = None
+
+    def observe(self, names: tuple[str, ...]) -> Candidate:
+        """Return the result."""
+        if self.failure is not None:
+            return self.failure
+        try:
+            observations = tuple([self.session.get_observation(name) for name in names])
+            return Candidate(observations, hash_of(self.session), tuple(self.effects))
+        except Exception as caught:
+            return _failed(caught)
+
+
+class _Stem(NamedTuple):
+    """A session after the actions that several candidates begin with."""
+
+    actions: Actions
+    session: CompilationSession
+    effects: list[bool]
+
+
+class Stems:
+    """Sessions that the next candidates start from, each of which goes on where the one before it ends.
+
+    Args:
+        session: where all candidates start; it is left as it is.
+    """
+
+    def __init__(self, session: CompilationSession) -> None:
+        self._stems = [_Stem((), session, [])]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while len(self._stems) > 1:
+            self._stems.pop().session.close()
+
+    def grow(self, actions: Actions, following: Actions) -> Trial:
+        """Apply a candidate's actions.
+
+        Args:
+            actions: those of the candidate.
+            following: those of the next candidate.
+        """
+        while actions[: len(self._stems[-1].actions)] != self._stems[-1].actions:
+            self._stems.pop().session.close()
+        done = len(self._stems[-1].actions)
+        trial = Trial(forked(self._stems[-1].session), list(self._stems[-1].effects))
+        try:
+            for action in actions[done:]:
+                trial.session.check_action(action)
+            shared = _common_length(actions, following)
+            if shared > done:
+                apply_actions(trial.session, actions[done:shared], trial.effects)
+                self._stems.append(_Stem(actions[:shared], forked(trial.session), list(trial.effects)))
+                done = shared
+            apply_actions(trial.session, actions[done:], trial.effects)
+        except Exception as caught:
+            trial.failure = _failed(caught)
+        return trial
+
+
+def _common_length(one: Actions, other: Actions) -> int:
+    length = 0
+    while length < min(len(one), len(other)) and one[length] == other[length]:
+        length += 1
+    return length
+
+
+def _failed(caught: Exception) -> Candidate:
+    error = as_compilation_error(caught)
+    return Candidate(code=error.code, message=error.message)
+
 
 Begin = Callable[[int, int, int, float, int], None]  # client, session, request, timeout, candidate
 

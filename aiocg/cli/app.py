@@ -13,15 +13,13 @@ from aiocg import __version__
 from aiocg.cli import (
     agents,
     cluster,
+    compilers,
     dataset,
     dataset_list,
     describe,
     explore,
-    gcc,
     keys,
     leaderboard,
-    llvm,
-    replay,
     rl,
     search,
     serve,
@@ -30,8 +28,59 @@ from aiocg.cli import (
     transitions,
     validate,
 )
-from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error
-from aiocg.cli.shell import entry as shell
+from aiocg.cli.amounts import time_option
+from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error, run
+from aiocg.cli.program import Flags
+
+
+def shell(
+    env: Annotated[str, typer.Option("--env", help="Id of the environment; `aiocg envs` lists them.")] = "llvm-ic-v0",
+    benchmark: Annotated[
+        str | None,
+        typer.Option(help="Program to begin with: of a dataset, a file, or a dataset's name.", show_default=False),
+    ] = None,
+    observation: Annotated[
+        str | None, typer.Option(help="Observation to show after each action.", show_default=False)
+    ] = None,
+    reward: Annotated[
+        str | None, typer.Option(help="Reward of the actions; that of the environment by default.", show_default=False)
+    ] = None,
+    action_space: Annotated[
+        str | None, typer.Option(help="Actions to choose from; the first space by default.", show_default=False)
+    ] = None,
+    commands: Annotated[
+        str | None, typer.Option("-c", "--command", help="Carry out these commands, with ; between, and exit.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
+    ] = None,
+    timeout: Annotated[float | None, time_option(help="Time that an action may take.", least=0.001)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of random actions and programs.", min=0)] = None,
+    flags: Flags = None,
+) -> None:
+    """Try actions on a program by hand: apply, undo, compare, search a little.
+
+    Without a terminal, commands are read from standard input; the first that fails ends it with exit status 1.
+
+    Example: aiocg shell --benchmark programs-v0/gcd
+    """
+    from aiocg.cli.shell.start import run_shell  # slow to import
+
+    ending = run_shell(
+        env,
+        benchmark=benchmark,
+        flags=flags or (),
+        observation_space=observation,
+        reward_space=reward,
+        action_space=action_space,
+        workers=workers,
+        timeout=timeout,
+        seed=seed,
+        commands=commands,
+    )
+    if status := run(ending):
+        sys.exit(status)
+
 
 app = typer.Typer(
     name="aiocg",
@@ -42,8 +91,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 app.add_typer(search.app, name="search")
-app.add_typer(llvm.app, name="llvm")
-app.add_typer(gcc.app, name="gcc")
+app.add_typer(compilers.llvm, name="llvm")
+app.add_typer(compilers.gcc, name="gcc")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(transitions.app, name="transitions")
 app.add_typer(leaderboard.app, name="leaderboard")
@@ -54,9 +103,9 @@ app.add_typer(cluster.app, name="cluster")
 app.command("envs")(describe.envs)
 app.command("datasets")(dataset_list.datasets)
 app.command("describe")(describe.describe)
-app.command("replay")(replay.replay)
+app.command("replay")(state.replay)
 app.command("validate")(validate.validate)
-app.command("shell")(shell.shell)
+app.command("shell")(shell)
 app.command("explore")(explore.explore)
 app.command("serve")(serve.serve)
 app.command("top")(cluster.top)

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiocg.cli.output import console, counted, print_line
-from aiocg.cli.search_costs import COSTS, LEVELS, TITLES, ZEROED, costs_at_levels, smallest_level
+from aiocg.cli.search_reward import short
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -22,6 +22,60 @@ if TYPE_CHECKING:
     from aiocg.search.metrics import Comparison
     from aiocg.search.result import Checks
     from aiocg.search.timing import Timing
+
+ZEROED = "zeroed"
+COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found;
+    # found code has the mark that the reward assumes, and so has the file that is written
+    "instructions": {
+        "before": "IrInstructionCountO0",
+        "O3": "IrInstructionCountO3",
+        "Oz": "IrInstructionCountOz",
+        "OzMinsize": "IrInstructionCountOzMinsize",
+        "found": "IrInstructionCount",
+    },
+    "bytes": {
+        "before": "ObjectImageSizeO0Minsize",
+        "O3": "ObjectImageSizeO3",
+        "Oz": "ObjectImageSizeOz",
+        "OzMinsize": "ObjectImageSizeOzMinsize",
+        "found": "ObjectImageSize{}Bytes",
+    },
+    ZEROED: {
+        "before": "ObjectBssSizeO0Minsize",
+        "O3": "ObjectBssSizeO3",
+        "Oz": "ObjectBssSizeOz",
+        "OzMinsize": "ObjectBssSizeOzMinsize",
+        "found": "ObjectBssSize{}Bytes",
+    },
+}
+TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
+LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
+SMALL = ("OzMinsize", "Oz", "O3", "before")  # levels to compare with, if they compile the program, best known first
+
+
+async def _costs_at_levels(env: "Env", names: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:
+    """Observe costs by level; return those that can be had, and why the others cannot.
+
+    Raises:
+        ServiceError: when what was found has no such cost, or the compiler dies.
+    """
+    from aiocg.errors import ObservationFailed
+
+    with contextlib.suppress(ObservationFailed):
+        return dict(zip(names, await env.observe(*names.values()), strict=True)), {}
+    known, problems = {"found": await env.observe(names["found"])}, {}
+    for level, name in names.items():
+        try:
+            known[level] = await env.observe(name)
+        except ObservationFailed as error:
+            problems[level] = short(error)
+    return known, problems
+
+
+def _smallest_level(costs: Mapping[str, int]) -> str | None:
+    """Return the level that others are related to: that of clang -Oz, or the next that compiles the program."""
+    return next((level for level in SMALL if level in costs), None)
+
 
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
 COLUMNS = ("O2", "Os", "Oz")  # of the table, where a compiler has options
@@ -119,7 +173,7 @@ class Finding:
         with anyio.move_on_after(seconds):
             for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
                 with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
-                    known, problems = await costs_at_levels(
+                    known, problems = await _costs_at_levels(
                         env, {one: name.format(mark) for one, name in names.items()}
                     )
                     costs[what] = known
@@ -262,7 +316,7 @@ class Finding:
                 table.add_row(TITLES[what], *(str(known.get(one, "")) for one in columns))
                 if what == ZEROED:
                     continue
-                if (least := smallest_level(costs)) is None:
+                if (least := _smallest_level(costs)) is None:
                     continue
                 ratios = {one: f"{cost / max(costs[least], 1):.3f}" for one, cost in known.items()}
                 table.add_row(f"relative to {LEVELS[least]}", *(ratios.get(one, "") for one in columns))
@@ -294,7 +348,7 @@ class Finding:
             if what == ZEROED:
                 continue
             ours = {LEVELS["Oz"]: costs["Oz"]} if "Oz" in costs else {}
-            usual = smallest_level(costs)
+            usual = _smallest_level(costs)
             rivals = ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_gcc(what)
             if not rivals:
                 continue

@@ -15,10 +15,9 @@ All environments of a process share one runtime, unless they are given another.
 from aiocg.gym.env import CompilerEnv
 from aiocg.gym.gcc import GccEnv
 from aiocg.gym.llvm import LlvmEnv
-from aiocg.gym.nursery import shared_nursery
 from aiocg.gym.portal import ForkedProcess, Portal
 from aiocg.gym.registration import register_all
-from aiocg.gym.runtime import SyncRuntime, default_runtime
+from aiocg.gym.runtime import SyncRuntime, default_runtime, shared_nursery
 from aiocg.gym.thread import shutdown
 from aiocg.gym.vector import CompilerVectorEnv
 

@@ -3,8 +3,11 @@
 import asyncio
 import contextlib
 import logging
+import math
+import resource
 import secrets
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -25,8 +28,6 @@ from aiocg.node.endpoint import NetworkEndpoint
 from aiocg.node.lease import Command, End, Get, Obey, Send, Start
 from aiocg.node.leases import Leases, Policy
 from aiocg.node.limits import Limits, LimitsTable
-from aiocg.node.memory import MemoryWatch
-from aiocg.node.shares import Shares
 from aiocg.registry import environments
 from aiocg.transport.control import (
     MAX_CONTROL_BYTES,
@@ -42,6 +43,85 @@ from aiocg.transport.control import (
 from aiocg.transport.errors import ProtocolError, TransportError
 from aiocg.transport.security import KeyPair, ServerSecurity
 from aiocg.transport.server import ServerChannel, key_of
+
+GROWTH = 512 << 20  # bytes of growth that raise an alarm
+RELIEF = 2.0  # seconds after an alarm in which memory may be freed
+
+_STATM = Path("/proc/self/statm")
+
+
+def _peak() -> int:
+    """Return the most resident memory that the process has had, in bytes; far cheaper than what it has now."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+class MemoryWatch:
+    """Detects abnormal growth of this process.
+
+    A ZeroMQ message may have any number of frames and is delivered only when complete, so an admitted client that
+    never ends a message fills the node's memory. Its connection cannot be identified, but as links survive their
+    connections, all connections can be cut.
+    """
+
+    def __init__(self) -> None:
+        self._usual = self.resident()
+        self._relieved: float | None = None  # when to measure the effect of an alarm
+
+    @staticmethod
+    def resident() -> int:
+        """Return the resident memory of the process in bytes; where the system does not say it, the most there was."""
+        if not _STATM.exists():
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            return most if sys.platform == "darwin" else most << 10
+        return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
+
+    def alarmed(self, now: float) -> bool:
+        """Return whether the process has grown too much since its start or the last alarm.
+
+        Memory that is not freed after an alarm counts as normal from then on. If all descriptors are in use, because
+        strangers hold many connections open, memory cannot be measured, and there is no alarm.
+        """
+        with contextlib.suppress(OSError):
+            return self._look(now)
+        return False
+
+    def _look(self, now: float) -> bool:
+        if self._relieved is not None:
+            if now < self._relieved:
+                return False
+            self._usual, self._relieved = max(self._usual, self.resident()), None
+        if _peak() <= self._usual + GROWTH or self.resident() <= self._usual + GROWTH:
+            return False
+        self._relieved = now + RELIEF
+        return True
+
+
+SMOOTHING = 0.1  # weight of the latest look in the moving average; there are 20 looks per second
+STEP = 1.25  # by which a higher nice value divides a process's weight
+NICEST = 19
+
+
+class Shares:
+    """Nice values from the average number of busy workers of each client.
+
+    The system shares processors between processes, so a client with sixteen busy workers would get sixteen times the
+    share of a client with one. To correct that, the workers of busier clients get higher nice values, so that the busy
+    workers of each client have the same total weight.
+    """
+
+    def __init__(self) -> None:
+        self._busy: dict[str, float] = {}
+
+    def looked(self, busy: Counter[str]) -> None:
+        """Record the number of busy workers of each client, by its key."""
+        mean = {key: self._busy.get(key, 0.0) * (1 - SMOOTHING) + busy[key] * SMOOTHING for key in {*self._busy, *busy}}
+        self._busy = {key: value for key, value in mean.items() if value > SMOOTHING / 2}
+
+    def nice(self, key: str) -> int:
+        """Return the nice value for each worker of a client: 0 for the client with the fewest busy ones."""
+        fewest = max(1.0, min(self._busy.values(), default=1.0))
+        return min(NICEST, max(0, round(math.log(max(1.0, self._busy.get(key, 0.0)) / fewest, STEP))))
+
 
 TICK = 0.05  # seconds between looks at the workers
 START_PATIENCE = 60.0  # seconds that a worker may take until it listens

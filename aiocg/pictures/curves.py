@@ -1,11 +1,11 @@
-"""Curves that go in steps, beside lines of reference."""
+"""Charts: curves that go in steps, and bars, beside lines of reference."""
 
 import math
 from collections.abc import Mapping, Sequence
 
-from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, text
+from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, shortened, text
 
-__all__ = ["merged", "stairs"]
+__all__ = ["bars", "merged", "stairs"]
 
 COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")
 LEVEL = "#d97706"
@@ -94,4 +94,50 @@ def _ticks(values: Sequence[float]) -> list[float]:
 
 
 def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+_ROW = 20.0  # pixels from one bar to the next
+_ACROSS = 420.0  # pixels of the longest bar
+_BARS_ABOVE = 34.0  # pixels for the names of the lines of reference
+_PLAIN, _BETTER, _WORSE = "#99b8b5", "#0d9488", "#dc2626"
+
+
+def bars(rows: Sequence[tuple[str, float]], levels: Mapping[str, float], title: str = "") -> str:
+    """Draw values, and how each differs from the one before.
+
+    Args:
+        rows: what each value is called, and the value; none is negative.
+        levels: lines of reference, by what they are called.
+        title: what is drawn.
+    """
+    left = max((len(shortened(name)) for name, _ in rows), default=0) * CHARACTER + 12
+    most = max([value for _, value in rows] + list(levels.values()), default=0.0) or 1.0
+    drawn = [text(0, 12, title, fill=TEXT)]
+    down = _BARS_ABOVE + _ROW * len(rows)
+    before: float | None = None
+    for number, (name, value) in enumerate(rows):
+        y = _BARS_ABOVE + _ROW * number
+        change = 0.0 if before is None else value - before
+        color = _BETTER if change < 0 else _WORSE if change > 0 else _PLAIN
+        width = value / most * _ACROSS
+        drawn.append(text(left - 8, y + 14, name, fill=TEXT, anchor="end"))
+        drawn.append(f'<rect x="{left:.1f}" y="{y + 3:.1f}" width="{width:.1f}" height="14" rx="2" fill="{color}"/>')
+        said = f"{_value_text(value)}  {change:+,.6g}" if change else _value_text(value)
+        drawn.append(text(left + _ACROSS + 8, y + 14, said, fill=TEXT))
+        before = value
+    for place, (value, name) in enumerate(merged(levels)[::-1]):
+        x = left + value / most * _ACROSS
+        drawn.append(
+            f'<path d="M{x:.1f} {_BARS_ABOVE - 4:.1f}V{down:.1f}" stroke="{LEVEL}" stroke-dasharray="4 3" fill="none"/>'
+        )
+        end = place == 0 and len(levels) > 1  # to the left of its line, the others to the right
+        drawn.append(
+            text(x + (-3 if end else 3), _BARS_ABOVE - 8, name, fill=LEVEL, size=11, anchor="end" if end else "")
+        )
+    drawn.append(f'<path d="M{left:.1f} {_BARS_ABOVE - 4:.1f}V{down:.1f}" stroke="{INK}"/>')
+    return picture(left + _ACROSS + 130, down, drawn, title)
+
+
+def _value_text(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"

@@ -7,8 +7,8 @@ from typing import Any
 from nicegui import background_tasks, ui
 
 from aiocg.web import view
+from aiocg.web.elements import Rows
 from aiocg.web.gain import Gain
-from aiocg.web.rows import Rows
 from aiocg.web.session import ExplorerSession
 
 __all__ = ["ActionList"]

@@ -25,23 +25,27 @@ from aiocg.errors import (
 try:
     from fastapi import APIRouter, Body, FastAPI, Query, Request, WebSocket, WebSocketDisconnect
     from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse
+    from fastapi.responses import JSONResponse, Response
     from pydantic import BaseModel, ConfigDict, Field
     from starlette.exceptions import HTTPException
+    from starlette.requests import HTTPConnection
 except ImportError:
     raise AiocgError("the Explorer needs FastAPI: pip install 'aiocg[web]'") from None
 
 from aiocg import __version__
 from aiocg.datasets.errors import DatasetError
+from aiocg.env.env import Env
 from aiocg.host.threads import in_thread
+from aiocg.pictures.cfg import cfg
+from aiocg.pictures.curves import stairs
+from aiocg.pictures.graph import Graph
+from aiocg.pictures.nested import nested
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
 from aiocg.states.state import InvalidState
-from aiocg.web import original, pictures, searches
 from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.links import link_to
-from aiocg.web.lookup import session_of, sessions_of
 from aiocg.web.programs import named, plain, sent
 from aiocg.web.replies import (
     DatasetsReply,
@@ -54,13 +58,16 @@ from aiocg.web.replies import (
     LinkReply,
     NodeReply,
     ObservationReply,
+    SearchReply,
     SessionReply,
     StepReply,
     TreeReply,
 )
 from aiocg.web.saved import at_state, state_of
+from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import TreeError
+from aiocg.web.watchable import watchable
 
 __all__ = ["create_app", "routes"]
 
@@ -156,8 +163,7 @@ def create_app(
 
 def routes(app: FastAPI) -> None:
     """Add the routes and the handlers of errors to an application that has `Sessions` as `state.sessions`."""
-    for one in (router, searches.router, pictures.router, original.router):
-        app.include_router(one, responses={"4XX": {"model": ErrorReply}})
+    app.include_router(router, responses={"4XX": {"model": ErrorReply}})
     for error in (AiocgError, DatasetError, TreeError, Refusal, RequestValidationError, HTTPException):
         app.add_exception_handler(error, _failed)
 
@@ -186,7 +192,7 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
 @router.post("/sessions", status_code=201)
 async def open_session(request: Request, body: NewSession) -> SessionReply:
     """Open a session of a program, named or sent."""
-    sessions = sessions_of(request)
+    sessions = _sessions_of(request)
     if sum(one is not None for one in (body.benchmark, body.source, body.state)) > 1:
         raise Refusal(422, "there are several of benchmark, source and state: send one of them")
     if body.state is not None:
@@ -205,19 +211,19 @@ async def open_session(request: Request, body: NewSession) -> SessionReply:
 @router.get("/sessions/{id}")
 async def show_session(request: Request, id: str) -> SessionReply:
     """Say where a session stands."""
-    return SessionReply.of(id, session_of(request, id))
+    return SessionReply.of(id, _session_of(request, id))
 
 
 @router.delete("/sessions/{id}", status_code=204)
 async def close_session(request: Request, id: str) -> None:
     """Close a session."""
-    await sessions_of(request).close(id)
+    await _sessions_of(request).close(id)
 
 
 @router.get("/sessions/{id}/tree")
 async def show_tree(request: Request, id: str, start: Place = 0) -> TreeReply:
     """Return a thousand nodes, from `start` on; `next` is where to go on, null at the end."""
-    session = session_of(request, id)
+    session = _session_of(request, id)
     nodes = [NodeReply.of(node) for node in islice(session.tree, start, start + TREE_PAGE)]
     end = start + len(nodes)
     return TreeReply(nodes=nodes, next=end if end < len(session.tree) else None)
@@ -226,7 +232,7 @@ async def show_tree(request: Request, id: str, start: Place = 0) -> TreeReply:
 @router.post("/sessions/{id}/step")
 async def step(request: Request, id: str, body: Actions) -> StepReply:
     """Apply actions; what fails leaves the session where those before it led."""
-    session = session_of(request, id)
+    session = _session_of(request, id)
     nodes = await session.step(body.actions)
     return StepReply(nodes=list(map(NodeReply.of, nodes)), present=NodeReply.of(session.tree.present))
 
@@ -234,26 +240,26 @@ async def step(request: Request, id: str, body: Actions) -> StepReply:
 @router.post("/sessions/{id}/expand")
 async def expand(request: Request, id: str, body: Annotated[Actions | None, Body()] = None) -> GainsReply:
     """Say what each action would gain, the best first: of all actions, or of those given. Nothing is changed."""
-    gains = await session_of(request, id).expand(None if body is None else body.actions)
+    gains = await _session_of(request, id).expand(None if body is None else body.actions)
     return GainsReply(gains=list(map(GainReply.of, gains)))
 
 
 @router.post("/sessions/{id}/undo")
 async def undo(request: Request, id: str) -> NodeReply:
     """Go back the way that was taken."""
-    return NodeReply.of(await session_of(request, id).undo())
+    return NodeReply.of(await _session_of(request, id).undo())
 
 
 @router.post("/sessions/{id}/goto/{node}")
 async def goto(request: Request, id: str, node: int) -> NodeReply:
     """Go to a node."""
-    return NodeReply.of(await session_of(request, id).goto(node))
+    return NodeReply.of(await _session_of(request, id).goto(node))
 
 
 @router.post("/sessions/{id}/fork", status_code=201)
 async def fork(request: Request, id: str) -> SessionReply:
     """Open another session at the same node, with the same tree."""
-    sessions = sessions_of(request)
+    sessions = _sessions_of(request)
     new = await sessions.fork(id)
     return SessionReply.of(new, sessions.find(new))
 
@@ -261,7 +267,7 @@ async def fork(request: Request, id: str) -> SessionReply:
 @router.get("/sessions/{id}/observations/{name}")
 async def observe(request: Request, id: str, name: str) -> ObservationReply:
     """Observe the present state."""
-    session = session_of(request, id)
+    session = _session_of(request, id)
     value = await session.observe(name)
     size = len(value) if isinstance(value, str | bytes) else getattr(value, "nbytes", 0)
     if size > (most := session.limits.shown_bytes):
@@ -272,13 +278,13 @@ async def observe(request: Request, id: str, name: str) -> ObservationReply:
 @router.get("/sessions/{id}/diff")
 async def diff(request: Request, id: str, before: int, after: int, text: str = "") -> DiffReply:
     """Say how the program's text, such as `Ir` or `Assembly`, differs between two nodes, in unified format."""
-    return DiffReply(lines=await session_of(request, id).difference(before, after, text))
+    return DiffReply(lines=await _session_of(request, id).difference(before, after, text))
 
 
 @router.get("/sessions/{id}/features")
 async def features(request: Request, id: str, node: int, before: int = 0) -> FeaturesReply:
     """Count what is in the program at a node, by name; `deltas` are those counts that were others at `before`."""
-    session = session_of(request, id)
+    session = _session_of(request, id)
     then, now = await session.features(before), await session.features(node)
     changed = {name: now.get(name, 0) - then.get(name, 0) for name in dict.fromkeys([*then, *now])}
     return FeaturesReply(features=plain(now), deltas=plain({name: by for name, by in changed.items() if by}))
@@ -287,7 +293,7 @@ async def features(request: Request, id: str, node: int, before: int = 0) -> Fea
 @router.get("/sessions/{id}/link")
 async def link(request: Request, id: str) -> LinkReply:
     """Return a link to the page that is the present state, whether or not this session still exists then."""
-    return LinkReply(link=link_to(session_of(request, id)))
+    return LinkReply(link=link_to(_session_of(request, id)))
 
 
 @router.get("/envs")
@@ -302,7 +308,7 @@ async def list_environments() -> EnvironmentsReply:
 @router.get("/datasets", response_model_exclude_unset=True)
 async def list_datasets(request: Request, prefix: str = "", cursor: Place = 0) -> DatasetsReply:
     """List datasets or, for a prefix such as `programs-v0/q`, programs; `next` is the cursor of more, or null."""
-    known = sessions_of(request).runtime.datasets
+    known = _sessions_of(request).runtime.datasets
     name, slash, rest = prefix.partition("://")[2].partition("/") if "://" in prefix else prefix.partition("/")
 
     def look() -> list[DatasetsReply.Item]:
@@ -326,7 +332,7 @@ async def events(socket: WebSocket, id: str) -> None:
     """Tell what happens in a session: `moved`, `failed`, `search`, `death` of a worker, `closed`."""
     await socket.accept()
     try:
-        session = session_of(socket, id)
+        session = _session_of(socket, id)
     except Refusal as refusal:
         await socket.close(1008, refusal.message[:120])
         return
@@ -348,3 +354,203 @@ async def _tell(socket: WebSocket, queue: "asyncio.Queue[Any]") -> None:
         if event["event"] == "closed":
             await socket.close()
             return
+
+
+# ----------------------------------------------------------------------------------------------------- searches
+
+
+class NewSearch(BaseModel):
+    """A search, and how long it may take."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field("greedy", description="one of those that GET lists as `searches`")
+    seconds: float = Field(10.0, strict=True)
+    here: bool = Field(False, description="begin at the present node, not at the program as it came")
+
+
+class MoreTime(BaseModel):
+    """How long a search may go on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seconds: float = Field(10.0, strict=True)
+
+
+@router.post("/sessions/{id}/search", status_code=202)
+async def start_search(request: Request, id: str, body: NewSearch) -> SearchReply:
+    """Start a search; its candidates become nodes, and its end is at the best one."""
+    _sessions_of(request).start_search(id, body.name, body.seconds, here=body.here)
+    return _reply(request, id)
+
+
+@router.get("/sessions/{id}/search")
+async def show_search(request: Request, id: str) -> SearchReply:
+    """Say where the last search of a session stands, those before it, and which searches there are for it."""
+    return _reply(request, id)
+
+
+@router.delete("/sessions/{id}/search")
+async def pause_search(request: Request, id: str) -> SearchReply:
+    """Pause the search, and go to the best state that it found."""
+    await _sessions_of(request).search_of(id).pause()
+    return _reply(request, id)
+
+
+@router.post("/sessions/{id}/search/resume", status_code=202)
+async def resume_search(request: Request, id: str, body: MoreTime) -> SearchReply:
+    """Let the last search go on where it was, whatever was done by hand meanwhile."""
+    _sessions_of(request).resume_search(id, body.seconds)
+    return _reply(request, id)
+
+
+def _reply(request: Request, id: str) -> SearchReply:
+    search, known = _sessions_of(request).search_of(id), watchable(_session_of(request, id))
+    return SearchReply(search=search.last, runs=search.runs, resumable=search.resumable, searches=list(known))
+
+
+# ----------------------------------------------------------------------------------------------------- pictures
+
+
+class Svg(Response):
+    """A picture."""
+
+    media_type = "image/svg+xml"
+
+
+class Dot(Response):
+    """Text for Graphviz."""
+
+    media_type = "text/vnd.graphviz"
+
+
+@router.get("/sessions/{id}/tree.svg", response_class=Svg)
+async def draw_tree(request: Request, id: str) -> Response:
+    """Draw the tree: the best children of each node, and the way to the present one."""
+    tree = _session_of(request, id).tree
+    return Svg(await in_thread(lambda: tree.graph().svg()))
+
+
+@router.get("/sessions/{id}/chart.svg", response_class=Svg)
+async def draw_chart(request: Request, id: str) -> Response:
+    """Draw the cost on the way to the present state, beside the compiler's levels."""
+    session = _session_of(request, id)
+    cost, tree = session.costs[0], session.tree
+    points = [(float(place), tree[one].costs[cost]) for place, one in enumerate(tree.trail)]
+    drawn = stairs({cost: points}, session.lines, across="actions", up=cost, title=f"{cost} on the way here")
+    return Svg(drawn)
+
+
+@router.get("/sessions/{id}/cfg.svg", response_class=Svg)
+async def draw_cfg(request: Request, id: str, function: str, instructions: bool = False) -> Response:
+    """Draw the control flow of a function in the present state."""
+    graph = await _cfg(request, id, function, instructions)
+    if len(graph.boxes) > (most := _session_of(request, id).limits.blocks):
+        raise Refusal(413, f"{function} has {len(graph.boxes)} blocks, and up to {most} are drawn: take cfg.dot")
+    return Svg(await in_thread(graph.svg))
+
+
+@router.get("/sessions/{id}/cfg.dot", response_class=Dot)
+async def write_cfg(request: Request, id: str, function: str, instructions: bool = False) -> Response:
+    """Write the control flow of a function in the present state for Graphviz."""
+    graph = await _cfg(request, id, function, instructions)
+    return Dot(graph.dot())
+
+
+@router.get("/sessions/{id}/nest.svg", response_class=Svg)
+async def draw_nest(request: Request, id: str) -> Response:
+    """Draw the loops of the present state as nested boxes."""
+    session = _session_of(request, id)
+    if "loop_tree" not in session.env.observation_spaces:
+        raise Refusal(409, f"{session.env.spec.id} has no loops to draw: take loops-v0")
+    return Svg(nested(await session.text(session.tree.present.number), "nest of loops"))
+
+
+async def _cfg(request: Request, id: str, function: str, instructions: bool) -> Graph:
+    session = _session_of(request, id)
+    if "Ir" not in session.env.observation_spaces:
+        raise Refusal(409, f"{session.env.spec.id} has no control flow to draw: take an LLVM environment")
+    text = await session.text(session.tree.present.number)
+    try:
+        return await in_thread(lambda: cfg(text, function, instructions=instructions))
+    except KeyError:
+        raise Refusal(404, f"there is no function {function!r} with a body in this program") from None
+
+
+# The two routes of CompilerGym's `www`, for its front end. Nothing is kept between calls, as there.
+
+ENVIRONMENT, ACTIONS = "llvm-v0", "PassesLegacy124"
+COUNTS = ["InstCountDict", "AutophaseDict"]
+LISTED = 10  # programs of a dataset
+LINES, COLUMNS = 1024, 250  # of the program's text
+
+
+@router.get("/api/v4/describe")
+async def describe(request: Request) -> dict[str, Any]:
+    """List programs, actions with their numbers, and rewards."""
+    runtime = _sessions_of(request).runtime
+    async with await runtime.make(ENVIRONMENT, action_space=ACTIONS) as env:
+        actions = {name: number for number, name in enumerate(env.action_space.names)}
+        rewards = sorted(env.reward_spaces)
+        kind = env.spec.kind
+
+    def programs() -> dict[str, list[str]]:
+        known = runtime.datasets.datasets(installed_only=True, kind=kind)
+        found = {one.name: list(islice(one.benchmark_uris(), LISTED)) for one in known if one.size}
+        return {f"{uris[0].scheme}://{name}": [uri.path for uri in uris] for name, uris in found.items() if uris}
+
+    return {"benchmarks": await in_thread(programs), "actions": actions, "rewards": rewards}
+
+
+@router.get("/api/v4/step")
+async def original_step(
+    request: Request, benchmark: str = "", reward: str = "", actions: str = "", all_states: str = "0"
+) -> JSONResponse:
+    """Apply actions, given by their numbers with commas between, to a program; describe the last state, or all."""
+    sessions = _sessions_of(request)
+    try:
+        if not benchmark or not reward:
+            raise Refusal(400, "name a `benchmark` and a `reward`")
+        numbers = [int(number) for number in actions.split(",") if number]
+        if len(numbers) > sessions.limits.actions:
+            raise Refusal(400, f"there are {len(numbers)} actions, more than {sessions.limits.actions}")
+        async with await sessions.runtime.make(
+            ENVIRONMENT, benchmark=named(benchmark), reward_space=reward, action_space=ACTIONS
+        ) as env:
+            env.timeout = sessions.limits.seconds
+            return JSONResponse(await _visited(env, numbers, reward, every=all_states == "1"))
+    except (AiocgError, DatasetError, Refusal, ValueError, IndexError) as error:
+        return JSONResponse({"error": str(error)}, 400)
+
+
+async def _visited(env: Env, numbers: list[int], reward: str, *, every: bool) -> dict[str, Any]:
+    env.observation_space = None
+    await env.reset()
+    steps = [[], *([number] for number in numbers)] if every else [numbers]
+    states, terminated = [], False
+    for step in steps:
+        texts = [env.action_space.text(number) for number in step]
+        values, rewards, terminated, _, info = await env.step_texts(
+            texts, observation_spaces=COUNTS, reward_spaces=[reward]
+        )
+        if terminated:
+            raise info["error"]
+        states.append({"instcount": plain(values[0]), "autophase": plain(values[1]), "reward": float(rewards[0])})
+    lines = str(await env.observe("Ir")).split("\n")
+    text = "\n".join(line if len(line) <= COLUMNS else f"{line[: COLUMNS - 3]}..." for line in lines[:LINES])
+    return {"commandline": env.commandline(), "done": terminated, "ir": text, "states": states}
+
+
+def _sessions_of(connection: HTTPConnection) -> Sessions:
+    """Return the sessions of the application."""
+    found: Sessions = connection.app.state.sessions
+    return found
+
+
+def _session_of(connection: HTTPConnection, id: str) -> ExplorerSession:
+    """Return a session.
+
+    Raises:
+        Refusal: when there is none of this id.
+    """
+    return _sessions_of(connection).find(id)

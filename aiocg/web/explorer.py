@@ -36,12 +36,11 @@ from fastapi.middleware.gzip import GZipMiddleware
 
 from aiocg.web.action_list import ActionList
 from aiocg.web.changes_panel import ChangesPanel
-from aiocg.web.chart import Chart
 from aiocg.web.counts_panel import CountsPanel
 from aiocg.web.dialogs import Dialogs, problem_label
+from aiocg.web.elements import Chart, Rows
 from aiocg.web.explanation import Explanation
 from aiocg.web.picture_panel import PicturePanel, picture_of
-from aiocg.web.rows import Rows
 from aiocg.web.search_panel import SearchPanel
 
 __all__ = ["create_explorer"]

@@ -6,7 +6,7 @@ from typing import Any
 from nicegui import ui
 
 from aiocg.web import view
-from aiocg.web.chart import Chart
+from aiocg.web.elements import Chart
 from aiocg.web.searching import Run
 from aiocg.web.sessions import Sessions
 from aiocg.web.templates import colored

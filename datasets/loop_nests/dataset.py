@@ -1,14 +1,97 @@
 """`loops-v0`: tensor expressions of many shapes and sizes, such as products of matrices, convolutions and softmax."""
 
 import difflib
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, InvalidBenchmarkUri
-from aiocg.datasets.generators.seeded import read_parameters
-from aiocg.datasets.loop_nests.templates import TEMPLATES, InvalidParameters
+from aiocg.datasets.generators.seeded import Integer, read_parameters
 from aiocg.datasets.uri import BenchmarkUri
+
+LARGEST = 2**28  # of an extent; what is too large together is refused by the compiler
+
+Values = Mapping[str, int]
+Derived = Mapping[str, int | str]
+
+
+class InvalidParameters(ValueError):
+    """The values of parameters are inconsistent."""
+
+
+class Template(NamedTuple):
+    """A family of tensor expressions.
+
+    Attributes:
+        text: the expression with parameters in braces.
+        sizes: the enumerated members, as values of the parameters in order.
+        derive: computes the other placeholders from the values; raises `InvalidParameters`.
+    """
+
+    description: str
+    text: str
+    parameters: Mapping[str, Integer]
+    sizes: tuple[tuple[int, ...], ...]
+    derive: Callable[[Values], Derived] = lambda values: {}
+
+    def values(self, given: Values) -> dict[str, int]:
+        """Return the values of all parameters, of which some are given."""
+        defaults = {name: parameter.default or parameter.low for name, parameter in self.parameters.items()}
+        return {**defaults, **given}
+
+    def write(self, values: Values) -> str:
+        """Return the text of one member; raise InvalidParameters when the values do not go together."""
+        return self.text.format_map({**values, **self.derive(values)})
+
+
+def _window(values: Values, size: str, kernel: str, stride: int) -> int:
+    if values[kernel] > values[size]:
+        raise InvalidParameters(f"{kernel}={values[kernel]} is more than {size}={values[size]}")
+    return (values[size] - values[kernel]) // stride + 1
+
+
+def _windows(values: Values, rows: str, columns: str, stride: int) -> Derived:
+    """Return the number of windows in an image along each axis, and the text of the stride."""
+    return {
+        "y": _window(values, "h", rows, stride),
+        "x": _window(values, "w", columns, stride),
+        "by": "" if stride == 1 else f"{stride}*",
+    }
+
+
+def _convolution(values: Values) -> Derived:
+    return _windows(values, "r", "s", values["stride"])
+
+
+def _pooling(values: Values) -> Derived:
+    return _windows(values, "r", "r", values["stride"])
+
+
+def _stencil(values: Values) -> Derived:
+    for name in ("m", "n"):
+        if values[name] < 3:
+            raise InvalidParameters(f"{name}={values[name]} leaves nothing inside; it is 3 at least")
+    return {"y": values["m"] - 2, "x": values["n"] - 2}
+
+
+_DERIVED = {"convolution": _convolution, "pooling": _pooling, "stencil": _stencil}
+
+
+def _template(known: Mapping[str, Any]) -> Template:
+    parameters = {name: Integer(1, LARGEST, default) for name, default in known["defaults"].items()}
+    sizes = tuple(map(tuple, known["sizes"]))
+    derived = [_DERIVED[known["derive"]]] if "derive" in known else []
+    return Template(known["description"], known["text"], parameters, sizes, *derived)
+
+
+_FILE = Path(__file__).with_name("templates.toml")
+
+TEMPLATES = {name: _template(known) for name, known in tomllib.loads(_FILE.read_text("utf-8")).items()}
+"""The families by name."""
+
 
 KIND = "tensor expression"
 """The `Dataset.kind` of datasets whose benchmarks are texts in the language of tensor expressions."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.datasets import archive_members as module
+from aiocg.datasets import archive as module
 from aiocg.datasets.archive import unpack
 from aiocg.datasets.errors import InstallError
 from aiocg.datasets.process import Cancelled, cancellable

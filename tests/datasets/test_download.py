@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets import download as module
-from aiocg.datasets import request
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import CacheError, DownloadError
 from aiocg.datasets.process import Cancelled, cancellable
@@ -165,7 +164,7 @@ def test_the_error_says_what_is_wrong_with_each_address(published_server: Publis
     assert "Connection refused" in lines[3]
     assert "Invalid URL" in lines[4]
     assert "AIOCG_DATASET_MIRROR" in caught.value.reason
-    assert published_server.count("busy") == request.ATTEMPTS
+    assert published_server.count("busy") == module.ATTEMPTS
     assert published_server.count("login") == published_server.count("gone") == 1
     assert [path.name for path in folder.iterdir()] == [".lock"]
 
@@ -281,9 +280,9 @@ def test_breaking_off_does_not_count_while_the_file_comes_forward(
 ) -> None:
     monkeypatch.setattr(module, "ADVANCE", 16_384)
     url = published_server.publish("set.bin", CONTENT, Misbehaviour(cut_after=16_384))
-    monkeypatch.setattr(request, "CHUNK", 16_384)
+    monkeypatch.setattr(module, "CHUNK", 16_384)
     assert download([url], SHA256).read_bytes() == CONTENT
-    assert published_server.count() > 3 * request.ATTEMPTS
+    assert published_server.count() > 3 * module.ATTEMPTS
 
 
 def test_beginning_again_and_again_comes_to_an_end(
@@ -294,7 +293,7 @@ def test_beginning_again_and_again_comes_to_an_end(
     url = published_server.publish("set.bin", CONTENT, *turns)
     with pytest.raises(DownloadError, match="broke off"):
         download([url], SHA256)
-    assert published_server.count() < 2 * request.ATTEMPTS + 1
+    assert published_server.count() < 2 * module.ATTEMPTS + 1
 
 
 def test_a_content_length_that_is_too_great_does_no_harm(published_server: PublishedServer) -> None:
@@ -337,16 +336,16 @@ def test_all_pauses_together_are_bounded(published_server: PublishedServer) -> N
 
 
 def test_a_pause_may_be_a_date() -> None:
-    assert request._retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0
-    assert request._retry_after("7") == 7
-    assert request._retry_after("soon") is None
+    assert module._retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert module._retry_after("7") == 7
+    assert module._retry_after("soon") is None
 
 
 @pytest.mark.parametrize("stall_after", [-1, 0, 100_000])
 def test_a_server_that_falls_silent_is_left(
     published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch, stall_after: int
 ) -> None:
-    monkeypatch.setattr(request, "READ_TIMEOUT", 0.6)
+    monkeypatch.setattr(module, "READ_TIMEOUT", 0.6)
     url = published_server.publish("set.bin", CONTENT, Misbehaviour(stall_after=stall_after, times=1))
     assert download([url], SHA256).read_bytes() == CONTENT
     assert published_server.count() == 2
@@ -355,7 +354,7 @@ def test_a_server_that_falls_silent_is_left(
 def test_a_server_that_stays_silent_is_named(
     published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request, "READ_TIMEOUT", 0.6)
+    monkeypatch.setattr(module, "READ_TIMEOUT", 0.6)
     url = published_server.publish("set.bin", CONTENT, Misbehaviour(stall_after=-1))
     with pytest.raises(DownloadError, match="silent"):
         download([url], SHA256)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from aiocg.datasets import BenchmarkNotFound, Datasets, InvalidBenchmarkUri, default_datasets
-from aiocg.datasets.loop_nests.dataset import LoopNestsDataset
+from aiocg.datasets.loop_nests.dataset import TEMPLATES, LoopNestsDataset
 from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
-from aiocg.datasets.loop_nests.templates import TEMPLATES
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.reference import expect, random_inputs

@@ -22,8 +22,7 @@ from typing import Any
 import pytest
 
 from aiocg.datasets import CacheError, DownloadError, cancellable
-from aiocg.datasets.index_pages import addresses, pip_settings
-from aiocg.datasets.package_index import Wheel, fetch_archive, fetch_members
+from aiocg.datasets.package_index import Wheel, addresses, fetch_archive, fetch_members, pip_settings
 from aiocg.datasets.process import Cancelled
 
 MEMBER = "tiny/words.txt"

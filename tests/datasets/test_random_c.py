@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiocg.datasets import BenchmarkNotFound, InvalidBenchmarkUri
-from aiocg.datasets.generators.random_c import values
+from aiocg.datasets.generators.random_c import DEFAULT_SIZE, MIN_SIZE, RandomProgramsDataset, values
 from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.dataset import DEFAULT_SIZE, MIN_SIZE, RandomProgramsDataset
 from aiocg.datasets.generators.random_c.idioms import IDIOMS
 from aiocg.datasets.generators.random_c.idioms.kit import Kit
 from aiocg.datasets.generators.random_c.program import random_program

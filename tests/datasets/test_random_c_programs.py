@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import aiocg
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.generators.random_c.dataset import MAX_SIZE, MIN_SIZE, RandomProgramsDataset
+from aiocg.datasets.generators.random_c import MAX_SIZE, MIN_SIZE, RandomProgramsDataset
 from aiocg.datasets.linking import freestanding_flags, link
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.workers.llvm.library import Library

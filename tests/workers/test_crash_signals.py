@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from aiocg.workers.crash_signals import CRASH_SIGNALS
+from aiocg.workers.limits import CRASH_SIGNALS
 
 FAULTS = {
     "null": ("ctypes.string_at(0)", signal.SIGSEGV),
@@ -18,7 +18,7 @@ FAULTS = {
 }
 SCRIPT = """
     import ctypes, mmap, os, signal, subprocess, sys, tempfile, threading
-    from aiocg.workers.crash_signals import CRASH_SIGNALS, block_crash_signals
+    from aiocg.workers.limits import CRASH_SIGNALS, block_crash_signals
 
     sys.setrecursionlimit(1 << 30)
 

@@ -11,7 +11,7 @@ from aiocg.transport.codec import Frame, reply_codec, request_codec
 from aiocg.transport.framing import Incoming, Outgoing
 from aiocg.transport.messages import Done, Reply, Statistics
 from aiocg.transport.worker_stream import WorkerStream
-from aiocg.workers.outbox import BATCH, Outbox
+from aiocg.workers.host import BATCH, Outbox
 
 
 class Client:

@@ -31,8 +31,8 @@ from aiocg.transport.messages import (
 from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity, WorkerKeys
 from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import StatusPage
-from aiocg.workers.crash_signals import CRASH_SIGNALS
-from aiocg.workers.pace import PacedChannel
+from aiocg.workers.limits import CRASH_SIGNALS
+from aiocg.workers.network import PacedChannel
 
 WORKER, CLIENT = KeyPair.generate(), KeyPair.generate()
 
@@ -185,7 +185,7 @@ def test_a_worker_without_proper_keys_ends_and_shows_nothing_of_them(keys: bytes
 
 
 def test_a_worker_reads_no_faster_than_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiocg.workers.pace.BURST", 0.0)
+    monkeypatch.setattr("aiocg.workers.network.BURST", 0.0)
     security = ServerSecurity.for_clients(WORKER, [CLIENT.public])
     channel = PacedChannel("tcp://127.0.0.1:0", security, requests_per_second=200.0)
     times: list[float] = []

@@ -8,16 +8,18 @@ command line and compiler, and so are reproducible failures.
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from aiocg.transport.elf import NotElf, image_size, text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.facts import CHEAP, FACTS
 from aiocg.workers.gcc.failures import LASTING, WARNING, failure, problem, undefined
 from aiocg.workers.gcc.runner import CommandRunner, Completed
 from aiocg.workers.gcc.sources import Sources
@@ -25,6 +27,71 @@ from aiocg.workers.gcc.store import Results
 from aiocg.workers.programs import scratch
 from aiocg.workers.programs.linking import MARGIN, no_place, temporary_folder, write_files
 from aiocg.workers.programs.recipe import Program as Recipe
+
+# Prefixes that modify an x86 instruction.
+_PREFIXES = frozenset({"lock", "rep", "repe", "repz", "repne", "repnz", "notrack", "bnd", "xacquire", "xrelease"})
+
+_COMMENT = re.compile(rb"/\*.*?\*/|(?://|[#@]\s|^\s*[#@!|]).*", re.DOTALL)
+_STATEMENT = re.compile(
+    rb"""\s* (?:[\w.$]+: \s*)*                  # labels
+    (?P<name>[A-Za-z][\w.]*) (?![\w.:]) (?!\s*=)  # an instruction, or a prefix; directives begin with a dot
+    (?:\s+ (?P<next>[A-Za-z][\w.]*))?""",
+    re.VERBOSE,
+)
+
+
+def instruction_counts(assembly: bytes) -> dict[str, int]:
+    """Count the instructions in assembly by name, most frequent first.
+
+    Names are as written: `movl` is not `mov`. A prefix is part of the name, as in `rep stosq`. Labels, directives and
+    comments do not count.
+    """
+    counts: Counter[str] = Counter()
+    for line in assembly.splitlines():
+        if not line or line.lstrip()[:1] in (b".", b"#", b""):  # cheaply skips most lines without an instruction
+            continue
+        for statement in _COMMENT.sub(b"", line).split(b";"):
+            found = _STATEMENT.match(statement)
+            if found is None:
+                continue
+            name, following = found["name"].decode(), found["next"]
+            counts[f"{name} {following.decode()}" if name in _PREFIXES and following else name] += 1
+    return dict(counts.most_common())
+
+
+def _size(product: list[bytes] | bytes) -> int:
+    return sum(map(len, product)) if isinstance(product, list) else len(product)
+
+
+def _hash(product: list[bytes] | bytes) -> str:
+    whole = b"".join(product) if isinstance(product, list) else product
+    return hashlib.md5(whole, usedforsecurity=False).hexdigest()
+
+
+def _of_elf(measure: Callable[[bytes], int]) -> Callable[[bytes], int]:
+    def measured(code: bytes) -> int:
+        try:
+            return measure(code)
+        except NotElf as error:
+            raise CompilationError(FailureCode.OBSERVATION, str(error)) from None
+
+    return measured
+
+
+FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "asm_size": ("asm", _size),
+    "asm_hash": ("asm", _hash),
+    "instruction_counts": ("asm", lambda assembly: instruction_counts(b"".join(assembly))),
+    "obj_size": ("obj", _size),
+    "obj_hash": ("obj", _hash),
+    "obj_image_size": ("obj", _of_elf(lambda code: image_size(code).stored)),
+    "obj_bss_size": ("obj", _of_elf(lambda code: image_size(code).zeroed)),
+    "obj_text_size": ("obj", _of_elf(text_size)),
+}
+"""For each fact the product that it describes, and the function that computes it."""
+
+CHEAP = frozenset(FACTS) - {"instruction_counts"}  # computed together, since most sessions ask for nothing else
+
 
 VERSION = 3  # of the code that computes results
 LARGEST = 256 << 20  # bytes of a compiler's output file

@@ -19,11 +19,52 @@ from aiocg.workers.gcc.local import open_runner
 from aiocg.workers.gcc.observations import OBSERVATIONS, observation_spaces
 from aiocg.workers.gcc.parameters import Parameters, exchange
 from aiocg.workers.gcc.proposals import CompilerOptions
+from aiocg.workers.gcc.runner import CommandRunner
 from aiocg.workers.gcc.sources import read_sources
 from aiocg.workers.gcc.store import Results, Store
-from aiocg.workers.gcc.trust import check_code, check_recipe, check_runner
-from aiocg.workers.programs.recipe import decode_program
+from aiocg.workers.programs.recipe import Program, decode_program, failure
 from aiocg.workers.programs.sandbox import choose
+
+# What a worker refuses from untrusted clients. Sources may include any file of the machine, and compiler flags can name
+# programs to run: no list of allowed words makes such a compile safe here, so it runs in a container or not at all.
+# Programs for our own runtime are linked and run outside the container, under the same rules as LLVM's.
+
+
+def _check_runner(runner: CommandRunner) -> None:
+    """Refuse to compile on this machine.
+
+    Raises:
+        CompilationError: with `FailureCode.COMPILER`.
+    """
+    if not runner.is_apart:
+        raise CompilationError(
+            FailureCode.COMPILER,
+            f"this node compiles for clients that it does not trust, and sources could make {runner.name} read any "
+            "file here and run any program: serve a container, gcc_bin=docker:gcc:13, or trust the clients",
+        )
+
+
+def _check_recipe(recipe: Program | None) -> None:
+    """Refuse a recipe whose words or files could make the linker access other files.
+
+    Raises:
+        CompilationError: with `FailureCode.BENCHMARK`.
+    """
+    from aiocg.workers.llvm.trust import check_program  # imports much that no other GCC worker needs
+
+    check_program(recipe)
+
+
+def _check_code(code: bytes) -> None:
+    """Refuse machine code that contains instructions for the linker.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION`.
+    """
+    from aiocg.workers.llvm.trust import machine_code_problem
+
+    if problem := machine_code_problem(code):
+        raise failure(f"the program is not linked here: its object file {problem}")
 
 
 class Tools(NamedTuple):
@@ -72,7 +113,7 @@ class GccSession(CompilationSession):
     def _find(cls) -> CompilerOptions:
         runner = open_runner(cls.settings.get("gcc_bin", "gcc"))
         if cls.settings.get("untrusted"):
-            check_runner(runner)
+            _check_runner(runner)
         found = discover(runner, cls.settings.get("cache_dir", ""))
         execution = Execution(runner, clang=cls.settings.get("clang") or "clang", sandbox=choose(cls.settings))
         cls.current = Tools(found, Compiler(runner, cls.results), execution)
@@ -112,7 +153,7 @@ class GccSession(CompilationSession):
         """
         recipe = decode_program(program)
         if cls.settings.get("untrusted"):
-            check_recipe(recipe)
+            _check_recipe(recipe)
         return Benchmark(read_sources(content), recipe)
 
     @classmethod
@@ -193,7 +234,7 @@ class GccSession(CompilationSession):
             CompilationError: with `FailureCode.OBSERVATION`.
         """
         if self.settings.get("untrusted"):
-            check_code(code)
+            _check_code(code)
 
     def get_observation(self, name: str) -> Any:
         """Compute an observation of the program with these options.

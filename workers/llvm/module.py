@@ -8,15 +8,46 @@ process ends, which the supervisor handles.
 import contextlib
 import ctypes
 import os
+import struct
 from collections.abc import Callable
 from ctypes import byref, c_size_t, c_void_p
 from typing import Any, ClassVar, Self
 
 from aiocg.transport.system import DESCRIPTORS, unnamed_file
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.padding import MARK, padded
 from aiocg.workers.llvm.pass_options import pass_builder_options
 from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
+
+_PADDING_MARK = b"too few bytes here; "  # is in bitcode that was padded
+_MOST_PADDED = 16 << 20  # bytes that are padded: more is not refused for this reason
+_BARE = b"BC\xc0\xde"
+_MODULE = 8  # number of the block of a module, as in LLVMBitCodes.h
+_UNKNOWN = 127  # of a block that LLVM has not
+_BITS = 8  # of a byte: an element takes one bit at least, so this many times as many bytes are enough
+
+
+def padded(content: bytes) -> bytes:
+    """Return bare bitcode with a block of zeros at the end of its module; other content is returned as it is.
+
+    LLVM's reader rejects an array with more elements than the bitcode has bytes ("Size is not plausible", shown as
+    "Invalid record"). Its writer packs elements as tightly as it can, so a function with thousands of parameters of
+    one type, or a table of thousands of references to a few functions, is rejected in an otherwise small module.
+    Readers skip a block that they do not know, so such a block makes the module long enough.
+    """
+    position = len(_BARE)
+    while content.startswith(_BARE) and position + 8 <= len(content) <= _MOST_PADDED:
+        word, words = struct.unpack_from("<II", content, position)
+        end = position + 8 + 4 * words
+        if word >> 2 & 0xFF == _MODULE and content[end - 4 : end] == bytes(4):  # its end, aligned to a word
+            width = word >> 10 & 0xF  # bits of an abbreviation's number in the module; 1 begins a block
+            size = _BITS * len(content) // 4
+            filling = _PADDING_MARK.ljust(4 * size, b"\0")
+            block = struct.pack("<II", 1 | _UNKNOWN << width | 2 << width + 8, size) + filling
+            header = struct.pack("<II", word, words + len(block) // 4)
+            return content[:position] + header + content[position + 8 : end - 4] + block + content[end - 4 :]
+        position = end
+    return content
+
 
 BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in the wrapper of Apple's tools
 MOST_RUNS = 512  # in one context for each of its modules; a context never frees its types and constants
@@ -99,7 +130,7 @@ class Context:
         names_taken: whether a pass has added a named type.
         renamings: how often passes renamed types.
         remarks: what passes have said of which LLVM was told at its start to say what they do, in all contexts.
-        sparse: whether its bitcode has to be padded, see `padding`.
+        sparse: whether its bitcode has to be padded, see `padded`.
         coroutines: whether its first module had coroutines to split; None while nobody has looked.
         memo: the address of data that belongs to the context, passed to `when_closed` when it closes; 0 if none.
     """
@@ -228,7 +259,7 @@ class Module:
                 module.context.sparse = True
                 return module
             raise
-        module.context.sparse |= MARK in content
+        module.context.sparse |= _PADDING_MARK in content
         return module
 
     @classmethod

@@ -2,17 +2,18 @@
 
 import contextlib
 import copy
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from aiocg.transport import elf
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.llvm.action_spaces import action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
-from aiocg.workers.llvm.identity import identity
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
@@ -23,11 +24,47 @@ from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard
 from aiocg.workers.llvm.vocabulary import Vocabulary
 from aiocg.workers.memory.memory import PATIENCE, Memory
+from aiocg.workers.memory.records import FORMAT
 from aiocg.workers.memory.tiers import open_tier
 from aiocg.workers.memory.trust import Trust
 from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import decode_program
 from aiocg.workers.programs.sandbox import choose
+
+_SOURCES = Path(__file__).parent
+
+
+def identity(library: Library, cache: Path, *choices: object) -> bytes:
+    """Return a hash that is the same only where all actions have the same outcomes.
+
+    Args:
+        library: the libLLVM, which counts by its content.
+        cache: folder that keeps the hash of the content, since it takes a tenth of a second.
+        choices: all else that matters.
+    """
+    found = hashlib.blake2b(repr((FORMAT, library.version, *choices)).encode(), digest_size=20)
+    found.update(_content(library.path, cache))
+    for path in sorted([*_SOURCES.glob("*.py"), *_SOURCES.glob("native/*.[ch]"), Path(elf.__file__)]):
+        found.update(path.read_bytes())
+    return found.digest()
+
+
+def _content(path: Path, cache: Path) -> bytes:
+    """Return the hash of a file, remembered for as long as it does not change."""
+    about = path.stat()
+    name = hashlib.blake2b(repr((str(path), about.st_size, about.st_mtime_ns, about.st_ino)).encode(), digest_size=16)
+    known = cache / f"{name.hexdigest()}.hash"
+    with contextlib.suppress(OSError):
+        if len(content := known.read_bytes()) == 32:
+            return content
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).digest()
+    with contextlib.suppress(OSError):
+        passing = known.with_suffix(f".{os.getpid()}")
+        passing.write_bytes(content)
+        passing.replace(known)
+    return content
+
 
 VARIABLE = "AIOCG_MEMORY"  # places, separated by commas
 

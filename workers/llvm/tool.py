@@ -24,7 +24,42 @@ from aiocg.workers.llvm import linkage
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Context, LlvmError, Module
 from aiocg.workers.llvm.size_attributes import bound_early
-from aiocg.workers.llvm.symbols import symbols as module_symbols
+
+# LLVMLinkage
+_AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE, _EXTERNAL_WEAK = 1, 8, 9, 12
+_WEAK = (2, 3, 5, 6, 14)  # linkonce, linkonce_odr, weak, weak_odr and common: another definition may replace them
+
+
+def _module_symbols(library: Library, content: bytes) -> dict[str, list[str]]:
+    """Return the names of a module's symbols, as a linker sees them.
+
+    Assembly in the module is ignored.
+
+    Args:
+        library: the LLVM to use.
+        content: bitcode or textual IR.
+
+    Returns:
+        Lists of names: `defined`; `weak`, which another module's definition may replace; and `undefined`, without those
+        that may stay undefined.
+
+    Raises:
+        LlvmError: if the content cannot be read or is not valid.
+    """
+    c = library.c
+    found: dict[str, list[str]] = {"defined": [], "weak": [], "undefined": []}
+    with Module.parse(library, content) as module:
+        for kind in ("Function", "Global", "GlobalAlias", "GlobalIFunc"):
+            for one in module.listed(kind):
+                linkage = c.LLVMGetLinkage(one)
+                name = module.name_of(one).removeprefix("\1")
+                if linkage in (_INTERNAL, _PRIVATE, _EXTERNAL_WEAK) or name.startswith("llvm.") or not name:
+                    pass
+                elif c.LLVMIsDeclaration(one) or linkage == _AVAILABLE_EXTERNALLY:
+                    found["undefined"].append(name)
+                else:
+                    found["weak" if linkage in _WEAK else "defined"].append(name)
+    return found
 
 
 def link(arguments: argparse.Namespace) -> None:
@@ -61,7 +96,7 @@ def symbols(arguments: argparse.Namespace) -> None:
     found: list[dict[str, list[str]] | str] = []
     for path in arguments.inputs:
         try:
-            found.append(module_symbols(library, path.read_bytes()))
+            found.append(_module_symbols(library, path.read_bytes()))
         except LlvmError as error:
             found.append(str(error))
     arguments.output.write_text(json.dumps(found), encoding="utf-8")

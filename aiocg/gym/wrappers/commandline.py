@@ -63,16 +63,20 @@ class Subset:
         """The first index here of each action, by its index below."""
         return {below: index for index, below in reversed(list(enumerate(self.forward)))}
 
-    def action(self, action: Any) -> int:
-        """Return the index below of an action, given by index or name.
+    def action(self, action: Any) -> Any:
+        """Return the index below of an action, given by index or name; of a list, those of each.
 
         Raises:
             UnknownName, InvalidAction: when it is not in the subset.
         """
+        if isinstance(action, (list, tuple)):
+            return [self.action(each) for each in action]
         return self.forward[self.space.index(action)]
 
-    def reverse_action(self, action: int | str) -> int | str:
-        """Return the index of an action by its index below, or its text if it is not in the subset."""
+    def reverse_action(self, action: Any) -> Any:
+        """Return the index of an action by its index below, its text if not in the subset; of a list, those of each."""
+        if isinstance(action, list):
+            return [self.reverse_action(each) for each in action]
         if isinstance(action, str):
             return action
         return self.reverse[action] if action in self.reverse else self.below.text(action)
@@ -95,6 +99,13 @@ def with_terminal_action(space: "gymnasium.Space[Any]", terminal: CommandlineFla
         ),
         below.language,
     )
+
+
+def before_terminal(space: DiscreteActions, actions: Any) -> tuple[list[int], bool]:
+    """Return the actions before the terminal one, which is the last of a space, and whether it is among them."""
+    indices = list(space.indices(actions))
+    last = int(space.n) - 1
+    return (indices[: indices.index(last)], True) if last in indices else (indices, False)
 
 
 def _discrete(space: "gymnasium.Space[Any]") -> DiscreteActions:
@@ -142,17 +153,11 @@ class ConstrainedCommandline(ActionWrapper, RecordConstructorArgs):
 
     def action(self, action: Any) -> Any:
         """Return the index in the space below of an action, given by index or name; of a list, those of each."""
-        subset = self._current()
-        return [subset.action(each) for each in action] if isinstance(action, list) else subset.action(action)
+        return self._current().action(action)
 
     def reverse_action(self, action: Any) -> Any:
         """Return the index of an action by its index in the space below, or its text; of a list, those of each."""
-        subset = self._current()
-        return (
-            [subset.reverse_action(each) for each in action]
-            if isinstance(action, list)
-            else subset.reverse_action(action)
-        )
+        return self._current().reverse_action(action)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_subset": None}
@@ -198,19 +203,11 @@ class CommandlineWithTerminalAction(CompilerEnvWrapper, RecordConstructorArgs):
         """Return the space below with one more action."""
         return with_terminal_action(space, self._terminal)
 
-    def _split(self, actions: Iterable[Any]) -> tuple[list[int], bool]:
-        """Return the actions before the terminal one, and whether there is one."""
-        space = self.action_space
-        assert isinstance(space, DiscreteActions)
-        indices = space.indices(list(actions))
-        last = int(space.n) - 1
-        return (list(indices[: indices.index(last)]), True) if last in indices else (list(indices), False)
-
     def multistep(self, actions: Iterable[Any], **settings: Unpack[StepSettings]) -> StepResult:
         """Apply several actions, up to the terminal one; see `CompilerEnv.multistep`."""
         if self._ended:
             raise ResetNeeded("the episode has ended with the terminal action; call reset() to start another")
-        before, terminal = self._split(actions)
+        before, terminal = before_terminal(self.action_space, list(actions))
         observation, reward, terminated, truncated, info = super().multistep(before, **settings)
         if terminal and not terminated:
             terminated = info["terminal_action"] = True
@@ -220,7 +217,7 @@ class CommandlineWithTerminalAction(CompilerEnvWrapper, RecordConstructorArgs):
     def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
         """Evaluate many candidates, each up to its terminal action if it has one; see `CompilerEnv.expand`."""
         listed = [self._listed(candidate) for candidate in candidates]
-        results = super().expand([self._split(candidate)[0] for candidate in listed], **settings)
+        results = super().expand([before_terminal(self.action_space, candidate)[0] for candidate in listed], **settings)
         return [
             dataclasses.replace(result, actions=tuple(candidate))
             for result, candidate in zip(results, listed, strict=True)

@@ -15,7 +15,7 @@ import pytest
 
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.legacy_flags import FLAGS, SEQUENCES
+from aiocg.workers.llvm.action_spaces import FLAGS, SEQUENCES
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import MACROS
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine

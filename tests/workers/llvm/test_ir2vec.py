@@ -14,10 +14,10 @@ import pytest
 
 from aiocg.datasets import default_datasets
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.ir2vec import ENTITIES, OPCODES, TYPES, Counter
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.observations.ir2vec import ENTITIES, OPCODES, TYPES, Counter
 from aiocg.workers.llvm.states import State
 
 Compile = Callable[..., bytes]

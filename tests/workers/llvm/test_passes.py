@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.llvm.legacy_flags import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
+from aiocg.workers.llvm.action_spaces import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS

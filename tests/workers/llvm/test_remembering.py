@@ -10,12 +10,12 @@ import pytest
 
 from aiocg.workers.llvm import passes
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.identity import identity
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.pass_exclusions import UNSTEADY
 from aiocg.workers.llvm.remembering import RememberedTransitions
+from aiocg.workers.llvm.session import identity
 from aiocg.workers.llvm.states import State
 from aiocg.workers.memory.memory import Memory
 from aiocg.workers.memory.records import Step, decode, encode, key_of

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from aiocg.datasets.loop_nests.templates import TEMPLATES
+from aiocg.datasets.loop_nests.dataset import TEMPLATES
 from aiocg.workers.loops.cpu.templates import MOST, Machine, templates
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.layout import Layout, arrange, write_layout

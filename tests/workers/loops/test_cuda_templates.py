@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.datasets.loop_nests.templates import TEMPLATES
+from aiocg.datasets.loop_nests.dataset import TEMPLATES
 from aiocg.workers.loops.cuda.source import generate
 from aiocg.workers.loops.cuda.templates import MOST, templates
 from aiocg.workers.loops.language import parse

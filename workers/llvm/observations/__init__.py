@@ -3,11 +3,9 @@
 from aiocg.workers.llvm.observations import (
     bitcode_file,
     counts,
-    inst2vec,
     ir2vec,
     lexed_ir,
     machine,
-    object_code,
     program,
     programl,
     sanitizers,
@@ -20,11 +18,9 @@ __all__ = ["OBSERVATIONS", "Observation", "Subject"]
 _MODULES = (
     bitcode_file,
     counts,
-    inst2vec,
     ir2vec,
     lexed_ir,
     machine,
-    object_code,
     program,
     programl,
     sanitizers,

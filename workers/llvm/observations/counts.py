@@ -3,6 +3,7 @@
 Each is a pure function of benchmark and state, independent of the machine.
 """
 
+import functools
 import hashlib
 import re
 import struct
@@ -13,6 +14,35 @@ from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.observations.levels import LEVELS
 from aiocg.workers.llvm.observations.observation import Observation, Subject, count, text
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
+
+
+def _statements(subject: Subject, llvm: int = 6) -> list[str]:
+    from aiocg.workers.llvm.inst2vec import statements  # its regular expressions are slow to compile
+
+    return statements(subject.engine.text(subject.state), llvm)
+
+
+_OF_INST2VEC = (
+    Observation(
+        ObservationSpec(
+            "Inst2vecPreprocessedText",
+            "texts",
+            "The statements of the program, without names and values, as inst2vec's dictionary has them.",
+            default=[],
+        ),
+        _statements,
+    ),
+    Observation(
+        ObservationSpec(
+            "Inst2vecPreprocessedTextLlvm10",
+            "texts",
+            "The same of LLVM 10's text of the program, labels included, as CompilerGym has it.",
+            default=[],
+        ),
+        functools.partial(_statements, llvm=10),
+    ),
+)
+
 
 _MODULE_NAMES = re.compile(r'\A(?:; ModuleID = .*\n)?(?:source_filename = ".*"\n)?')
 
@@ -116,4 +146,5 @@ OBSERVATIONS = (
         lambda subject: Array("int64", (len(AUTOPHASE_NAMES),), subject.engine.autophase(subject.state)),
     ),
     _mapping("AutophaseDict", "Autophase by name.", "int64", AUTOPHASE_NAMES, _autophase_dict),
+    *_OF_INST2VEC,
 )

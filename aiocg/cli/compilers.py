@@ -1,4 +1,4 @@
-"""`aiocg llvm`: about the LLVM that is in use."""
+"""`aiocg llvm` and `aiocg gcc`: about the compilers in use."""
 
 import contextlib
 import sys
@@ -12,6 +12,7 @@ from rich.text import Text
 from aiocg.cli.amounts import count_option, time_option
 from aiocg.cli.output import (
     Json,
+    answer,
     check_writable,
     console,
     fail,
@@ -26,15 +27,15 @@ from aiocg.cli.output import (
 if TYPE_CHECKING:
     from aiocg.llvm.audit_report import Report
 
-app = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
+llvm = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
 
 
-@app.callback()
-def options() -> None:
+@llvm.callback()
+def llvm_options() -> None:
     """Keep `llvm` a group, also while it has one command."""
 
 
-@app.command("audit")
+@llvm.command("audit")
 def audit(
     seconds: Annotated[
         float | None,
@@ -124,3 +125,37 @@ def _print(report: "Report") -> None:
         console.print(table("", headings, rows))
     counted = f"{report.trajectories} lists with {sum(report.uses.values())} passes on {report.programs} programs"
     print_line(f"{report.compiler_version}: {len(report.findings)} findings in {counted}, {report.walltime:.0f} s")
+
+
+_GCC_HELP = (
+    "Images with compilers for gcc-v0. And `aiocg gcc -- make` makes a build by GCC smaller: `aiocg shrink --gcc`."
+)
+
+gcc = typer.Typer(name="gcc", help=_GCC_HELP, no_args_is_help=True)
+
+
+@gcc.callback(help=_GCC_HELP)
+def gcc_options() -> None:
+    """Take no options of its own."""
+
+
+@gcc.command("pull")
+def pull_image(
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Its name, such as gcc:13.", show_default=False)],
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="Only if the engine does not have it.")] = False,
+    json: Json = False,
+) -> None:
+    """Have Docker or Podman get an image with a GCC from its registry, for `gcc_bin=docker:IMAGE`.
+
+    Example: aiocg gcc pull gcc:13
+    """
+    from aiocg.errors import EnvironmentNotSupported
+    from aiocg.gcc.compiler_spec import DOCKER
+    from aiocg.gcc.compiler_spec import pull_image as pull
+
+    image = image.removeprefix(DOCKER)
+    try:
+        identity = pull(image, if_missing=if_missing)
+    except EnvironmentNotSupported as error:
+        fail(str(error))
+    answer(json, {"image": image, "id": identity}, f"{image} is {identity}")
