@@ -251,9 +251,7 @@ class Runtime:
             await env.check_actions(state.actions)
             await env.reset()
             if state.actions:
-                _, _, terminated, _, info = await env.step_texts(state.actions)
-                if terminated:
-                    raise info["error"]
+                await env.apply(state.actions)
         except BaseException:
             await env.close()
             raise

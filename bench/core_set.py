@@ -77,7 +77,7 @@ async def sites(runtime: aiocg.Runtime, uris: list[str], count: int, observation
 
 async def _at(env: aiocg.Env, actions: tuple[str, ...], observation: str) -> Site:
     child = await env.fork()
-    await child.step_texts(actions)
+    await child.apply(actions)
     names, costs = await child.observe("Functions", observation)
     return Site(child, dict(zip(names, map(float, costs), strict=True)))
 

@@ -23,7 +23,5 @@ async def apply_baseline_optimizations(env: "Env", level: str) -> str:
     if level not in LEVELS:
         message = f"llvm.apply_baseline_optimizations takes {', '.join(LEVELS)}, not {level!r}"
         raise ParameterFailed(FailureCode.PARAMETER, message)
-    _, _, terminated, _, info = await env.step_texts([f"default<{level[1:]}>"], observation_spaces=[])
-    if terminated:
-        raise info["error"]
+    _, _, info = await env.apply([f"default<{level[1:]}>"], observation_spaces=[])
     return "0" if info["action_had_no_effect"] else "1"
