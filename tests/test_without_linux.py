@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aiocg.host import child
-from aiocg.node import memory
+from aiocg.node import server
 from aiocg.transport import system
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import native_code
@@ -130,9 +130,9 @@ def test_a_file_without_a_name_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_node_takes_the_most_memory_there_was_for_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = memory.MemoryWatch.resident()
-    monkeypatch.setattr(memory, "_STATM", Path("/none"))
-    assert memory.MemoryWatch.resident() >= now // 2
+    now = server.MemoryWatch.resident()
+    monkeypatch.setattr(server, "_STATM", Path("/none"))
+    assert server.MemoryWatch.resident() >= now // 2
 
 
 @pytest.mark.needs("ps")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -13,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from aiocg.build.link_lines import archive_of, link_commands
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.llvm.command_line import LANGUAGES, CommandLine, Input, parse
-from aiocg.llvm.recording import FILES_VARIABLE, VARIABLE, is_linker, recording_commands
+from aiocg.llvm.recording import FILES_VARIABLE, VARIABLE, is_driver, is_linker, recording_commands
 
 PathLike = str | os.PathLike[str]
 
@@ -153,7 +153,7 @@ class Project:
             raise ProjectError(f"{path} is no compilation database: it is no JSON list")
         folder = Path(path).absolute().parent
         compiling = [_start_of_entry(entry, number, path, folder) for number, entry in enumerate(entries)]
-        return _project([*compiling, *(Start(tuple(words), place) for words, place in link_commands(folder))], root)
+        return _project([*compiling, *(Start(tuple(words), place) for words, place in _link_commands(folder))], root)
 
     @classmethod
     def from_record(cls, path: PathLike, root: PathLike | None = None) -> "Project":
@@ -352,7 +352,7 @@ def _project(starts: Iterable[Start], root: PathLike | None) -> Project:
     archives: dict[Path, tuple[Path, ...]] = {}
     for start in starts:
         words, directory = start.arguments, start.directory
-        if archive := archive_of(words, directory):
+        if archive := _archive_of(words, directory):
             archives[archive[0]] = archive[1]
             continue
         try:
@@ -426,3 +426,82 @@ def _root(units: Iterable[Unit], chosen: PathLike | None) -> Path:
     if not folders or any(folder == str(here) or folder.startswith(f"{here}{os.sep}") for folder in folders):
         return here
     return Path(os.path.commonpath(folders))
+
+
+NINJA_TIMEOUT = 60.0  # seconds for Ninja to list its commands
+
+_AR = re.compile(r"(?:[\w.]+-)*ar(?:-\d+)?")
+
+
+def _link_commands(folder: Path) -> Iterator[tuple[list[str], Path]]:
+    """Yield the commands by which a build folder links, and where they are carried out; none if that is not known.
+
+    CMake writes them for `make`, and Ninja, which Meson uses too, tells them. Nothing is built.
+
+    Args:
+        folder: the one in which `compile_commands.json` lies.
+    """
+    try:
+        targets = (folder / "CMakeFiles/TargetDirectories.txt").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        targets = []
+    for target in map(Path, targets):
+        try:
+            lines = (target / "link.txt").read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            continue
+        for line in lines:
+            yield from _commands(line, target.parent.parent)
+    if (folder / "build.ninja").is_file():
+        for line in _ninja_commands(folder):
+            yield from _commands(line, folder)
+
+
+def _archive_of(words: Sequence[str], directory: Path) -> tuple[Path, tuple[Path, ...]] | None:
+    """Return the archive that a command of `ar` makes and its members; None if it is another command."""
+    if len(words) < 3 or not _AR.fullmatch(os.path.basename(words[0])):
+        return None
+    operands = [word for word in words[2:] if not word.startswith("-")]
+    if not re.fullmatch(r"-?[a-zA-Z]*[rq][a-zA-Z]*", words[1]) or not operands:
+        return None
+    archive, *members = (Path(os.path.normpath(directory / word)) for word in operands)
+    return archive, tuple(members)
+
+
+def _ninja_commands(folder: Path) -> list[str]:
+    ninja = shutil.which("ninja") or shutil.which("ninja-build")
+    if ninja is None:
+        return []
+    command = [ninja, "-C", str(folder), "-t", "commands"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=NINJA_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.splitlines()
+
+
+def _commands(line: str, directory: Path) -> Iterator[tuple[list[str], Path]]:
+    """Take a line for the shell apart, as far as build systems write it: `cd x && cc … && :`."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return
+    part: list[str] = []
+    for word in [*words, "&&"]:
+        if word != "&&":
+            part.append(word)
+            continue
+        if len(part) == 2 and part[0] == "cd":
+            directory = directory / part[1]
+        elif _links(part):
+            yield part, directory
+        part = []
+
+
+def _links(words: Sequence[str]) -> bool:
+    """Say whether a command links or makes an archive; it may also compile, copy or print something."""
+    if not words or {"-c", "-S", "-E"} & set(words):
+        return False
+    return is_driver(words[0]) or _AR.fullmatch(os.path.basename(words[0])) is not None
