@@ -27,8 +27,8 @@ from aiocg.datasets import default_datasets
 from aiocg.errors import AiocgError
 from aiocg.search.functionwise.bases import BASES
 from aiocg.search.functionwise.core import FILES, core
-from aiocg.search.functionwise.evaluation import costs_of
 from aiocg.search.functionwise.population import Passes, Population
+from aiocg.search.functionwise.sites import costs_of
 
 SMALLEST, LARGEST = 40, 5_000  # instructions of a training program
 CHUNK = 8  # proposals in one message

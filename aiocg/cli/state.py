@@ -47,7 +47,7 @@ def plot(
 
 async def _drawn(opening: "Opening") -> str:
     import aiocg
-    from aiocg.pictures.bars import bars
+    from aiocg.pictures.curves import bars
     from aiocg.web.limits import Limits
     from aiocg.web.sessions import Sessions
     from aiocg.web.words import label, number

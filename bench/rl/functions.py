@@ -33,7 +33,7 @@ from aiocg.rl.programs import hash_of
 from aiocg.search.function_policy import COSTS, FunctionSearcher, Site, site_of
 from aiocg.search.functionwise import bases as functionwise_bases
 from aiocg.search.functionwise.core import core
-from aiocg.search.functionwise.evaluation import costs_of
+from aiocg.search.functionwise.sites import costs_of
 from aiocg.search.lanes import spread
 from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.pictures.bars import bars
 from aiocg.pictures.cfg import cfg, functions
-from aiocg.pictures.curves import stairs
+from aiocg.pictures.curves import bars, stairs
 from aiocg.pictures.graph import Box, Edge, Graph
 from aiocg.pictures.layered import layout
 from aiocg.pictures.nested import nested

@@ -14,17 +14,18 @@ from aiocg.build.compilation import compile_unit, each
 from aiocg.build.objects import Symbols
 from aiocg.build.proof import proved
 from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.frontend import absolute_flags
 from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.draft import Draft
-from aiocg.datasets.own.manifest import Link, Program, Tree, is_harmless
+from aiocg.datasets.own.manifest import Link, Program, Tree, check_flags, is_harmless
 from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.source_files import gather_files, sort_flags
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import ServiceError
 from aiocg.llvm.tools import compute, run_tool
 from aiocg.programs.project.expectations import record_runs
 from aiocg.programs.project.runs import RunRequest
 from aiocg.programs.project.targets import Part, Target, TargetFinder, targets_by_symbols
-from aiocg.programs.project.trees import keep_tree
 
 TIMEOUT = 600.0  # seconds for joining one target
 BATCH = 64  # modules whose symbols are read by one process
@@ -320,7 +321,7 @@ def _joined(
 def _tree(units: Sequence[Unit], draft: Draft) -> Tree | None:
     """Keep the sources of a program's units, if another compiler could use them."""
     try:
-        return keep_tree(units, draft) if units else None
+        return _keep_tree(units, draft) if units else None
     except BenchmarkInitError:
         return None
 
@@ -370,3 +371,29 @@ def _first_diagnostic(error: BenchmarkInitError) -> str:
 def _few(names: Iterable[str]) -> str:
     several = sorted(names)
     return ", ".join(several[:8]) + (", …" if len(several) > 8 else "")
+
+
+def _keep_tree(units: Sequence[Unit], draft: Draft) -> Tree:
+    """Keep the sources of some units in a draft, with all headers that are not the machine's.
+
+    Raises:
+        BenchmarkInitError: when they cannot be compiled elsewhere, or not all with the same flags.
+        InstallError: when they cannot be written.
+    """
+    flags = [absolute_flags(unit.command.options("level", "linking", "dependency"), unit.directory) for unit in units]
+    if len({(kept.include, kept.kept, kept.included) for kept in map(sort_flags, flags)}) > 1:
+        raise BenchmarkInitError(units[0].input.path, "its units are compiled with different flags")
+    languages = ["c++" if unit.input.language.startswith("c++") else "c" for unit in units]
+    language = max(languages)
+    tree = gather_files([unit.source for unit in units], flags[0], language)
+    try:
+        check_flags(tree.flags, tree.files)
+    except ValueError as error:
+        raise BenchmarkInitError(units[0].input.path, str(error)) from None
+    return Tree(
+        units=tree.units,
+        files={name: draft.keep(content) for name, content in tree.files.items()},
+        include=tree.include,
+        flags=tree.flags,
+        units_in_c=tuple([unit for unit, one in zip(tree.units, languages, strict=True) if one != language]),
+    )
