@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from aiocg.errors import InvalidAction, UnknownName
 from aiocg.spaces.actions.command_line import PROGRAM, ChoiceLine, CommandLine
 from aiocg.spaces.actions.discrete import DiscreteActions
-from aiocg.spaces.actions.free_text import TextActions
 from aiocg.spaces.actions.language import (
     ActionLanguage,
     Notation,
@@ -17,7 +16,7 @@ from aiocg.spaces.actions.language import (
 )
 from aiocg.spaces.actions.mapping import MappingActions
 from aiocg.spaces.actions.options import ChoiceActions, CommandLineActions, LimitedChoiceActions, OptionActions
-from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions.space import ActionSpace, TextActions
 from aiocg.spaces.actions.targeted import ParametrizedActions, TargetedActions
 from aiocg.transport.messages import ActionSpaceSpec
 
