@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-import os
+import math
 import resource
 import secrets
 import signal
@@ -24,9 +24,10 @@ from aiocg.host.launcher import Look
 from aiocg.host.local import LocalLauncher, LocalProcess
 from aiocg.node.admitted import Admitted
 from aiocg.node.contents import Contents
+from aiocg.node.endpoint import NetworkEndpoint
 from aiocg.node.lease import Command, End, Get, Obey, Send, Start
 from aiocg.node.leases import Leases, Policy
-from aiocg.node.limits import Limits, LimitsTable, Shares
+from aiocg.node.limits import Limits, LimitsTable
 from aiocg.registry import environments
 from aiocg.transport.control import (
     MAX_CONTROL_BYTES,
@@ -40,10 +41,87 @@ from aiocg.transport.control import (
     from_peer_codec,
 )
 from aiocg.transport.errors import ProtocolError, TransportError
-from aiocg.transport.messages import Reply
-from aiocg.transport.security import KeyPair, ServerSecurity, WorkerKeys
+from aiocg.transport.security import KeyPair, ServerSecurity
 from aiocg.transport.server import ServerChannel, key_of
-from aiocg.transport.sockets import ClientChannel
+
+GROWTH = 512 << 20  # bytes of growth that raise an alarm
+RELIEF = 2.0  # seconds after an alarm in which memory may be freed
+
+_STATM = Path("/proc/self/statm")
+
+
+def _peak() -> int:
+    """Return the most resident memory that the process has had, in bytes; far cheaper than what it has now."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+class MemoryWatch:
+    """Detects abnormal growth of this process.
+
+    A ZeroMQ message may have any number of frames and is delivered only when complete, so an admitted client that
+    never ends a message fills the node's memory. Its connection cannot be identified, but as links survive their
+    connections, all connections can be cut.
+    """
+
+    def __init__(self) -> None:
+        self._usual = self.resident()
+        self._relieved: float | None = None  # when to measure the effect of an alarm
+
+    @staticmethod
+    def resident() -> int:
+        """Return the resident memory of the process in bytes; where the system does not say it, the most there was."""
+        if not _STATM.exists():
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            return most if sys.platform == "darwin" else most << 10
+        return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
+
+    def alarmed(self, now: float) -> bool:
+        """Return whether the process has grown too much since its start or the last alarm.
+
+        Memory that is not freed after an alarm counts as normal from then on. If all descriptors are in use, because
+        strangers hold many connections open, memory cannot be measured, and there is no alarm.
+        """
+        with contextlib.suppress(OSError):
+            return self._look(now)
+        return False
+
+    def _look(self, now: float) -> bool:
+        if self._relieved is not None:
+            if now < self._relieved:
+                return False
+            self._usual, self._relieved = max(self._usual, self.resident()), None
+        if _peak() <= self._usual + GROWTH or self.resident() <= self._usual + GROWTH:
+            return False
+        self._relieved = now + RELIEF
+        return True
+
+
+SMOOTHING = 0.1  # weight of the latest look in the moving average; there are 20 looks per second
+STEP = 1.25  # by which a higher nice value divides a process's weight
+NICEST = 19
+
+
+class Shares:
+    """Nice values from the average number of busy workers of each client.
+
+    The system shares processors between processes, so a client with sixteen busy workers would get sixteen times the
+    share of a client with one. To correct that, the workers of busier clients get higher nice values, so that the busy
+    workers of each client have the same total weight.
+    """
+
+    def __init__(self) -> None:
+        self._busy: dict[str, float] = {}
+
+    def looked(self, busy: Counter[str]) -> None:
+        """Record the number of busy workers of each client, by its key."""
+        mean = {key: self._busy.get(key, 0.0) * (1 - SMOOTHING) + busy[key] * SMOOTHING for key in {*self._busy, *busy}}
+        self._busy = {key: value for key, value in mean.items() if value > SMOOTHING / 2}
+
+    def nice(self, key: str) -> int:
+        """Return the nice value for each worker of a client: 0 for the client with the fewest busy ones."""
+        fewest = max(1.0, min(self._busy.values(), default=1.0))
+        return min(NICEST, max(0, round(math.log(max(1.0, self._busy.get(key, 0.0)) / fewest, STEP))))
+
 
 TICK = 0.05  # seconds between looks at the workers
 START_PATIENCE = 60.0  # seconds that a worker may take until it listens
@@ -83,137 +161,6 @@ class Settings:
     environ: Mapping[str, str] = field(default_factory=dict)
     neighbours: bool = True
     admitted: Admitted | None = None
-
-
-class NetworkEndpoint:
-    """A port of this machine that one client may connect to.
-
-    Attributes:
-        public: the worker's public key, which the client must know.
-
-    Args:
-        port: port to listen on, 0 for any free port.
-        contents: path of the folder where the content of programs is kept.
-    """
-
-    def __init__(self, host: str, port: int, client: str, limits: Mapping[str, float], contents: str = "") -> None:
-        pair = KeyPair.generate()
-        self.public = pair.public
-        self._open: set[int] = set()
-        handed = WorkerKeys(pair.secret, client, dict(limits), os.fsencode(contents)).encode()
-        try:
-            keys, pen = self._pipe()
-            os.write(pen, handed)  # far less than a pipe holds
-            self._close(pen)
-            self._ear, mouth = self._pipe()
-        except BaseException:
-            self.close()
-            raise
-        self._handed = (keys, mouth)
-        self.descriptors = [keys, mouth]
-        self.arguments = ["--address", f"tcp://{host}:{port}", "--security", str(keys), "--announce", str(mouth)]
-
-    def _pipe(self) -> tuple[int, int]:
-        ends = os.pipe()
-        self._open.update(ends)
-        return ends
-
-    def inherited(self) -> None:
-        """Close what only the worker needs, after its process has been started."""
-        for descriptor in self._handed:
-            self._close(descriptor)
-
-    async def port(self) -> int:
-        """Wait until the worker listens; return its port.
-
-        Raises:
-            OSError: if the worker ends before that.
-        """
-        reader = asyncio.StreamReader()
-        self._open.discard(self._ear)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._ear, "rb", 0)
-        )
-        try:
-            line = await reader.readline()
-        finally:
-            transport.close()
-        if not line.endswith(b"\n"):
-            raise OSError("the worker ended before it listened")
-        return int(line.rpartition(b":")[2])
-
-    def reachable(self) -> bool:
-        """Return True: unlike a socket file, a port cannot be removed."""
-        return True
-
-    def connect(
-        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
-    ) -> ClientChannel:
-        """Do not call: only the client may connect."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close what is still open."""
-        for descriptor in list(self._open):
-            self._close(descriptor)
-
-    def _close(self, descriptor: int) -> None:
-        if descriptor in self._open:
-            self._open.discard(descriptor)
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-
-
-MEMORY_GROWTH = 512 << 20  # bytes of growth that raise an alarm
-MEMORY_RELIEF = 2.0  # seconds after an alarm in which memory may be freed
-
-_STATM = Path("/proc/self/statm")
-
-
-def _peak() -> int:
-    """Return the most resident memory that the process has had, in bytes; far cheaper than what it has now."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-
-
-class MemoryWatch:
-    """Detects abnormal growth of this process.
-
-    A ZeroMQ message may have any number of frames and is delivered only when complete, so an admitted client that never
-    ends a message fills the node's memory. Its connection cannot be identified, but as links survive their connections,
-    all connections can be cut.
-    """
-
-    def __init__(self) -> None:
-        self._usual = self.resident()
-        self._relieved: float | None = None  # when to measure the effect of an alarm
-
-    @staticmethod
-    def resident() -> int:
-        """Return the resident memory of the process in bytes; where the system does not say it, the most there was."""
-        if not _STATM.exists():
-            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            return most if sys.platform == "darwin" else most << 10
-        return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
-
-    def alarmed(self, now: float) -> bool:
-        """Return whether the process has grown too much since its start or the last alarm.
-
-        Memory that is not freed after an alarm counts as normal from then on. If all descriptors are in use, because
-        strangers hold many connections open, memory cannot be measured, and there is no alarm.
-        """
-        with contextlib.suppress(OSError):
-            return self._look(now)
-        return False
-
-    def _look(self, now: float) -> bool:
-        if self._relieved is not None:
-            if now < self._relieved:
-                return False
-            self._usual, self._relieved = max(self._usual, self.resident()), None
-        if _peak() <= self._usual + MEMORY_GROWTH or self.resident() <= self._usual + MEMORY_GROWTH:
-            return False
-        self._relieved = now + MEMORY_RELIEF
-        return True
 
 
 class Node:

@@ -1,11 +1,11 @@
-"""Curves that go in steps, and bars, beside lines of reference."""
+"""Charts: curves that go in steps, and bars, beside lines of reference."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, shortened, text
 
-__all__ = ["bars", "stairs"]
+__all__ = ["bars", "merged", "stairs"]
 
 COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")
 LEVEL = "#d97706"
@@ -49,7 +49,7 @@ def stairs(
         if tick <= most:
             drawn.append(text(place(tick, low)[0], HEIGHT - 16, _number(tick), fill=TEXT, anchor="middle"))
     free, beside = 0.0, 0.0  # below which there is no name of a level yet; how wide the names are
-    for value, name in _merged(levels):
+    for value, name in merged(levels):
         _, y = place(0, value)
         free, words = max(y + 4, free + TEXT_HEIGHT), f"{name} {_number(value)}"
         beside = max(beside, len(words) * CHARACTER + 8)
@@ -63,49 +63,7 @@ def stairs(
     return picture(WIDTH + beside, HEIGHT, drawn, title)
 
 
-ROW = 20.0  # pixels from one bar to the next
-ACROSS = 420.0  # pixels of the longest bar
-ABOVE_BARS = 34.0  # pixels for the names of the lines of reference
-NEUTRAL, BETTER, WORSE = "#99b8b5", "#0d9488", "#dc2626"
-
-
-def bars(rows: Sequence[tuple[str, float]], levels: Mapping[str, float], title: str = "") -> str:
-    """Draw values, and how each differs from the one before.
-
-    Args:
-        rows: what each value is called, and the value; none is negative.
-        levels: lines of reference, by what they are called.
-        title: what is drawn.
-    """
-    left = max((len(shortened(name)) for name, _ in rows), default=0) * CHARACTER + 12
-    most = max([value for _, value in rows] + list(levels.values()), default=0.0) or 1.0
-    drawn = [text(0, 12, title, fill=TEXT)]
-    down = ABOVE_BARS + ROW * len(rows)
-    before: float | None = None
-    for number, (name, value) in enumerate(rows):
-        y = ABOVE_BARS + ROW * number
-        change = 0.0 if before is None else value - before
-        color = BETTER if change < 0 else WORSE if change > 0 else NEUTRAL
-        width = value / most * ACROSS
-        drawn.append(text(left - 8, y + 14, name, fill=TEXT, anchor="end"))
-        drawn.append(f'<rect x="{left:.1f}" y="{y + 3:.1f}" width="{width:.1f}" height="14" rx="2" fill="{color}"/>')
-        said = f"{_number(value)}  {change:+,.6g}" if change else _number(value)
-        drawn.append(text(left + ACROSS + 8, y + 14, said, fill=TEXT))
-        before = value
-    for place, (value, name) in enumerate(_merged(levels)[::-1]):
-        x = left + value / most * ACROSS
-        drawn.append(
-            f'<path d="M{x:.1f} {ABOVE_BARS - 4:.1f}V{down:.1f}" stroke="{LEVEL}" stroke-dasharray="4 3" fill="none"/>'
-        )
-        end = place == 0 and len(levels) > 1  # to the left of its line, the others to the right
-        drawn.append(
-            text(x + (-3 if end else 3), ABOVE_BARS - 8, name, fill=LEVEL, size=11, anchor="end" if end else "")
-        )
-    drawn.append(f'<path d="M{left:.1f} {ABOVE_BARS - 4:.1f}V{down:.1f}" stroke="{INK}"/>')
-    return picture(left + ACROSS + 130, down, drawn, title)
-
-
-def _merged(levels: Mapping[str, float]) -> list[tuple[float, str]]:
+def merged(levels: Mapping[str, float]) -> list[tuple[float, str]]:
     """Return the values of levels, the highest first, each with the names of all levels that have it."""
     names: dict[float, list[str]] = {}
     for name, value in levels.items():
@@ -136,4 +94,50 @@ def _ticks(values: Sequence[float]) -> list[float]:
 
 
 def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+_ROW = 20.0  # pixels from one bar to the next
+_ACROSS = 420.0  # pixels of the longest bar
+_BARS_ABOVE = 34.0  # pixels for the names of the lines of reference
+_PLAIN, _BETTER, _WORSE = "#99b8b5", "#0d9488", "#dc2626"
+
+
+def bars(rows: Sequence[tuple[str, float]], levels: Mapping[str, float], title: str = "") -> str:
+    """Draw values, and how each differs from the one before.
+
+    Args:
+        rows: what each value is called, and the value; none is negative.
+        levels: lines of reference, by what they are called.
+        title: what is drawn.
+    """
+    left = max((len(shortened(name)) for name, _ in rows), default=0) * CHARACTER + 12
+    most = max([value for _, value in rows] + list(levels.values()), default=0.0) or 1.0
+    drawn = [text(0, 12, title, fill=TEXT)]
+    down = _BARS_ABOVE + _ROW * len(rows)
+    before: float | None = None
+    for number, (name, value) in enumerate(rows):
+        y = _BARS_ABOVE + _ROW * number
+        change = 0.0 if before is None else value - before
+        color = _BETTER if change < 0 else _WORSE if change > 0 else _PLAIN
+        width = value / most * _ACROSS
+        drawn.append(text(left - 8, y + 14, name, fill=TEXT, anchor="end"))
+        drawn.append(f'<rect x="{left:.1f}" y="{y + 3:.1f}" width="{width:.1f}" height="14" rx="2" fill="{color}"/>')
+        said = f"{_value_text(value)}  {change:+,.6g}" if change else _value_text(value)
+        drawn.append(text(left + _ACROSS + 8, y + 14, said, fill=TEXT))
+        before = value
+    for place, (value, name) in enumerate(merged(levels)[::-1]):
+        x = left + value / most * _ACROSS
+        drawn.append(
+            f'<path d="M{x:.1f} {_BARS_ABOVE - 4:.1f}V{down:.1f}" stroke="{LEVEL}" stroke-dasharray="4 3" fill="none"/>'
+        )
+        end = place == 0 and len(levels) > 1  # to the left of its line, the others to the right
+        drawn.append(
+            text(x + (-3 if end else 3), _BARS_ABOVE - 8, name, fill=LEVEL, size=11, anchor="end" if end else "")
+        )
+    drawn.append(f'<path d="M{left:.1f} {_BARS_ABOVE - 4:.1f}V{down:.1f}" stroke="{INK}"/>')
+    return picture(left + _ACROSS + 130, down, drawn, title)
+
+
+def _value_text(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"

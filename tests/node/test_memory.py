@@ -19,7 +19,7 @@ ENDLESS = Path(__file__).with_name("endless_message.py")
 
 def test_a_process_that_grows_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = [100, 100, 110, 111, 1000, 150, 150, 160, 161]
-    monkeypatch.setattr(server, "MEMORY_GROWTH", 10)
+    monkeypatch.setattr(server, "GROWTH", 10)
     monkeypatch.setattr(MemoryWatch, "resident", staticmethod(lambda: sizes.pop(0)))
     watch = MemoryWatch()
     assert [watch.alarmed(0.0), watch.alarmed(0.1), watch.alarmed(0.2)] == [False, False, True]
@@ -30,7 +30,7 @@ def test_a_process_that_grows_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_descriptors_there_is_no_alarm_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MEMORY_GROWTH", -(64 << 20))
+    monkeypatch.setattr(server, "GROWTH", -(64 << 20))
     watch = MemoryWatch()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
@@ -46,8 +46,8 @@ def test_without_descriptors_there_is_no_alarm_and_no_error(monkeypatch: pytest.
 async def test_a_message_without_end_fills_no_memory_and_holds_up_nobody(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MEMORY_GROWTH", 150 << 20)
-    monkeypatch.setattr(server, "MEMORY_RELIEF", 0.5)
+    monkeypatch.setattr(server, "GROWTH", 150 << 20)
+    monkeypatch.setattr(server, "RELIEF", 0.5)
     async with serve() as site, site.runtime() as runtime:
         env = await scripted(runtime)
         pids, before = site.pids(), MemoryWatch.resident()

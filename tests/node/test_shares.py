@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pytest
 
 import aiocg
-from aiocg.node.limits import Shares
+from aiocg.node.server import Shares
 
 from .conftest import Serve, eventually
 from .test_node import scripted
