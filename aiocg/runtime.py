@@ -2,23 +2,23 @@
 
 import asyncio
 import dataclasses
+import functools
 import inspect
 import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
 from aiocg import __version__
-from aiocg.cluster.choice import choose_machine
 from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.env.preparation import BenchmarkLike, run_once
-from aiocg.errors import ForkedProcess, Interrupted, NoRoom, RuntimeClosed, UnknownName
+from aiocg.errors import AiocgError, ForkedProcess, Interrupted, NoRoom, RuntimeClosed, UnknownName
 from aiocg.fleet import queries
 from aiocg.fleet.placement import candidates, choose_first, choose_worker
 from aiocg.fleet.quarantine import Quarantine
@@ -26,13 +26,13 @@ from aiocg.fleet.session import Session
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.fleet.supervision import Policy
 from aiocg.fleet.supervisor import Supervisor
-from aiocg.host.launcher import Launcher
+from aiocg.host.launcher import Launcher, Machine
 from aiocg.host.local import LocalMachine
+from aiocg.host.shared_memory import Places, choose_memory
 from aiocg.host.threads import in_thread
 from aiocg.node import NODE_TIMEOUT
 from aiocg.registry import EnvironmentSpec, environment
 from aiocg.states.state import CompilerEnvState, LegacyState
-from aiocg.telemetry.choice import slot_maker
 from aiocg.telemetry.logs import configure_from_environment
 from aiocg.transport.messages import Welcome
 from aiocg.transport.system import processors
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
     from aiocg.cluster.hosts import Host
+    from aiocg.cluster.machine import ClusterMachine
     from aiocg.env.env import Env
-    from aiocg.host.shared_memory import Places
     from aiocg.spaces import ObservationSpace
     from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
     from aiocg.spaces.rewards import Reward
@@ -118,8 +118,8 @@ class Runtime:
         self._options = dict(options or {})
         self._policy = policy
         self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
-        self._make_slot = slot_maker(tracer)
-        self._machine, self.cluster = choose_machine(node, cluster, keys, node_timeout, workers, memory)
+        self._make_slot = _slot_maker(tracer)
+        self._machine, self.cluster = _choose_machine(node, cluster, keys, node_timeout, workers, memory)
         self._supervisors: dict[tuple[str, ...], Supervisor] = {}  # by pool
         self._serials = itertools.count()
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
@@ -251,9 +251,7 @@ class Runtime:
             await env.check_actions(state.actions)
             await env.reset()
             if state.actions:
-                _, _, terminated, _, info = await env.step_texts(state.actions)
-                if terminated:
-                    raise info["error"]
+                await env.apply(state.actions)
         except BaseException:
             await env.close()
             raise
@@ -423,3 +421,50 @@ def _import_spaces() -> None:
 
 def _patient(policy: Policy, spec: EnvironmentSpec) -> Policy:
     return dataclasses.replace(policy, start_timeout=max(policy.start_timeout, spec.start_timeout))
+
+
+def _choose_machine(
+    node: str | None,
+    cluster: "str | Iterable[str | Host] | None",
+    keys: "ClientSecurity | None",
+    timeout: float,
+    workers: int | None,
+    memory: Places = None,
+) -> "tuple[Machine, ClusterMachine | None]":
+    """Return the machine that arguments of `Runtime`, or else environment variables, name; again if it is a cluster.
+
+    Raises:
+        ValueError: if both a node and a cluster are given, or one of them and a memory.
+        AiocgError: if both variables are set, or the cluster's description or the memory cannot be used.
+    """
+    if node and cluster:
+        raise ValueError("give a node or a cluster, not both")
+    if node is None and cluster is None:
+        node, cluster = os.environ.get("AIOCG_NODE", ""), os.environ.get("AIOCG_CLUSTER", "")
+        if node and cluster:
+            raise AiocgError("AIOCG_NODE (--node) and AIOCG_CLUSTER (--cluster) are both set; leave one of them out")
+    if memory and (node or cluster):
+        raise ValueError("the workers of a node remember where its operator says: set AIOCG_MEMORY for `aiocg serve`")
+    if cluster:
+        from aiocg.cluster.machine import ClusterMachine  # loaded on demand: local workers do not need its imports
+
+        several = ClusterMachine(cluster, keys, timeout, workers)
+        return several, several
+    if node:
+        from aiocg.node.client import NodeMachine
+
+        return NodeMachine(node, keys, timeout), None
+    return LocalMachine(choose_memory(memory)), None
+
+
+def _slot_maker(tracer: "Tracer | None") -> Callable[..., WorkerSlot]:
+    """Return what makes worker slots: with spans if there is a tracer, or AIOCG_TRACE is set.
+
+    Raises:
+        AiocgError: if there are to be spans, and the extra `tracing` is not installed.
+    """
+    if tracer is None and not os.environ.get("AIOCG_TRACE"):
+        return WorkerSlot
+    from aiocg.telemetry.tracing import TracedSlot, tracer_from_environment  # needs an extra
+
+    return functools.partial(TracedSlot, tracer or tracer_from_environment())

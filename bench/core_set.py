@@ -27,8 +27,8 @@ from aiocg.datasets import default_datasets
 from aiocg.errors import AiocgError
 from aiocg.search.functionwise.bases import BASES
 from aiocg.search.functionwise.core import FILES, core
-from aiocg.search.functionwise.evaluation import costs_of
 from aiocg.search.functionwise.population import Passes, Population
+from aiocg.search.functionwise.sites import costs_of
 
 SMALLEST, LARGEST = 40, 5_000  # instructions of a training program
 CHUNK = 8  # proposals in one message
@@ -77,7 +77,7 @@ async def sites(runtime: aiocg.Runtime, uris: list[str], count: int, observation
 
 async def _at(env: aiocg.Env, actions: tuple[str, ...], observation: str) -> Site:
     child = await env.fork()
-    await child.step_texts(actions)
+    await child.apply(actions)
     names, costs = await child.observe("Functions", observation)
     return Site(child, dict(zip(names, map(float, costs), strict=True)))
 

@@ -23,7 +23,7 @@ import msgspec
 import zmq
 import zmq.asyncio
 
-from aiocg.host.endpoint import SocketFile
+from aiocg.host.local import SocketFile
 from aiocg.transport.messages import Load, Open, Reply, Step
 from aiocg.transport.status import StatusPage
 from bench.measure import MICRO, Budget, Effort, Results, alternate, ratios

@@ -17,7 +17,7 @@ async def main(source: Path, output: Path) -> None:
         best = await aiocg.search.beam(env, width=3, depth=6, budget=aiocg.search.Budget(seconds=30))
         await env.reset()
         if best.actions:
-            await env.step_texts(best.actions)
+            await env.apply(best.actions)
         before, oz, found = await env.observe("IrInstructionCountO0", "IrInstructionCountOz", "IrInstructionCount")
         output.write_bytes(await env.observe("Bitcode"))
         print(f"{source.name}: {before} instructions, -Oz {oz}, found {found}; {best.evaluations} programs evaluated")

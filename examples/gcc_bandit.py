@@ -33,7 +33,7 @@ async def context(env: aiocg.Env) -> np.ndarray:
 
 async def size(env: aiocg.Env, chosen: np.ndarray) -> float:
     """Return the bytes of the object with -Os and the chosen options."""
-    await env.step_texts([" ".join(["gcc", "-Os", *(text for text, on in zip(OPTIONS, chosen, strict=True) if on)])])
+    await env.apply([" ".join(["gcc", "-Os", *(text for text, on in zip(OPTIONS, chosen, strict=True) if on)])])
     return float(await env.observe("obj_image_size"))
 
 

@@ -24,7 +24,7 @@ async def optimise(seconds: float, output: Path) -> Path:
         before = statistics.median(await env.observe("Runtime"))
         best = await aiocg.search.greedy(env, budget=aiocg.search.Budget(seconds=seconds))
         await env.reset()
-        await env.step_texts(best.actions)
+        await env.apply(best.actions)
         sizes = await env.observe("ObjectImageSizeO3", "ObjectImageSizeOz", "ObjectImageSizeBytes")
         after = statistics.median(await env.observe("Runtime"))
         for name, size in zip(("-O3", "-Oz", "found"), sizes, strict=True):

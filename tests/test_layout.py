@@ -22,7 +22,6 @@ FOLDERS = {"aiocg": "aiocg", "aiocg.workers": "workers", "aiocg.transport": "tra
 HEAVY = ("asyncio", "anyio", "gymnasium", "msgspec", "multiprocessing", "numpy", "rich", "typer", "uvloop", "zmq")
 DOES_THINGS = {"anyio", "asyncio", "multiprocessing", "random", "socket", "subprocess", "threading", "zmq"}
 PURE = (
-    "aiocg.cluster.demand",
     "aiocg.cluster.membership",
     "aiocg.cluster.placement",
     "aiocg.env.candidate",

@@ -130,8 +130,7 @@ async def _start(
     import contextlib
 
     from aiocg.cli.serve import for_clients
-    from aiocg.cluster.joining import Invitation
-    from aiocg.cluster.orders import HERE, start
+    from aiocg.cluster.joining import HERE, Invitation, start
     from aiocg.errors import AiocgError
 
     if set(machines) == {HERE}:
@@ -169,7 +168,7 @@ def _path(cluster: str) -> Path:
 def _ordered(path: Path, order: "Order") -> "tuple[list[Host], dict[str, str]]":
     """Give an order to the nodes of a file; return them, and what has kept each from obeying, by address."""
     from aiocg.cluster.hosts import read_hosts
-    from aiocg.cluster.orders import give_order
+    from aiocg.cluster.joining import give_order
 
     hosts = read_hosts(path)
     return hosts, run(give_order(hosts, order))

@@ -76,7 +76,7 @@ async def write_program(env: "Env", path: Path) -> int:
     reward = env.reward_spaces[env.reward_space] if env.reward_space is not None else None
     if mark := assumed_mark(getattr(reward, "cost", "")):
         async with await env.fork() as marked:
-            await marked.step_texts([f"mark<{mark.lower()}>"])
+            await marked.apply([f"mark<{mark.lower()}>"])
             return await _write(marked, path)
     return await _write(env, path)
 

@@ -82,7 +82,7 @@ def import_(
     Example: aiocg transitions import compiler_gym.db t.db
     """
     from aiocg.transitions import Transitions
-    from aiocg.transitions.original import COMPILER, import_original
+    from aiocg.transitions.merging import COMPILER, import_original
 
     import_original(source, file, run(_flags()), compiler or COMPILER)
     with Transitions(file) as imported:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aiocg.cluster.demand import Demand
 from aiocg.cluster.hosts import FILE, Host, HostsFile, hosts_of
 from aiocg.cluster.launcher import ClusterLauncher
 from aiocg.cluster.member import Member
-from aiocg.cluster.membership import Down, Failed, Membership, Up
+from aiocg.cluster.membership import Demand, Down, Failed, Membership, Up
 from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.node import NODE_TIMEOUT
 from aiocg.node.client import check_settings, security_of

@@ -164,6 +164,27 @@ class Env(EnvBase):
         future: asyncio.Future[StepResult] = self._session.future()
         return await self._submit(encoded, plan, timeout, future)
 
+    async def apply(self, texts: Sequence[str], **settings: Unpack[StepSettings]) -> tuple[Any, Any, dict[str, Any]]:
+        """Apply actions as `step_texts` does, and raise the error if one fails.
+
+        Args:
+            texts: actions as texts of the compiler's language; an empty list only observes.
+            settings: `observation_spaces`, `reward_spaces` and `timeout`, as for `step`.
+
+        Returns:
+            Observation, reward and info, as from `step`.
+
+        Raises:
+            UnknownName, InvalidAction, ResetNeeded: as from `step`; nothing was done.
+            ServiceError: if an action fails or the compiler dies over it. The episode has ended; `action_texts` has the
+                actions that succeeded before.
+            DatasetError: if the compiler died and can no longer load the program; the episode has ended.
+        """
+        observation, reward, terminated, _, info = await self.step_texts(texts, **settings)
+        if terminated:
+            raise info["error"]
+        return observation, reward, info
+
     def submit(
         self,
         action: Any,

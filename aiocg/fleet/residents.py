@@ -1,15 +1,16 @@
-"""The sessions of one worker slot, and what the slot's present process knows of them and their programs."""
+"""The sessions of one worker slot, and what the present process knows of them and of their benchmarks."""
 
 import asyncio
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.fleet.loads import Loads
 from aiocg.fleet.pending import Pending
+from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.records import Records
-from aiocg.fleet.recovery import PendingRebuild, PendingReopen
+from aiocg.fleet.recovery import PendingLoad, PendingRebuild, PendingReopen, PendingUnload
 from aiocg.fleet.requests import PendingFork, PendingOpen
 
 if TYPE_CHECKING:
@@ -18,6 +19,46 @@ if TYPE_CHECKING:
 __all__ = ["REBUILD_TIMEOUT", "Residents"]
 
 REBUILD_TIMEOUT = 300.0  # seconds for each action of a replay, and for loading its benchmark
+MAX_LOADED = 256  # benchmarks that a worker keeps loaded for resets; running sessions do not need theirs
+
+
+class _Loads:
+    """The benchmarks of one worker slot; the quarantine learns which ones workers of this kind have loaded."""
+
+    def __init__(self, kind: str, quarantine: Quarantine) -> None:
+        self._kind = kind
+        self._quarantine = quarantine
+        self._loaded: OrderedDict[str, None] = OrderedDict()
+        self._errors: dict[str, Exception] = {}
+
+    def forget(self) -> None:
+        """Start anew with a process that has loaded nothing."""
+        self._loaded.clear()
+
+    def need(self, benchmark: Benchmark, timeout: float, needed_by: Pending) -> Iterator[Pending]:
+        """Generate the requests after which a benchmark is loaded."""
+        key = benchmark.key
+        if key in self._loaded:
+            self._loaded.move_to_end(key)
+            return
+        self._errors.pop(key, None)
+        self._loaded[key] = None
+        if len(self._loaded) > MAX_LOADED:
+            yield PendingUnload(self._loaded.popitem(last=False)[0])
+        yield PendingLoad(benchmark, timeout, needed_by, self._succeeded, self._failed)
+
+    def error(self, benchmark: Benchmark) -> Exception | None:
+        """Return why a benchmark could not be loaded, None if it was not tried or succeeded."""
+        return self._errors.get(benchmark.key)
+
+    def _succeeded(self, benchmark: Benchmark) -> None:
+        self._quarantine.loaded(self._kind, benchmark.key)
+
+    def _failed(self, benchmark: Benchmark, error: Exception) -> None:
+        self._loaded.pop(benchmark.key, None)
+        self._errors[benchmark.key] = error
+        while len(self._errors) > MAX_LOADED:  # the resets that needed the oldest errors have long failed
+            del self._errors[next(iter(self._errors))]
 
 
 class Residents:
@@ -28,16 +69,17 @@ class Residents:
         bound: numbers of the sessions that the present process knows; always the same object.
 
     Args:
-        loads: the benchmarks that the process has loaded.
+        kind: of the worker.
+        quarantine: learns which benchmarks workers of this kind have loaded.
         records: of the slot.
         flush: called soon after a session was released; it should call `take_released`.
     """
 
-    def __init__(self, loads: Loads, records: Records, flush: Callable[[], None]) -> None:
+    def __init__(self, kind: str, quarantine: Quarantine, records: Records, flush: Callable[[], None]) -> None:
         self.sessions: weakref.WeakValueDictionary[int, Rebuildable] = weakref.WeakValueDictionary()
         self.bound: set[int] = set()
         self._released: list[int] = []
-        self._loads = loads
+        self._loads = _Loads(kind, quarantine)
         self._records = records
         self._flush = flush
 

@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from aiocg.errors import Interrupted, NoRoom, RuntimeClosed, failure
-from aiocg.fleet.admission import Admission
+from aiocg.errors import Interrupted, NoRoom, Quarantined, RuntimeClosed, failure
 from aiocg.fleet.blame import Judge, Judgement
 from aiocg.fleet.death import Death
-from aiocg.fleet.loads import Loads
+from aiocg.fleet.expansion import PendingExpand
 from aiocg.fleet.pending import Pending
 from aiocg.fleet.placement import WorkerLoad
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.queue import RequestQueue, resendable
 from aiocg.fleet.records import Records, brief
 from aiocg.fleet.recovery import PROCESS_LOCAL, PendingClose, PendingProbe, PendingRebuild, StandIn
-from aiocg.fleet.requests import PendingFork, PendingForkAhead, PendingStep
+from aiocg.fleet.requests import PendingFork, PendingForkAhead, PendingOpen, PendingStep
 from aiocg.fleet.residents import Residents
 from aiocg.fleet.suspicion import Deed, Trial
 from aiocg.fleet.tally import CANCELLED, Tally
@@ -28,6 +27,7 @@ from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, Vers
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
 from aiocg.transport.messages import Failure, FailureCode, Fork, Hello, Refused, Reply, Step, Welcome
+from aiocg.transport.status import NO_CANDIDATE
 
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
@@ -68,12 +68,11 @@ class WorkerSlot:
         self._lone: Rebuildable | None = None  # whose reply was the last, if that came alone
         self._relieved = False  # the request that killed the last process was removed
         self.queue = RequestQueue()
-        kind, self._records = name.get("kind", ""), Records(name, self.tally, self.quarantine)
-        self.residents = Residents(Loads(kind, self.quarantine), self._records, self._flush_released)
+        self._kind, self._records = name.get("kind", ""), Records(name, self.tally, self.quarantine)
+        self.residents = Residents(self._kind, self.quarantine, self._records, self._flush_released)
         # Looked up for every step:
         self._waiting, self._backlog, self._bound = self.queue.sent, self.queue.backlog, self.residents.bound
-        self._admission = Admission(kind, self.quarantine, self._records, self._waiting)
-        self._judge = Judge(kind, self._records, self.quarantine)
+        self._judge = Judge(self._kind, self._records, self.quarantine)
         self._suspicion = self._judge.suspicion
         self._greeting: Callable[[Welcome | Refused], None] | None = None
         self._broken: Callable[[Exception], None] | None = None
@@ -331,13 +330,35 @@ class WorkerSlot:
                 # A new process does not know that an action of this session failed on the old one.
                 pending.reject(failure(FailureCode.SESSION_ENDED, "an earlier action of this session failed"))
                 return
-            if self.quarantine.suspects and self._admission.refuses(pending, session):
+            if self.quarantine.suspects and self._refuses(pending, session):
                 return
             if pending.binds_anew or session.number not in self._bound:
                 for needed in self.residents.prepare(pending, session):
                     self._post(needed)
         alone = session is not None and session is self._lone and not self._waiting and pending.future is not None
         self._post(pending, at_once=alone)
+
+    def _refuses(self, pending: Pending, session: "Rebuildable") -> bool:
+        """Reject a quarantined request, or mark the quarantined candidates of one; return whether it was rejected."""
+        if isinstance(pending, PendingExpand):
+            for candidate in range(len(pending.candidates)):
+                if (error := self._refusal(pending, session, candidate)) is not None:
+                    pending.crashes.setdefault(candidate, error)
+        elif (error := self._refusal(pending, session)) is not None:
+            session.ended = session.ended or (isinstance(pending, PendingStep) and bool(pending.actions))
+            pending.reject(error)
+            return True
+        return False
+
+    def _refusal(self, pending: Pending, session: "Rebuildable", candidate: int = NO_CANDIDATE) -> Quarantined | None:
+        error = self.quarantine.refusal(self._kind, pending, candidate)
+        if error is None:
+            return None
+        at_rest = not any(session in one.changes() for one in self._waiting.values())  # so its state is known
+        if at_rest or isinstance(pending, PendingOpen):
+            self._records.refused(pending, session, error)
+            return error
+        return None
 
     def fork_ahead(self, pending: PendingForkAhead) -> None:
         """Send a fork that nobody waits for; without a process, the child is rebuilt when it is first used."""

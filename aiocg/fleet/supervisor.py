@@ -10,7 +10,6 @@ from typing import Any
 
 from aiocg.errors import AiocgError, BudgetExhausted, EnvironmentNotSupported, NoRoom, WorkerStartError
 from aiocg.fleet.death import Death
-from aiocg.fleet.life import Life
 from aiocg.fleet.placement import WorkerLoad, choose_worker
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.records import brief
@@ -21,10 +20,14 @@ from aiocg.fleet.supervision import (
     Policy,
     SlotLifecycle,
     SlotState,
+    describe_death,
+    is_explained,
+    is_outside_kill,
 )
 from aiocg.host.launcher import Launcher, Look, WorkerProcess
 from aiocg.host.run_time import Stopwatch
 from aiocg.transport.messages import Refused, Welcome
+from aiocg.transport.status import Execution
 
 TICK = 0.05  # seconds between looks at the workers; known deadlines are met in between
 SHORTEST_WAIT = 0.001  # seconds between two looks
@@ -40,6 +43,50 @@ class _Outcome:
     stderr: str = ""
     refusal: Refused | None = None
     explained: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Life:
+    """One process in a slot.
+
+    Attributes:
+        refusal: its answer to the hello, if that was a refusal.
+        condemned: the execution that it was killed for.
+        unwanted: number of a request that it executes for nobody, and since when.
+    """
+
+    process: WorkerProcess
+    refusal: Refused | None = None
+    condemned: Execution | None = None
+    unwanted: tuple[int, float] | None = None
+
+    def death(self, return_code: int, reason: KillReason | None) -> Death:
+        """Return what the end of the process says.
+
+        Args:
+            return_code: as in `subprocess`.
+            reason: why the supervisor killed it, None if it did not.
+        """
+        execution, overrun, cancelled = self.process.look().execution, None, False
+        outside = is_outside_kill(return_code, reason)
+        if reason is KillReason.DEADLINE:
+            condemned = self.condemned
+            assert condemned is not None
+            overrun = condemned.deadline - condemned.started
+            outside = execution is None or not execution.is_same(condemned)  # the request finished just in time
+        elif reason is KillReason.CANCELLED:
+            cancelled = execution is not None and self.condemned is not None and execution.is_same(self.condemned)
+            execution = execution if cancelled else None  # a later request is not to blame
+        return Death(
+            describe_death(return_code, reason),
+            execution,
+            outside,
+            None if outside else overrun,
+            cancelled,
+            self.process.stderr,
+            stalled=reason is KillReason.STALLED,
+            explained=is_explained(reason, outside=outside, executing=execution is not None),
+        )
 
 
 class Supervisor:
@@ -81,7 +128,7 @@ class Supervisor:
         self._make_slot = make_slot
         self.workers: list[WorkerSlot] = []
         self._slots: list[SlotLifecycle] = []
-        self._lives: list[Life | None] = []
+        self._lives: list[_Life | None] = []
         self._runners: list[asyncio.Task[None]] = []
         self._successors: dict[int, WorkerProcess] = {}  # of workers that are to be replaced, by slot
         self._replacing: dict[int, asyncio.Task[None]] = {}  # by slot
@@ -178,7 +225,7 @@ class Supervisor:
                 self._give_up(index, error)
                 return
             else:
-                outcome = await self._occupy(index, Life(process))
+                outcome = await self._occupy(index, _Life(process))
             if self._closing.is_set():
                 return
             delay = slot.died(time.monotonic(), explained=outcome.explained)
@@ -195,7 +242,7 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), delay)
 
-    async def _occupy(self, index: int, life: Life) -> _Outcome:
+    async def _occupy(self, index: int, life: _Life) -> _Outcome:
         """Run one process to its end, and settle who is to blame."""
         worker = self.workers[index]
         worker.tally.starts += 1
@@ -232,7 +279,7 @@ class Supervisor:
         whose = f"worker {index} of {len(self.workers)} for {self.kind}"
         return BudgetExhausted(whose, spent.limit, spent.allowed, spent.deaths, spent.seconds, last.cause, last.stderr)
 
-    async def _live(self, index: int, life: Life) -> Death:
+    async def _live(self, index: int, life: _Life) -> Death:
         """Run one process in a slot, from its start to its end."""
         slot, worker, process = self._slots[index], self.workers[index], life.process
         self._lives[index] = life
@@ -265,7 +312,7 @@ class Supervisor:
             self._lives[index] = None
             process.close()
 
-    def _autopsy(self, index: int, life: Life, return_code: int) -> Death:
+    def _autopsy(self, index: int, life: _Life, return_code: int) -> Death:
         slot, worker, look = self._slots[index], self.workers[index], life.process.look()
         if look.lost:
             slot.condemn(KillReason.LOST, time.monotonic())
@@ -327,7 +374,7 @@ class Supervisor:
         self._replacing[index] = task = asyncio.create_task(self._replace(index, reason))
         task.add_done_callback(lambda _: self._replacing.pop(index, None))
 
-    def _observe(self, worker: WorkerSlot, life: Life, look: Look, now: float) -> Observation:
+    def _observe(self, worker: WorkerSlot, life: _Life, look: Look, now: float) -> Observation:
         execution, waiting, until = look.execution, worker.waiting > 0, None
         if execution is not None and worker.queue.is_unwanted(execution.request):
             if life.unwanted is None or life.unwanted[0] != execution.request:

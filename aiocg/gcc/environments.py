@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from aiocg.spaces.actions import ActionLanguage, Notation
     from aiocg.spaces.rewards import Reward
 
+_COSTS = (
+    ("asm_size", "the bytes of assembly"),
+    ("obj_size", "the bytes of the object file"),
+    ("obj_image_size", "the bytes that the object file brings into an image"),
+    ("obj_text_size", "the bytes of code and read-only data in the object file"),
+)
+
 # Imported in functions because `make` starts workers first, so that importing overlaps with that.
 
 
@@ -25,10 +32,25 @@ def _prepare(settings: Mapping[str, str]) -> None:
     prepare(settings)
 
 
-def _rewards() -> "list[Reward]":
-    from aiocg.gcc.rewards import gcc_rewards
+def gcc_rewards() -> "list[Reward]":
+    """Return the rewards: each cost's decrease in bytes, and relative to what a level saves; and the runtime's."""
+    from aiocg.spaces.rewards import CostReward, RuntimeReward
 
-    return gcc_rewards()
+    rewards: list[Reward] = []
+    for cost, what in _COSTS:
+        rewards.append(CostReward(cost, cost, platform_dependent=True, description=f"decrease of {what}"))
+        for level in ("Os", "Oz", "O2", "O3"):
+            rewards.append(
+                CostReward(
+                    f"{cost}_{level}",
+                    cost,
+                    unoptimised=f"{cost}_O0",
+                    optimised=f"{cost}_{level}",
+                    platform_dependent=True,
+                    description=f"decrease of {what}; 1 is what -{level} saves, or one byte where it saves none",
+                )
+            )
+    return [*rewards, RuntimeReward(space="runtime")]
 
 
 register(
@@ -37,7 +59,7 @@ register(
         worker="gcc",
         description="the options of GCC's command line; choose your own observation and reward",
         benchmark="benchmark://programs-v0/qsort",
-        rewards=_rewards,
+        rewards=gcc_rewards,
         options=worker_options,  # results are kept there, and clang has the linker that programs need
         notation=_notation,
         settings={"gcc_bin": "gcc"},

@@ -677,9 +677,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         await env.reset(benchmark=benchmark)
         self._next_benchmark = None
         if state.actions:
-            _, _, terminated, _, info = await env.step_texts(state.actions)
-            if terminated:
-                raise info["error"]
+            await env.apply(state.actions)
 
     def validate(self, state: CompilerEnvState | None = None, **options: Any) -> "ValidationResult":
         """Validate a state, the present one if None, without changing the environment; see `aiocg.validation`."""

@@ -173,9 +173,7 @@ class Recipe:
 async def _replay(env: Env, episode: EpisodeRecipe, find: Callable[[BenchmarkLike], Awaitable[Benchmark]]) -> None:
     await env.reset(benchmark=await find(episode.benchmark))
     if episode.actions:
-        _, _, terminated, _, info = await env.step_texts(episode.actions)
-        if terminated:
-            raise info["error"]
+        await env.apply(episode.actions)
     if env.state_hash != episode.state:
         raise SessionLost(episode.state, env.state_hash)
     env.carry_reward(episode.reward)

@@ -15,12 +15,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiocg.errors import WorkerStartError
 from aiocg.host import janitor
 from aiocg.host.child import Child, Started
-from aiocg.host.endpoint import Endpoint, SocketFile
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.nursery import ALLOCATOR, Nursery, NurseryGone, shared_folder, socket_of
@@ -30,6 +29,7 @@ from aiocg.host.threads import in_thread
 from aiocg.transport.channels import RequestChannel
 from aiocg.transport.messages import Reply
 from aiocg.transport.status import StatusPage
+from aiocg.transport.streams import ClientStream
 from aiocg.transport.system import HAS_PIDFD, processors
 
 if TYPE_CHECKING:
@@ -40,6 +40,67 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 STDERR_TAIL = 4096  # bytes kept of the end of a worker's stderr
 
 _names = itertools.count()  # numbers for the names of workers, unique over all folders
+
+
+class Endpoint(Protocol):
+    """Where one worker listens.
+
+    Attributes:
+        arguments: command-line arguments that tell the worker where and how to listen.
+        descriptors: file descriptors that the worker inherits for this.
+    """
+
+    arguments: list[str]
+    descriptors: list[int]
+
+    def inherited(self) -> None:
+        """Close what only the worker needs, after its process has been started."""
+
+    def reachable(self) -> bool:
+        """Return whether clients can connect, once the worker listens."""
+
+    def connect(
+        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
+    ) -> RequestChannel:
+        """Open a channel to the worker, which may not listen yet."""
+
+    def close(self) -> None:
+        """Clean up, after the process has ended or could not be started; idempotent."""
+
+
+class SocketFile:
+    """A socket in a private folder, for a client on the same machine.
+
+    Attributes:
+        address: address of the socket.
+
+    Args:
+        path: path of the socket.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.address = f"ipc://{path}"
+        self.arguments = ["--address", self.address]
+        self.descriptors: list[int] = []
+
+    def inherited(self) -> None:
+        """Do nothing: the worker inherits no descriptors for its socket."""
+
+    def reachable(self) -> bool:
+        """Return whether the socket still exists."""
+        return os.path.exists(self._path)
+
+    def connect(
+        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
+    ) -> RequestChannel:
+        """Open a channel to the worker, which may not listen yet."""
+        return ClientStream(self.address, on_replies=on_replies, on_error=on_error)
+
+    def close(self) -> None:
+        """Remove the socket."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
 
 
 class LocalMachine:

@@ -81,9 +81,7 @@ async def _facts(env: "Env", track: Track, uri: str, measured: bool) -> Facts:
     if not measured:
         return Facts(program=program, functions=functions)
     start, original = await _cost_and_exports(env, track)
-    _, _, terminated, _, info = await env.step_texts(track.baseline.actions)
-    if terminated:
-        raise info["error"]
+    await env.apply(track.baseline.actions)
     baseline, after = await _cost_and_exports(env, track)
     program = msgspec.structs.replace(program, start=start, baseline=baseline)
     return Facts(program=program, functions=functions, exports=(original, after))

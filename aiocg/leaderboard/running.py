@@ -185,9 +185,7 @@ async def _run(search: Search, track: Track, uri: str, seed: int) -> Row:
             actions: tuple[str, ...] = tuple(found.actions if hasattr(found, "actions") else found)
             await env.reset()
             if actions:
-                _, _, terminated, _, info = await env.step_texts(actions)
-                if terminated:
-                    raise info["error"]
+                await env.apply(actions)
             state = CompilerEnvState(
                 environment=track.environment,
                 benchmark=uri,
@@ -204,7 +202,7 @@ async def _level(name: str, env: "Env") -> tuple[str, ...]:
     known = baselines(env)
     if name not in known:
         raise Refused(Kind.FORMAT, f"{env.spec.id} has the levels {', '.join(known)}, not {name}")
-    await env.step_texts(known[name])
+    await env.apply(known[name])
     return known[name]
 
 

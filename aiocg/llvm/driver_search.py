@@ -92,9 +92,7 @@ async def _search_from(
                 result = await function(env, budget=budget, progress=note)
                 await env.reset()
                 if result.actions:
-                    _, _, terminated, _, info = await env.step_texts(result.actions)
-                    if terminated:
-                        raise info["error"]
+                    await env.apply(result.actions)
                 found.append((bytes(await env.observe("Bitcode")), f"{name}, {len(result.actions)} actions"))
                 best = ()
                 await env.close()

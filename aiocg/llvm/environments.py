@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 from aiocg.registry import EnvironmentSpec, register
 
 if TYPE_CHECKING:
+    from aiocg.env.env import Env
     from aiocg.spaces import ObservationSpace
     from aiocg.spaces.actions import ActionLanguage, Notation
     from aiocg.spaces.rewards import Reward
+
+_LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz")
 
 # Imports in functions wait until an environment is made: `make` starts its workers before them.
 
@@ -44,10 +47,24 @@ def _notation(language: "ActionLanguage", _settings: Mapping[str, str]) -> "Nota
     return OptLine(language)
 
 
-async def _apply_baseline(env: Any, level: str) -> str:
-    from aiocg.llvm.parameters import apply_baseline_optimizations
+async def _apply_baseline(env: "Env", level: str) -> str:
+    """Apply one of LLVM's own pipelines; return "1" if that changed the program, "0" if not.
 
-    return await apply_baseline_optimizations(env, level)
+    CompilerGym has it as a session parameter. Here it is a step of the trajectory, whose reward is added to the return
+    of the episode.
+
+    Raises:
+        ParameterFailed: when there is no such level.
+        ServiceError: when LLVM fails; the episode has then ended.
+    """
+    from aiocg.errors import ParameterFailed
+    from aiocg.transport.messages import FailureCode
+
+    if level not in _LEVELS:
+        message = f"llvm.apply_baseline_optimizations takes {', '.join(_LEVELS)}, not {level!r}"
+        raise ParameterFailed(FailureCode.PARAMETER, message)
+    _, _, info = await env.apply([f"default<{level[1:]}>"], observation_spaces=[])
+    return "0" if info["action_had_no_effect"] else "1"
 
 
 def _observations() -> "list[ObservationSpace]":

@@ -181,7 +181,7 @@ async def _prepared(env: Env, benchmark: Benchmark, starts: Sequence[str], large
         for start in starts:
             begun[start] = benchmark
             if STARTS[start]:
-                await env.step_texts(STARTS[start], observation_spaces=[])
+                await env.apply(STARTS[start], observation_spaces=[])
                 bitcode = await env.observe("Bitcode")
                 begun[start] = Benchmark.from_file_contents(benchmark.uri, bitcode)
                 await env.reset()

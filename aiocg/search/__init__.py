@@ -20,16 +20,16 @@ from aiocg.search.anneal import anneal
 from aiocg.search.beam import beam
 from aiocg.search.budget import Budget
 from aiocg.search.cma import cma
-from aiocg.search.comparison import compare
-from aiocg.search.coreset import coreset
+from aiocg.search.command_lines import hill_climb
 from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.evolve import evolve
+from aiocg.search.function_policy import coreset
 from aiocg.search.functionwise import functionwise
 from aiocg.search.genetic import genetic
 from aiocg.search.greedy import greedy
-from aiocg.search.hill_climb import hill_climb
 from aiocg.search.lamcts import lamcts
 from aiocg.search.mcts import mcts
+from aiocg.search.metrics import compare
 from aiocg.search.nevergrad import nevergrad
 from aiocg.search.opentuner import opentuner
 from aiocg.search.optuna import optuna

@@ -15,7 +15,6 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError, WorkerFailure
-from aiocg.search.assembling import Assembler
 from aiocg.search.reference import (
     Levels,
     Reference,
@@ -39,6 +38,9 @@ SHORTEST, SHARE = 0.5, 0.2  # seconds that a run may take in any case, and the p
 OVERTIME = 1.1  # part of the time after which no broken program is run
 COMPARING = ("loops", "loop_tool")  # workers that compare what a kernel computes before they measure it
 TRAPPING = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")  # as no library is needed for it
+TEXT, CODE = "Ir", "ObjectFile"
+MOST_UNASSEMBLED = 200  # candidates that do not assemble; after that, no other is believed
+NEEDS_NO_CODE = "IrInstructionCount"  # the cost for which no code is generated
 WARNINGS = "undefined_behaviour"  # the observation of a compiler that warns of it
 
 
@@ -65,7 +67,7 @@ class Checker:
         self._patience = math.inf if seconds is None else max(SHORTEST, seconds * SHARE)
         self._finished = finished
         self._name = observation_of_runs(env)
-        self._assembler = Assembler(env)
+        self._assembler = _Assembler(env)
         self.assembles = self._assembler.assembles
         self._env: Env | None = None  # at the start of an episode, while programs can be run
         self._reference = Reference(Behaviour.NOT_RUN, "programs were not run")
@@ -232,3 +234,64 @@ class Checker:
     async def _trapped(self, env: Env) -> list[str]:
         problem = in_words(self._reference.differences(await env.observe(self._name)))
         return [f"UndefinedBehaviorSanitizer stops it: {problem}"] if problem else []
+
+
+class _Assembler:
+    """Generates code for candidates of a program with inline assembly, if their cost needs none.
+
+    Passes may duplicate a label of inline assembly, and then the program no longer assembles.
+
+    Args:
+        env: the environment that is searched; only siblings of it are used.
+    """
+
+    def __init__(self, env: Env) -> None:
+        self._searched = env
+        reward = env.reward_spaces.get(env.reward_space or "")
+        self._needed = getattr(reward, "cost", "") == NEEDS_NO_CODE
+        self._failed = 0
+        self._env: Env | None = None  # at the start of an episode, if candidates are to be assembled
+        self._begun = False
+        self._turn = anyio.Lock()
+
+    async def assembles(self, actions: Sequence[str]) -> bool:
+        """Return whether code can be generated for what actions make of the program; True where nobody asks."""
+        async with self._turn:
+            if not self._begun:
+                await self._begin()
+            if self._env is None or not actions:
+                return True
+            return self._failed < MOST_UNASSEMBLED and await self._try(self._env, tuple(actions))
+
+    async def close(self) -> None:
+        """Close the environment in which code is generated."""
+        env, self._env = self._env, None
+        if env is not None:
+            with anyio.CancelScope(shield=True):
+                await env.close()
+
+    async def _begin(self) -> None:
+        """Find out whether there is anything to assemble."""
+        self._begun = True
+        if not self._needed:
+            return
+        self._env = env = await self._searched.sibling()
+        env.observation_space = env.reward_space = None
+        try:
+            await env.reset()
+            if " asm " in await env.observe(TEXT):
+                await env.observe(CODE)
+                return
+        except ServiceError:  # there is no code for the program as it is
+            pass
+        await self.close()
+
+    async def _try(self, env: Env, actions: tuple[str, ...]) -> bool:
+        try:
+            (candidate,) = await env.expand_texts([actions], observation_spaces=[CODE])
+            works = candidate.error is None
+        except ServiceError:
+            await env.reset()
+            works = False
+        self._failed += not works
+        return works

@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import time
+import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from aiocg.search.checking import Checker
-from aiocg.search.evaluation import Evaluation, checksum_of, effects_of
 from aiocg.search.finals import Finals
 from aiocg.search.lane import Lane
 from aiocg.search.lanes import CHUNK, spread
@@ -29,11 +29,45 @@ from aiocg.search.tuner import FAILED, Outcome, Proposal, Tuner
 
 __all__ = ["Dispatcher", "Pace"]
 
+
 STALE = 2000  # repeated proposals in a row after which the search ends
 OVERTIME = 1.1  # share of the time after which evaluations are cut off
 LEVELS = 2.0  # seconds that the baselines may take whatever the budget
 STRONGEST = "OzMinsize"  # the baseline that is nearly always the best
 FAR, LEAST = 5.0, 2.0  # a job takes too long at so many times its usual time, and so many seconds
+
+
+@dataclass(slots=True, eq=False)
+class _Evaluation:
+    """The evaluation of a list of actions.
+
+    Attributes:
+        number: its place in the sequence of evaluations; -1 for baselines, looks and lists known to fail.
+        form: the list.
+        outcome: None until it is known.
+        look: whether the state is only looked at.
+        judged: whether it was offered to the record.
+    """
+
+    number: int
+    form: tuple[str, ...]
+    outcome: Outcome | None = None
+    look: bool = False
+    judged: bool = False
+
+
+def _effects_of(form: tuple[str, ...], outcome: Outcome) -> str:
+    """Return a digit for each action of a list: 1 if it has an effect, else 0."""
+    left = deque(outcome.actions)
+    return "".join("1" if left and left[0] == text and left.popleft() else "0" for text in form)
+
+
+def _checksum_of(done: Sequence[_Evaluation]) -> int:
+    """Return a checksum of the lists of evaluations, in order."""
+    found = 0
+    for one in done:
+        found = zlib.crc32("\0".join((*one.form, "")).encode("utf-8", "surrogatepass"), found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +87,7 @@ class Pace:
 class _Run:
     """A job that a lane works on, and perhaps a second one, too."""
 
-    job: list[Evaluation]
+    job: list[_Evaluation]
     started: float
     scope: anyio.CancelScope
     twice: bool = False
@@ -96,10 +130,10 @@ class Dispatcher:
         self._checker = checker
         self._before = before
         self._finals = finals  # if rewards are measured
-        self._known: dict[tuple[str, ...], Evaluation] = {}
-        self._numbered: list[Evaluation] = []
-        self._open: deque[list[tuple[Proposal, Evaluation]]] = deque()
-        self._jobs: deque[list[list[Evaluation]]] = deque()  # for each batch, the jobs that no lane has taken
+        self._known: dict[tuple[str, ...], _Evaluation] = {}
+        self._numbered: list[_Evaluation] = []
+        self._open: deque[list[tuple[Proposal, _Evaluation]]] = deque()
+        self._jobs: deque[list[list[_Evaluation]]] = deque()  # for each batch, the jobs that no lane has taken
         self._left: Sequence[Proposal] = []  # proposals that the budget did not allow
         self._waits = self._ended = False  # the tuner waits for outcomes; the budget allows no more
         self._judging = False  # a lane is about to tell the tuner of outcomes
@@ -134,7 +168,7 @@ class Dispatcher:
         await spread([functools.partial(evaluate, lane) for lane in self._lanes])
         lists = [actions for actions in baselines.values() if actions in found]
         self._seconds = (time.monotonic() - started) * min(len(self._lanes), len(lists)) / len(lists)
-        known = {actions: Evaluation(-1, actions, found[actions]) for actions in lists}
+        known = {actions: _Evaluation(-1, actions, found[actions]) for actions in lists}
         self._known |= known
         await self._judge(list(known.values()))
         for actions, one in known.items():
@@ -151,7 +185,7 @@ class Dispatcher:
             await spread([lane.start_again for lane in self._lanes])
         await self._judge(self._numbered)
 
-    async def _judge(self, evaluations: Sequence[Evaluation]) -> None:
+    async def _judge(self, evaluations: Sequence[_Evaluation]) -> None:
         """Offer outcomes to the record that were not offered yet; those that break the program have failed."""
         new = [one for one in evaluations if one.outcome is not None and not (one.judged or one.look)]
         found = [one.outcome for one in new if one.outcome is not None and not one.outcome.failed]
@@ -175,10 +209,10 @@ class Dispatcher:
         return self._record.state(
             outcomes=tuple([None if one.failed else one.reward for one in outcomes]),
             states=tuple([one.state for one in outcomes]),
-            effects=tuple([effects_of(one.form, outcome) for one, outcome in zip(done, outcomes, strict=True)]),
+            effects=tuple([_effects_of(one.form, outcome) for one, outcome in zip(done, outcomes, strict=True)]),
             targets=tuple([one.targets or () for one in outcomes]) if any(one.targets for one in outcomes) else (),
             costs=tuple([one.costs for one in outcomes]) if any(one.costs for one in outcomes) else (),
-            checksum=checksum_of(done),
+            checksum=_checksum_of(done),
         )
 
     async def _work(self, lane: Lane) -> None:
@@ -207,7 +241,7 @@ class Dispatcher:
             self._announce()
             self._record.report()
 
-    async def _next(self, lane: Lane) -> list[Evaluation] | None:
+    async def _next(self, lane: Lane) -> list[_Evaluation] | None:
         """Return the next job for a lane, as much of it as there is time for, or None when the search is over."""
         while self._repeats or not self._record.meter.out_of_time:
             while self._jobs and not self._jobs[0]:
@@ -243,7 +277,7 @@ class Dispatcher:
                 return run
         return None
 
-    def _is_running(self, job: list[Evaluation]) -> bool:
+    def _is_running(self, job: list[_Evaluation]) -> bool:
         return any(run.job is job for run in self._running.values())
 
     async def _advance(self) -> bool:
@@ -278,19 +312,19 @@ class Dispatcher:
         batch, new = [], []
         for index, proposal in enumerate(proposals):
             if proposal.look:
-                new.append(Evaluation(-1, proposal.actions, look=True))
+                new.append(_Evaluation(-1, proposal.actions, look=True))
                 batch.append((proposal, new[-1]))
                 continue
             form = self._memory.form(proposal.actions)
             one = self._known.get(form)
             if one is None and self._memory.fails(form):
-                one = Evaluation(-1, form, Outcome(FAILED))
+                one = _Evaluation(-1, form, Outcome(FAILED))
             self._stale = self._stale + 1 if one is not None else 0
             if one is None:
                 if not self._allowed():
                     self._ended, self._left = True, proposals[index:]
                     break
-                one = self._known[form] = Evaluation(len(self._numbered), form)
+                one = self._known[form] = _Evaluation(len(self._numbered), form)
                 self._numbered.append(one)
                 self._replay(one)
                 if one.outcome is None:
@@ -319,13 +353,13 @@ class Dispatcher:
         """Whether the next evaluation is replayed from an earlier search."""
         return self._before is not None and len(self._numbered) < len(self._before.outcomes)
 
-    def _replay(self, one: Evaluation) -> None:
+    def _replay(self, one: _Evaluation) -> None:
         """Settle an evaluation with the outcome of an earlier search, if it has one."""
         before = self._before
         if before is None or one.number >= len(before.outcomes):
             return
         if one.number + 1 == len(before.outcomes):
-            if checksum_of(self._numbered) != before.checksum:
+            if _checksum_of(self._numbered) != before.checksum:
                 raise ValueError(
                     "the state to resume from was made with another seed, with other arguments or by another version"
                 )

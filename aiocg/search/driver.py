@@ -15,8 +15,8 @@ from aiocg.search.dispatcher import Dispatcher, Pace
 from aiocg.search.finals import FINAL, Finals
 from aiocg.search.lane import Lane
 from aiocg.search.lanes import go_to, open_lanes
+from aiocg.search.levels import Peeler
 from aiocg.search.memory import Memory
-from aiocg.search.peeling import Peeler
 from aiocg.search.result import (
     ProgressCallback,
     Record,

@@ -1,4 +1,4 @@
-"""A search by a policy for single functions: each gets the sequence of passes that the policy prefers for it."""
+"""Searches that choose a sequence of passes for each function: among those of the core set, or as a policy prefers."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,10 +12,12 @@ from aiocg.policies import Policy
 from aiocg.policies.features import COUNTED
 from aiocg.search.budget import Budget
 from aiocg.search.driver import Options, Pace, tune
+from aiocg.search.functionwise.bases import BASES
+from aiocg.search.functionwise.core import core
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
 
-__all__ = ["FunctionSearcher", "Site", "function_policy", "functions_at"]
+__all__ = ["FunctionSearcher", "Site", "coreset", "function_policy", "functions_at"]
 
 COSTS = "FunctionInstructionCounts"
 DEFAULT_BUDGET = Budget(evaluations=2_000)
@@ -159,3 +161,39 @@ class FunctionSearcher:
                     mixed = True
         if mixed:
             self._combined.extend(self._new(place, [chosen for _, chosen in best], None))
+
+
+async def coreset(env: Env, **options: Unpack[Options]) -> SearchResult:
+    """Try each sequence of the core set on all functions at once, at each base, and put the best together.
+
+    The core set has the 16 sequences of passes that `functionwise` tries first for numbers of instructions, by
+    which functions are compared whatever the reward is, and the bases are those that it has. The order is always
+    the same, nothing is learned, and nothing is left to chance: it ends after some 200 evaluations.
+
+    Args:
+        env: an LLVM environment with a reward space.
+        **options: see `aiocg.search.Options`; the budget is 2,000 evaluations if there is none.
+
+    Raises:
+        ValueError: when the environment is none of LLVM's, and as `aiocg.search.tune` does.
+        ServiceError: see `aiocg.search.tune`.
+    """
+    if env.spec.worker != "llvm":
+        raise ValueError(f"the core set is of passes of LLVM, which {env.spec.id} does not have")
+    await env.reset()
+    sequences = core(COSTS)
+    sites = []
+    for base in BASES:
+        if (found := await functions_at(env, base)) is not None:
+            names, costs = found
+            orders = (tuple(range(len(sequences))),) * len(names)
+            sites.append(Site(base, tuple(names), tuple(map(float, costs)), orders))
+    return await tune(
+        env,
+        lambda _: FunctionSearcher(sites, tuple(map(",".join, sequences))),
+        name="coreset",
+        pace=PACE,
+        default=DEFAULT_BUDGET,
+        features=(COSTS,),
+        **options,
+    )

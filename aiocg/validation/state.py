@@ -185,9 +185,7 @@ async def _replay(
             await fresh.check_actions(state.actions)
             await fresh.reset()
             if state.actions:
-                _, _, terminated, _, info = await fresh.step_texts(state.actions)
-                if terminated:
-                    raise info["error"]
+                await fresh.apply(state.actions)
         except DatasetError as error:
             return _replay_failed(none, ValidationError.of_exception(ErrorKind.BENCHMARK_UNAVAILABLE, error))
         except AiocgError as error:

@@ -33,7 +33,7 @@ from aiocg.rl.programs import hash_of
 from aiocg.search.function_policy import COSTS, FunctionSearcher, Site, site_of
 from aiocg.search.functionwise import bases as functionwise_bases
 from aiocg.search.functionwise.core import core
-from aiocg.search.functionwise.evaluation import costs_of
+from aiocg.search.functionwise.sites import costs_of
 from aiocg.search.lanes import spread
 from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs
@@ -88,7 +88,7 @@ async def collect(count: int, seed: int, workers: int) -> dict[str, Any]:
 async def outcomes(env: aiocg.Env, base: Sequence[str]) -> tuple[Any, Any]:
     """Return what IR2Vec counts in each function at a base, and its cost after each sequence and, last, as it is."""
     async with await env.fork() as child:
-        await child.step_texts(base, observation_spaces=[])
+        await child.apply(base, observation_spaces=[])
         names, costs, counted = await child.observe("Functions", COSTS, COUNTED)
         columns = []
         for start in range(0, len(core(COSTS)), CHUNK):

@@ -97,7 +97,7 @@ async def _shrink(runtime: aiocg.Runtime, job: Job, program: Program, row: Row) 
         options = {"seed": job.seed} if "seed" in inspect.signature(search).parameters else {}
         found = await search(env, budget=Budget(job.seconds), progress=curve.add, **options)
         await env.reset()
-        await env.step_texts(found.actions)
+        await env.apply(found.actions)
         cost, usual_cost = await env.observe(goal.cost, goal.usual_cost)
         validation = await env.validate()
         code = await _code_sizes(env, found.actions) if job.goal == "bytes" else {}
@@ -130,7 +130,7 @@ async def _code_sizes(env: aiocg.Env, actions: tuple[str, ...]) -> Row:
     sizes = {}
     for name, texts in lists.items():
         await env.reset()
-        await env.step_texts(texts)
+        await env.apply(texts)
         sizes[name] = llvm.code_size(await env.observe("ObjectFile"))
     return sizes
 

@@ -36,7 +36,7 @@ async def walk(env: aiocg.Env, uri: str, depth: int, seen: set[int]) -> None:
         return
     for number in range(depth):
         if number == 0 and rng.random() < 0.25:  # searches may begin after -Oz, so a part of the walks does
-            await env.step_texts(["default<Oz>"])
+            await env.apply(["default<Oz>"])
         found = await env.expand(
             range(len(env.action_space.names)), observation_spaces=[*OBSERVED, "IrInstructionCount"]
         )

@@ -17,7 +17,7 @@ async def main() -> None:
         env = await runtime.make("peephole-v0")
         best = await aiocg.search.beam(env, width=4, depth=8)
         await env.reset()
-        program, *_ = await env.step_texts(best.actions)
+        program, *_ = await env.apply(best.actions)
         print(program.replace("\n", "; "))
         print(f"{best.reward:.0f} instructions less with {', '.join(best.actions)}")
 

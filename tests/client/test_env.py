@@ -15,6 +15,7 @@ import pytest_asyncio
 import aiocg
 from aiocg.datasets import BenchmarkInitError
 from aiocg.errors import (
+    ActionFailed,
     EnvClosed,
     InvalidAction,
     ObservationFailed,
@@ -142,6 +143,31 @@ async def test_a_failure_in_the_middle_of_a_list_keeps_what_was_done_before_it(e
     _, _, terminated, _, info = await env.step(["double", "increment", "refuse", "double"])
     assert terminated and info["error_details"] == "refused, as asked"
     assert (await env.observe("value"), env.actions) == (11, [2, 1])
+
+
+async def test_apply_returns_what_step_does(env: aiocg.Env) -> None:
+    env.add_reward_space(CostReward("Value", "value"))
+    observation, reward, info = await env.apply(
+        ["double", "nothing"], observation_spaces=["value"], reward_spaces="Value"
+    )
+    assert (observation, reward, info["action_had_no_effect"]) == ([10], -5.0, False)
+    assert info["state"] == env.state_hash
+    assert (await env.apply([]))[0] == 10
+
+
+async def test_apply_raises_the_error_that_ended_the_episode(env: aiocg.Env) -> None:
+    with pytest.raises(ActionFailed) as caught:
+        await env.apply(["double", "increment", "refuse", "double"])
+    assert str(caught.value) == "refused, as asked"
+    assert (env.in_episode, env.action_texts) == (False, ("double", "increment"))
+    with pytest.raises(ResetNeeded):
+        await env.apply(["double"])
+
+
+async def test_apply_of_an_unknown_text_does_nothing(env: aiocg.Env) -> None:
+    with pytest.raises(InvalidAction):
+        await env.apply(["double", "trebel"])
+    assert (env.in_episode, env.action_texts) == (True, ())
 
 
 async def test_an_observation_that_fails_raises_from_observe_and_leaves_the_environment(env: aiocg.Env) -> None:

@@ -14,8 +14,8 @@ from ray.experimental.internal_kv import _internal_kv_get
 
 import aiocg
 import aiocg.testing
-from aiocg.cluster import demand, ray_actors
 from aiocg.cluster import machine as cluster_machine
+from aiocg.cluster import membership, ray_actors
 
 STORE = 80 << 20  # bytes; Ray's least
 
@@ -42,7 +42,7 @@ async def counting(runtime: aiocg.Runtime, count: int) -> list[aiocg.Env]:
 
 async def growing(machines: Cluster) -> None:
     """A deep queue asks for a machine, which is used when it comes, and is given back when there is nothing to do."""
-    demand.GROW_AFTER, demand.SHRINK_AFTER, cluster_machine.RAY_INTERVAL = 1.0, 4.0, 0.5
+    membership.GROW_AFTER, membership.SHRINK_AFTER, cluster_machine.RAY_INTERVAL = 1.0, 4.0, 0.5
     async with aiocg.Runtime(cluster="ray") as runtime:
         envs = await counting(runtime, 40)
         assert runtime.cluster is not None

@@ -16,7 +16,7 @@ import aiocg
 from aiocg.cli import cluster_up
 from aiocg.cli.cluster import _table, _waits
 from aiocg.cluster.hosts import read_hosts, write_hosts
-from aiocg.cluster.orders import give_order
+from aiocg.cluster.joining import give_order
 from aiocg.cluster.survey import Report, Watch
 from aiocg.errors import NodeUnreachable
 from aiocg.transport.control import Retire, Surveyed

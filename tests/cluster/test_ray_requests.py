@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aiocg.cluster import demand, ray_actors
 from aiocg.cluster import machine as cluster_machine
+from aiocg.cluster import membership, ray_actors
 from aiocg.cluster import ray as ray_nodes
 from aiocg.cluster.hosts import Host
 from aiocg.cluster.machine import ClusterMachine
@@ -90,7 +90,7 @@ def test_a_machine_in_the_place_of_another_one_is_not_one_more(monkeypatch: pyte
 
 async def wishes(monkeypatch: pytest.MonkeyPatch, count: int | None, placed: int, requests: int) -> list[int]:
     """Return how many machines a runtime on one wants, with so many workers, and requests that wait."""
-    monkeypatch.setattr(demand, "GROW_AFTER", 0.0)
+    monkeypatch.setattr(membership, "GROW_AFTER", 0.0)
     monkeypatch.setattr(cluster_machine, "RAY_INTERVAL", 0.0)
     machine, wanted = ClusterMachine("ray", count=count), []
     machine._hosts = {"tcp://one:1": Host("tcp://one:1")}

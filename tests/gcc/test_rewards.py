@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.gcc.rewards import gcc_rewards
+from aiocg.gcc.environments import gcc_rewards
 
 from .written import program
 

@@ -22,7 +22,7 @@ from aiocg.leaderboard import (
     running,
     standings,
 )
-from aiocg.leaderboard.leaks import leaks
+from aiocg.leaderboard.checks import leaks
 from aiocg.leaderboard.programs import Facts, facts_of, functions_of
 from aiocg.leaderboard.results import read_checked
 from aiocg.leaderboard.submission import Submission, write_row

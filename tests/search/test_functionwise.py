@@ -13,7 +13,6 @@ import aiocg
 from aiocg.search import Budget, Outcome, Progress, functionwise
 from aiocg.search.baselines import baselines
 from aiocg.search.functionwise.calls import CallGraph
-from aiocg.search.functionwise.evaluation import go_on
 from aiocg.search.functionwise.population import (
     ELITES,
     LONGEST,
@@ -23,6 +22,7 @@ from aiocg.search.functionwise.population import (
     inlined_by,
     text_of,
 )
+from aiocg.search.functionwise.sites import go_on
 
 COSTS = {"@a": 100.0, "@b": 50.0, "@tiny": 2.0}
 

@@ -21,11 +21,11 @@ from aiocg.search.encoding import Encoding, encode_lists
 from aiocg.search.evolve import LONGEST, Evolver
 from aiocg.search.greedy import Greedy
 from aiocg.search.lamcts import LaMcts
+from aiocg.search.levels import Peeler
 from aiocg.search.mcts import TreeSearcher
 from aiocg.search.nevergrad import Nevergrad
 from aiocg.search.opentuner import OpenTuner
 from aiocg.search.optuna import Optuna
-from aiocg.search.peeling import Peeler
 from aiocg.search.portfolio import Portfolio
 from aiocg.search.random import RandomWalks
 from aiocg.search.tuner import FAILED, Outcome, Prefixed, Proposal, Tuner

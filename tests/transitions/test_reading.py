@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import aiocg
 from aiocg.transitions import Transitions, TransitionsError, codecs, merge
-from aiocg.transitions.original import import_original
+from aiocg.transitions.merging import import_original
 from aiocg.transitions.parquet import export, split_of
 from aiocg.transitions.replay import ReplayEnv
 from aiocg.transitions.writer import Compiler, Observation, Start, Step, Writer

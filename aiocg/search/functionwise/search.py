@@ -22,9 +22,8 @@ from aiocg.search.checking import Checker
 from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions, marked
 from aiocg.search.functionwise.calls import NAME
 from aiocg.search.functionwise.core import core
-from aiocg.search.functionwise.evaluation import Chunk, costs_of, go_on
 from aiocg.search.functionwise.population import Population, text_of
-from aiocg.search.functionwise.sites import Site
+from aiocg.search.functionwise.sites import Chunk, Site, costs_of, go_on
 from aiocg.search.lanes import go_to, open_lanes, repeats, spread
 from aiocg.search.result import (
     Progress,
