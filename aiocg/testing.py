@@ -1,4 +1,4 @@
-"""For testing code that uses aiocg, and aiocg itself: an environment whose compiler does what it is told.
+"""Test helpers: an environment whose compiler is scripted.
 
 `scripted-v0` has a number as its program and arithmetic as its actions, beside actions that crash, hang, or refuse. It
 needs no compiler and costs nothing, so it also measures everything but a compiler. Importing this module registers it::

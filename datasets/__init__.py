@@ -1,4 +1,4 @@
-"""Where programs come from: benchmark URIs, benchmarks, datasets, and the front end that compiles them.
+"""Benchmarks and datasets: URIs, sources, and the front end.
 
     from aiocg.datasets import default_datasets, resolve
 

@@ -1,4 +1,4 @@
-"""What is known about a dataset without its benchmarks."""
+"""The description of a dataset, without its benchmarks."""
 
 import re
 import stat

@@ -1,4 +1,4 @@
-"""How a program is linked, run and checked, in the form that a worker takes.
+"""Recipes for linking, running and checking a program on a worker.
 
 A recipe is MessagePack of one map; `aiocg.workers.programs.recipe` reads it::
 

@@ -1,4 +1,4 @@
-"""The default datasets, and resolving what a user names as a program."""
+"""The default datasets, and resolution of program names."""
 
 import difflib
 import os

@@ -1,4 +1,4 @@
-"""Writing a file so that nobody ever sees a part of it."""
+"""Atomic file replacement."""
 
 import contextlib
 import os

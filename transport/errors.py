@@ -1,4 +1,4 @@
-"""What can go wrong on the wire, as one tree.
+"""Errors of the transport.
 
 TransportError
 ├── ProtocolError              a message breaks the protocol

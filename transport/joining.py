@@ -1,4 +1,4 @@
-"""How a node joins a cluster with a token: one message each way, over a connection whose keys the token has."""
+"""The exchange by which a node joins a cluster with a token."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What Linux alone has, and what stands in for it elsewhere, such as on macOS."""
+"""Features of Linux, and their substitutes elsewhere, such as on macOS."""
 
 import os
 import resource

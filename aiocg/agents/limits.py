@@ -1,4 +1,4 @@
-"""How much an agent may have, and how it is told that it cannot have something."""
+"""Per-agent limits."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a client of an OpenEnv server has, and how both speak of it: actions, observations, state."""
+"""Sessions of an OpenEnv server: actions, observations and state."""
 
 import inspect
 import uuid

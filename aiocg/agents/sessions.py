@@ -1,4 +1,4 @@
-"""The sessions of an agent, and what there is to choose from."""
+"""The sessions of an agent, and the choices it has."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Reading what a build left behind: the members of ar archives, and the symbols of ELF objects."""
+"""Members of ar archives, and symbols of ELF objects."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""Proof that clang compiles what the build's compiler has compiled.
+"""Proof that clang compiles the same program as the build's compiler.
 
 Before clang's code for a translation unit takes the place of the build's, three things must hold:
 

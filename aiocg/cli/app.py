@@ -1,4 +1,4 @@
-"""The command-line application: what subcommands there are, and what happens when one fails.
+"""The command-line application: its subcommands, and the handling of their errors.
 
 The modules of the subcommands import what is slow to import where they use it: help and completion need none of that.
 """

@@ -1,4 +1,4 @@
-"""`aiocg cluster` and `aiocg top`: what the nodes of a cluster do."""
+"""`aiocg cluster` and `aiocg top`: the state of a cluster's nodes."""
 
 import os
 import sys

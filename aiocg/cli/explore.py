@@ -1,4 +1,4 @@
-"""`aiocg explore`: a page on which one sees what compilers do."""
+"""`aiocg explore`: serves the Explorer."""
 
 import secrets
 import sys

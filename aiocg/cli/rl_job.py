@@ -1,4 +1,4 @@
-"""What the commands of `aiocg rl` have in common: programs, a new learner, and what is told."""
+"""Shared parts of the `aiocg rl` commands: programs, learners, progress."""
 
 import contextlib
 import time

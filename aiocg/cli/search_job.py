@@ -1,4 +1,4 @@
-"""What all commands of `aiocg search` have in common: their options, running the search, and writing what it found."""
+"""Shared parts of the `aiocg search` commands: options, execution, output files."""
 
 import contextlib
 import dataclasses

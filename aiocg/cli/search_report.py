@@ -1,4 +1,4 @@
-"""How `aiocg search` tells what it finds: a line while it runs, a table and lines at its end, or one JSON object."""
+"""Search output: progress line, table and JSON."""
 
 import contextlib
 import math

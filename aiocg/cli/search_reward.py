@@ -1,4 +1,4 @@
-"""The reward of a search where the program, or what a level makes of it, has no machine code here."""
+"""The reward of a search for programs without machine code here."""
 
 import re
 from collections.abc import Callable

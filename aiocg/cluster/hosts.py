@@ -1,4 +1,4 @@
-"""Which nodes a cluster has: a list, or a file that may change."""
+"""The nodes of a cluster, from a list or a file that may change."""
 
 import json
 import logging

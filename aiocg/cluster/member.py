@@ -1,4 +1,4 @@
-"""One node of a cluster: a connection that is made anew whenever it fails, and the life of what runs over it."""
+"""One node of a cluster, with a connection that is renewed when it fails."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Nodes on the machines of a Ray cluster: Ray places and restarts them, and takes no part in what they do.
+"""Nodes that Ray places and restarts on its machines.
 
 One actor on each machine holds a node, which makes its key pair in its own process. Ray hands back its address and
 public key, and passes on the public keys of those whom it lets in. No secret key leaves the process that made it.

@@ -1,4 +1,4 @@
-"""How busy the nodes of a cluster are, as they say themselves: for all their clients together."""
+"""Load of a cluster's nodes, over all their clients."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""Where an environment stands: its session, its episode, and its state as a value."""
+"""The session, episode and state behind an environment."""
 
 import contextlib
 from collections.abc import Mapping, Sequence

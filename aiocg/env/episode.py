@@ -1,4 +1,4 @@
-"""What an environment knows of its current episode: a small value that forks and snapshots copy."""
+"""The current episode: a small value that forks and snapshots copy."""
 
 import dataclasses
 import time

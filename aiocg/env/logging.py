@@ -1,4 +1,4 @@
-"""What environments log: the transition of each request, and observations of states not yet observed."""
+"""Logs the transition of each request, and observations of new states."""
 
 import contextlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Plans: what a request asks the worker to observe, and how the reply becomes observations and rewards."""
+"""Observation plans: the request to the worker, and decoding of its reply."""
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

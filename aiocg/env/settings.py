@@ -1,4 +1,4 @@
-"""What an environment is set to: its spaces, the plans made from them, and its timeout."""
+"""Settings of an environment: its spaces, their plans, and its timeout."""
 
 from collections.abc import Mapping
 from typing import SupportsFloat

@@ -1,4 +1,4 @@
-"""One step in flight, from its submission to what `Env.step` returns."""
+"""One step in flight, from its submission to the return of `Env.step`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

@@ -1,1 +1,1 @@
-"""Worker slots: their processes, the sessions and requests on them, and what happens when workers die."""
+"""Worker slots: processes, sessions, requests, and recovery from deaths."""

@@ -1,4 +1,4 @@
-"""Decides which request is blamed for the death of a worker, and what happens to the requests without a reply.
+"""Decides which request is blamed for a worker's death, and which are repeated.
 
 The request that the worker was executing is blamed at once if it overran its timeout. A crash may be the late effect of
 an earlier request, so it goes first on the next process, where a second crash convicts it. Deaths of other kinds count

@@ -1,4 +1,4 @@
-"""How a worker process ended, and what that says about the request that it was executing."""
+"""How a worker process ended, and whether its request is to blame."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A request without a reply: what was asked, of which session, and who waits for the answer.
+"""A request without a reply: its content, session, and waiting caller.
 
 It is kept until its reply arrives, so that it can be sent again, in order, to the process that replaces a dead one.
 Exactly one of `settle` and `reject` is called, once.

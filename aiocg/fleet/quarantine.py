@@ -1,4 +1,4 @@
-"""Remembers what killed workers, so that it is not tried again: the program, the actions, and how the worker died."""
+"""Programs and actions that killed workers, and are not tried again."""
 
 from collections import OrderedDict
 from collections.abc import Iterator

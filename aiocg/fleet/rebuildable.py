@@ -1,4 +1,4 @@
-"""What is known of a session, and enough to rebuild it on another worker."""
+"""A session's state, sufficient to rebuild it on another worker."""
 
 import itertools
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is put on record about deaths and their consequences: counted, logged, and remembered by the quarantine."""
+"""Logs and counts worker deaths."""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Requests of the runtime's own: they load programs, rebuild sessions and free what is no longer needed."""
+"""The runtime's own requests: loading programs, rebuilding and freeing sessions."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What a session is rebuilt from: its benchmark and the acknowledged actions."""
+"""The benchmark and acknowledged actions from which a session is rebuilt."""
 
 from collections.abc import Iterable
 from typing import Any, Self

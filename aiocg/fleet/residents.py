@@ -1,4 +1,4 @@
-"""The sessions of one worker slot, and what the present process knows of them and of their benchmarks."""
+"""The sessions of one worker slot, and those its process has loaded."""
 
 import asyncio
 import weakref

@@ -1,4 +1,4 @@
-"""Which requests have waited too long for a worker, and which sessions may move to another slot for that reason."""
+"""Decides which waiting sessions move to another worker slot."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Which requests are not executed because some were cancelled: pure functions of a worker's requests, in order.
+"""Decides which requests a cancellation withdraws. Pure.
 
 A cancelled request is not sent to another process, unless a request that somebody waits for depends on it. If a request
 is abandoned during its execution, the requests that depend on it fail with it, up to the next reset or restored

@@ -1,4 +1,4 @@
-"""GCC's options that change what a program does or how it is protected, rather than only its code."""
+"""GCC's options that change a program's behaviour or protection."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

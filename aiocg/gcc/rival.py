@@ -1,4 +1,4 @@
-"""What results are compared with: GCC's smallest level, with the same meaning or of the same sources."""
+"""GCC's smallest level, as the rival of search results."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Where workers remember transitions for one another: see `aiocg.workers.memory`."""
+"""Folders in which workers share transitions; see `aiocg.workers.memory`."""
 
 import importlib.util
 import os

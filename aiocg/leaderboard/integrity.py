@@ -1,4 +1,4 @@
-"""What a result may not have lost, and the passes that it may not use."""
+"""Definitions that a result must keep, and passes it may not use."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What can be wrong with a submission."""
+"""Problems of a submission."""
 
 import enum
 

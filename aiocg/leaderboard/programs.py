@@ -1,4 +1,4 @@
-"""What a track has to know of its programs: hashes, costs, and which are nearly the same."""
+"""Hashes, costs and near-duplicates of a track's programs."""
 
 import functools
 import hashlib

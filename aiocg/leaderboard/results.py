@@ -1,4 +1,4 @@
-"""What a check has found out of each row: `checked.csv`, from which the pages are made."""
+"""Results of checking a submission: `checked.csv`, the source of the pages."""
 
 import csv
 from collections.abc import Iterable

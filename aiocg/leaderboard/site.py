@@ -1,4 +1,4 @@
-"""The pages of the board: tables, plots and badges, made of what the checks have written, without a compiler."""
+"""The board's pages: tables, plots and badges from checked results."""
 
 import csv
 import io

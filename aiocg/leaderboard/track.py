@@ -1,4 +1,4 @@
-"""Tracks: what is compared, said so exactly that a result means the same everywhere."""
+"""Tracks: exact definitions of a comparison."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What is particular to the LLVM environments: making benchmarks, writing programs, and LLVM without an environment.
+"""Specific to LLVM: benchmarks, program files, and LLVM without an environment.
 
 Names are imported on first use: `aiocg cc` imports this package and must start quickly.
 """

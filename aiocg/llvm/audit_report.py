@@ -1,4 +1,4 @@
-"""What an audit of LLVM's passes has found, and which passes are to blame. Pure."""
+"""Results of auditing LLVM's passes, with the passes to blame. Pure."""
 
 import enum
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The command lines of C and C++ compilers: what they compile, and the commands that do the same in several steps.
+"""Parser of C and C++ compiler command lines.
 
 Only as much is understood as is needed to tell inputs from options. Light, and pure but for response files, since every
 start of `aiocg cc` reads one.

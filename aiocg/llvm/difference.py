@@ -1,4 +1,4 @@
-"""What has changed in a program's text, where LLVM has given new numbers to most of its values. Pure.
+"""Differences of two program texts, despite renumbered values. Pure.
 
 LLVM numbers the values that have no name, so a pass that removes one instruction changes nearly every line behind it.
 Here lines are equal that differ in such numbers only, and functions are compared with those of the same name.

@@ -1,4 +1,4 @@
-"""Compiling one source file to the best object code that a search finds: what `aiocg cc` does for each.
+"""Compiles one source file to the best object code found: `aiocg cc`.
 
 The front end compiles it to bitcode. If an object for the same bitcode is in the cache, that is taken. If not, the
 search chooses passes, code is generated for what they leave, and it is compared with what clang alone gives with the

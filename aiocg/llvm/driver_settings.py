@@ -1,4 +1,4 @@
-"""What `aiocg cc` is told by environment variables."""
+"""Environment variables of `aiocg cc`."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""IR2Vec embeddings of programs: what the worker counted, multiplied by a trained vocabulary.
+"""IR2Vec embeddings: the worker's counts, multiplied by a trained vocabulary.
 
 IR2Vec (VenkataKeerthy et al., "IR2Vec: LLVM IR Based Scalable Program Embeddings", TACO 2020, doi:10.1145/3418463)
 sums vectors for the opcodes, types and operands of a program. The definitions are those of LLVM 22's own

@@ -1,4 +1,4 @@
-"""How the programs of an environment are measured: how often they are run, warmed up and built, and on which input.
+"""Measurement settings: runs, warm-ups, builds, and the input.
 
 Each of these is a parameter of the environment, which its forks inherit and which resets keep. The observations
 `Runtime` and `Buildtime` and the reward `runtime` depend on them::

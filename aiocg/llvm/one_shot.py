@@ -1,4 +1,4 @@
-"""LLVM without an environment: observations of a program, and lists of what there is to observe, reward and do."""
+"""LLVM without an environment: observations of a program, and available spaces."""
 
 import functools
 import os

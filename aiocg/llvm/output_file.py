@@ -1,4 +1,4 @@
-"""Writing a file so that nobody ever sees a part of it."""
+"""Atomic output files, also for compilers of `make -j`."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Programs as ProGraML graphs, in the form of networkx and as JSON; `docs/observations.md` says what the graph is.
+"""ProGraML graphs for networkx and JSON; see `docs/observations.md`.
 
 The client makes both on its event loop, which each holds up for about 10 microseconds per instruction of the program,
 100 times longer than the worker took for the arrays.

@@ -1,4 +1,4 @@
-"""Recording what a build compiles and links, while it is built as always: for `aiocg dataset create`.
+"""Records the compile and link commands of a build.
 
     AIOCG_CC_RECORD=build.jsonl make CC="aiocg cc" CXX="aiocg c++"
 

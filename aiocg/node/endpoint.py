@@ -1,4 +1,4 @@
-"""Where a worker of a node listens: on the network, for one client key, with a key pair of its own."""
+"""The address of a node's worker: one client key, its own key pair."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Which nodes keep which programs: the content of a program goes to a node once, from another node if one has it.
+"""Which nodes hold which programs, so that each is sent once.
 
 Else we send it with the first worker that loads it. Further workers wait for what is under way, but not long. Whatever
 goes wrong, the content is sent as if nothing were kept anywhere.

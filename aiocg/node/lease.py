@@ -1,4 +1,4 @@
-"""What a node knows of its clients and their workers, and the commands that the node carries out for them."""
+"""A node's record of a client and its workers."""
 
 import enum
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Decides what a node does: a pure state machine, events in and commands out, with the clock as an argument.
+"""Decides a node's actions: a pure state machine with an explicit clock.
 
 A *lease* stands for one process of a client, identified by its authenticated public key and a random text. It holds the
 client's workers for as long as beats arrive, over whatever connections; workers without a lease are ended. Each worker

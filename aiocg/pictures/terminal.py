@@ -1,4 +1,4 @@
-"""What a command wrote to a terminal, as a picture that moves where it is shown by a browser, and else is its end."""
+"""Terminal recordings as animated SVG."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""Learned policies: what they see of a program, and the small files that they are. NumPy is all that they need."""
+"""Learned policies: their features and small files. Needs only NumPy."""
 
 from aiocg.policies.episode import Episode
 from aiocg.policies.features import Features

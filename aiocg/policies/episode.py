@@ -1,4 +1,4 @@
-"""What an agent knows of one episode of phase ordering."""
+"""An agent's view of one episode of phase ordering."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a policy sees: numbers of about the same size for programs of any size.
+"""Features of a policy, normalised for programs of any size.
 
 The names of the parts, their widths and what they are:
 

@@ -1,4 +1,4 @@
-"""What a policy does on programs that it has not seen, without any search."""
+"""Evaluates a policy on unseen programs, without search."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""The programs that agents are trained on and judged by, with what must be known of them before."""
+"""Training and test programs, with their baselines."""
 
 import hashlib
 import itertools

@@ -1,4 +1,4 @@
-"""Episodes of phase ordering, many at a time, in which nobody waits for the slowest program."""
+"""Many episodes of phase ordering at a time, none waiting for the slowest."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

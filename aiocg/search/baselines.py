@@ -1,4 +1,4 @@
-"""What every search is compared with before it begins: the program as it is, and the compiler's own levels."""
+"""Baselines of a search: the program as it is, and the compiler's levels."""
 
 from collections.abc import Mapping, Sequence
 

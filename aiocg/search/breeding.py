@@ -1,4 +1,4 @@
-"""Pymoo's genetic algorithms, told how to change command lines and lists of actions. Importing this needs pymoo."""
+"""Pymoo's genetic algorithms over command lines and lists of actions."""
 
 from collections.abc import Sequence
 from typing import Any

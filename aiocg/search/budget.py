@@ -1,4 +1,4 @@
-"""How long a search may go on."""
+"""Limits of a search: seconds and evaluations."""
 
 import math
 import operator

@@ -1,4 +1,4 @@
-"""Searches over whole command lines, which choose for all options at once: what they share, and hill climbing."""
+"""Shared parts of searches over whole command lines."""
 
 from collections import deque
 from collections.abc import Callable

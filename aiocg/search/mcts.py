@@ -1,4 +1,4 @@
-"""Monte Carlo tree search: follow what has led to good states, and what was followed seldom."""
+"""Monte Carlo tree search."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a search remembers of the states that it has been to, so that none is computed twice."""
+"""Memo of visited states."""
 
 from aiocg.search.tuner import Outcome
 

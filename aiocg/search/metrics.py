@@ -1,4 +1,4 @@
-"""How good an optimised program is: the figures that papers report, each with its formula.
+"""Figures of merit for optimised programs, each with its formula.
 
 They are easily taken for one another. With C0 the cost of the unoptimised program, CB that of a baseline such as -Oz,
 and C that of the program found, all of the same cost:

@@ -1,4 +1,4 @@
-"""Search for programs of which none is better than another in every respect, such as small ones and fast ones."""
+"""Multi-objective search, such as for size and speed."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A search by a learned policy: first what it prefers, then what it deems likely."""
+"""Search by a learned policy: greedy first, then sampled."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike

@@ -1,4 +1,4 @@
-"""What is promising in a state before anything was tried there: priors of searches, and models that are priors.
+"""Priors over actions for searches.
 
 A model is a file that NumPy reads, and it names its actions by their texts: with another version of the compiler it
 says nothing of actions that it does not know, and nothing wrong of the others.

@@ -1,4 +1,4 @@
-"""The behaviour that a program must keep: what it does as it came, and at the compiler's own levels.
+"""The reference behaviour of a program, as it came and at the compiler's levels.
 
 Where these agree, an optimised program must agree with them, too. Where they do not, its behaviour is chance or
 undefined, and an optimised program must at least agree with one of them.

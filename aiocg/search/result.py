@@ -1,4 +1,4 @@
-"""What a search reports while it runs, returns at its end, and needs to go on later."""
+"""Progress, results and resumable state of a search."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How lists of actions that begin alike are evaluated so that what they have in common is done once."""
+"""Evaluates common prefixes of action lists once."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Running times: of contenders that are run in turns, and what can be said of them in spite of noise."""
+"""Running times of contenders in turns, and statistics despite noise."""
 
 import contextlib
 import statistics

@@ -1,4 +1,4 @@
-"""The interface between what decides which lists of actions to try, and what tries them.
+"""The ask/tell interface between tuners and the search driver.
 
 A tuner is pure: it proposes lists of actions and is told what became of them. It knows nothing of workers, clocks or
 environments, so it can be tested without a compiler, and `aiocg.search.tune` does the rest.

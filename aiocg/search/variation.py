@@ -1,4 +1,4 @@
-"""How choices for the options of a compiler are drawn and changed by searches over whole command lines."""
+"""Random choices and mutations of compiler options."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""Making the programs of a build smaller: what `aiocg shrink -- make` does.
+"""Smaller programs from a build: `aiocg shrink -- make`.
 
 The build runs as always and is recorded (`record`). Its units are then compiled to bitcode (`units`), the bitcode of
 each image is joined to one module by the linker itself (`linking`), a search makes that smaller, and the smallest of

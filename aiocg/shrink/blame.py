@@ -1,4 +1,4 @@
-"""Which parts of what was changed make a check fail."""
+"""Finds the objects that break the check."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Candidate images of one link, and how one is chosen."""
+"""Candidate images and how one is chosen."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""Putting images into place, running the user's check with them, and finding what it does not like."""
+"""Runs the user's check on new images, and isolates the failing ones."""
 
 import contextlib
 import subprocess

@@ -1,4 +1,4 @@
-"""The compiler of a build by the lock file: sources become bitcode, and what the lock file has is linked from that.
+"""The compiler of a locked build: sources become bitcode, images come from the lock.
 
 It is a program, `python -I -S compiler.py COMPILER NAME …`, started by commands on PATH, hundreds of times in a build.
 So nothing but the standard library is imported, and of that nothing that Python has not loaded anyway: with `json` and

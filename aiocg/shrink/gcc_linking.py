@@ -1,4 +1,4 @@
-"""Links and candidate images from objects that the build's own GCC compiles with more options."""
+"""Links images again from objects that the build's own GCC makes smaller."""
 
 import re
 import shlex

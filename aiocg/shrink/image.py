@@ -1,4 +1,4 @@
-"""How large a linked image is, and putting it into its place."""
+"""Sizes of linked images, and their installation."""
 
 import contextlib
 import os

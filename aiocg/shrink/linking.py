@@ -1,4 +1,4 @@
-"""Linking again what a build has linked, from other objects."""
+"""Links images again from other objects."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`aiocg.lock`: what was found for each image, so that a build need not search again."""
+"""`aiocg.lock`: the result for each image, for builds without a search."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a build has compiled and linked, read from its record; nothing here looks at the build's files."""
+"""The recorded compile and link commands of a build. Reads no build files."""
 
 import os
 import shlex

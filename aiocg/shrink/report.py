@@ -1,4 +1,4 @@
-"""What was gained: for each image and each of its symbols, with causes, as values, text and JSON."""
+"""Gains for each image and symbol, as values, text and JSON."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""One crate of Rust, compiled as always and then made smaller: what `aiocg rustc` does for each that cargo compiles.
+"""One Rust crate, compiled and made smaller: `aiocg rustc`.
 
 rustc compiles it once more, elsewhere, to bitcode that no pass has touched. A search makes that smaller, and its code
 takes the place of rustc's own where it is less: in a library as a member of the archive, in a program by another link.

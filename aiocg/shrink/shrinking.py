@@ -1,4 +1,4 @@
-"""Shrinking the images of a build: from its record to images in their places, with what is remembered of them."""
+"""Shrinks the images of a recorded build, and writes the lock."""
 
 import contextlib
 import fnmatch

@@ -1,4 +1,4 @@
-"""What the programs of LLVM environments are compared with: names of costs, and of baselines' costs.
+"""Names of costs and of baseline costs in LLVM environments.
 
 A name is what is counted, then a level of optimisation if it is that of a baseline, then a mark where functions are
 marked for size as clang marks them: `Minsize` as `clang -Oz` does, `Optsize` as `-Os`. Sizes of machine code are

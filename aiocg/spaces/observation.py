@@ -1,4 +1,4 @@
-"""Observation spaces, as Gymnasium spaces made from what a worker declares."""
+"""Observation spaces: Gymnasium spaces from a worker's declarations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is known of an optimised program's behaviour: five outcomes."""
+"""Five outcomes of comparing a program's behaviour."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""What can be found wrong with a state: kinds of errors, and one error with its evidence."""
+"""Kinds of validation errors, each with its evidence."""
 
 import enum
 import json

@@ -1,4 +1,4 @@
-"""Where files of states come from: the disk, compressed or not, standard input, and the web."""
+"""Files of states: on disk, compressed, on standard input, on the web."""
 
 import bz2
 import contextlib

@@ -1,4 +1,4 @@
-"""The state of an environment as a value: what is needed to come back to it."""
+"""The state of an environment as a reproducible value."""
 
 import csv
 import html

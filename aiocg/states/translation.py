@@ -1,4 +1,4 @@
-"""What a command line of CompilerGym is for the compiler at hand."""
+"""Translation of CompilerGym's command lines for the present compiler."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What goes on inside, for those who run it: structured logs, and metrics for Prometheus.
+"""Structured logs, and metrics for Prometheus.
 
 Nothing is written or served unless somebody asks for it.
 """

@@ -1,4 +1,4 @@
-"""Structured logs: what happens to workers, sessions and clients, with fields that say to which.
+"""Structured logs of workers, sessions and clients.
 
 The library logs with the standard `logging`, below the logger `aiocg`: a message that is always the same for the same
 kind of event, and the rest in fields (`extra=`). It is silent until somebody listens: an application by handlers of its

@@ -1,4 +1,4 @@
-"""Metrics of a runtime or a node for Prometheus: numbers that exist anyway, read when somebody asks.
+"""Prometheus metrics of a runtime or node, read on demand.
 
 A *source* is a function that yields families of numbers. Nothing is registered anywhere for the whole process, nothing
 has a clock of its own, and labels have few values: kinds, slots, causes, codes, and the names of authorised clients.

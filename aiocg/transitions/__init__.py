@@ -1,4 +1,4 @@
-"""Files of state transitions: what environments saw is logged once, and read again without a compiler."""
+"""Files of state transitions: logged once, read without a compiler."""
 
 from aiocg.transitions.log import TransitionLog
 from aiocg.transitions.merging import merge

@@ -1,4 +1,4 @@
-"""How observations are stored: numbers as they are, all else compressed by zstd, with the codec's name beside it."""
+"""Codecs of stored observations: plain numbers, or zstd."""
 
 import functools
 import threading

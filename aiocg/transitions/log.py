@@ -1,4 +1,4 @@
-"""Logs what the environments of a runtime see to a file."""
+"""Logs a runtime's transitions to a file."""
 
 import atexit
 from collections import defaultdict

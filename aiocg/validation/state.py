@@ -1,4 +1,4 @@
-"""Validating a state: can it be reached again, does it earn what it says, and does the program do what it should?"""
+"""Validation of a state: replay, reward and behaviour."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""The Explorer: sessions over HTTP (`api`), and a page on which people see what compilers do (`explorer`).
+"""The Explorer: sessions over HTTP (`api`), and a page (`explorer`).
 
 Both need the extra `web`. `tree` is pure and needs nothing.
 """

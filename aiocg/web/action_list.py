@@ -1,4 +1,4 @@
-"""The part of the page with all actions and what each would gain."""
+"""The list of actions and their gains."""
 
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence

@@ -1,4 +1,4 @@
-"""The part of the page with the program as text, and with how it differs from what it was."""
+"""The panel with the program's text and its changes."""
 
 import html
 from collections.abc import Awaitable, Callable, Coroutine

@@ -1,4 +1,4 @@
-"""The costs that states are compared by, and what the compiler's own levels make of a program."""
+"""Costs of states, and of the compiler's levels."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The dialogs of the page: copying what was done, and choosing a program."""
+"""Dialogs: copying actions, choosing a program."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""Events that several readers are told of, none of whom is waited for."""
+"""Broadcast that never blocks on slow readers."""
 
 import asyncio
 import contextlib

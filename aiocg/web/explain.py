@@ -1,4 +1,4 @@
-"""What `default<Oz>` does, pass by pass.
+"""The effect of each pass of `default<Oz>`.
 
 A stage is the pipeline up to a pass, applied as one action to the program as it came. So every stage is a program that
 LLVM makes, and the last one is that of `default<Oz>`, which is checked. LLVM has a pass for the inliner with its

@@ -1,4 +1,4 @@
-"""The page: what compilers do, to be looked at and taken over by hand.
+"""The Explorer's page.
 
 Everything that a browser loads comes from here. The page of a tab has a session, whose id is in its address; so it
 outlasts a reload, and two tabs can have the same one.

@@ -1,4 +1,4 @@
-"""What an action would do."""
+"""The gain of an action."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

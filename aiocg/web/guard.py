@@ -1,4 +1,4 @@
-"""Who may talk to the application: checks of the host, the origin and the token, of HTTP and of WebSockets."""
+"""Checks of host, origin and token, for HTTP and WebSockets."""
 
 import hmac
 import json

@@ -1,4 +1,4 @@
-"""How much visitors may have, and how they are told that they cannot have something."""
+"""Per-visitor limits."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What was saved elsewhere, to begin with: states, files of transitions, entries of a leaderboard."""
+"""Saved states, transitions and leaderboard entries as starting points."""
 
 import csv
 import io

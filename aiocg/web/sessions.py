@@ -1,4 +1,4 @@
-"""All sessions of an application, by their ids; and what happens to the workers under them."""
+"""All sessions of an application, and the health of their workers."""
 
 import asyncio
 import contextlib

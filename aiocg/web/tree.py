@@ -1,4 +1,4 @@
-"""The states that somebody has seen, as a tree in which equal states are one node. Pure."""
+"""The tree of visited states, in which equal states are one node. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field

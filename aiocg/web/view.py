@@ -1,4 +1,4 @@
-"""What the page shows, as values: the tree, counts, the chart, texts to copy. Pure."""
+"""The page's content as values: tree, counts, chart, texts. Pure."""
 
 import contextlib
 import math

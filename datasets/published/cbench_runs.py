@@ -1,4 +1,4 @@
-"""How the programs of cbench-v1 are run: arguments, inputs, and the outputs to compare.
+"""Runs of the programs of cbench-v1: arguments, inputs, expected outputs.
 
 Each program is run on up to twenty inputs, which are numbered from 0 as in `cbench-v1/crc32?dataset=0`. CompilerGym
 could validate 18 of the 23 programs. The five others fail or take too long even without optimisation: adpcm,

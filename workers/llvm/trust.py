@@ -1,4 +1,4 @@
-"""What a worker refuses from an untrusted client.
+"""Requests that a worker refuses from an untrusted client.
 
 A trusted client runs as the same user on the same machine, and may run any command to link a program. No input of an
 untrusted client may name a file of this machine or a command, or make a tool read or write anything but the client's

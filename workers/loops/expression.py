@@ -1,4 +1,4 @@
-"""Tensor expressions: what is computed, independent of the execution order.
+"""Tensor expressions, independent of execution order.
 
 A computation is a list of stages. A stage computes each element of one tensor by an expression over elements of inputs
 and of tensors of earlier stages, reduced over some axes. All elements are `float32`.

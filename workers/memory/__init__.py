@@ -1,1 +1,1 @@
-"""A memory of transitions that workers, runs and machines share; what it has is computed by nobody again."""
+"""A memory of transitions that workers, runs and machines share."""

@@ -1,4 +1,4 @@
-"""What is remembered of a transition: the state that an action leads to, and that state's costs.
+"""Remembered transitions: the next state and its costs.
 
 A key is a hash of the context (the compiler, and all else that decides outcomes), the state before, and the action. A
 record begins with a checksum over its key and its content, so that nothing else is taken for one.

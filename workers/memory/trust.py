@@ -1,4 +1,4 @@
-"""What is believed of a memory's answers, and when it is not asked at all."""
+"""Which answers of a memory are trusted, and when it is not asked."""
 
 import re
 import zlib

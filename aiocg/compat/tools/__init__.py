@@ -1,1 +1,1 @@
-"""What CompilerGym's scripts import from `compiler_gym.util`."""
+"""Replacements for `compiler_gym.util`."""

@@ -1,4 +1,4 @@
-"""Running the program after every step, to find out whether it still does what it did."""
+"""Validates the program after every step."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack

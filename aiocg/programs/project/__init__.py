@@ -1,4 +1,4 @@
-"""Making a dataset of a project of one's own: what `aiocg dataset create` does.
+"""Datasets from a project's build: `aiocg dataset create`.
 
 ::
 

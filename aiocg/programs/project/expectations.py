@@ -1,4 +1,4 @@
-"""Running the targets of a new dataset once, to write down what they must print and write."""
+"""Records the expected output of a new dataset's programs."""
 
 import shutil
 from collections import Counter

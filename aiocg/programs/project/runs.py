@@ -1,4 +1,4 @@
-"""How programs of a project are run: the user's descriptions, and the first results."""
+"""Run descriptions of a project's programs, and their first results."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""A base that is being searched: its lanes, the evaluation of proposals there, and what is known of its functions."""
+"""A base under search: its lanes and the costs of its functions."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

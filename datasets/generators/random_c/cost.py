@@ -1,4 +1,4 @@
-"""How many IR instructions a text will have, estimated from its words.
+"""Estimates the IR instructions of a text from its words.
 
 Clang, without optimisation, is literal: a variable that is read is a load, an operator one instruction, a loop so many
 branches. So the instructions of each kind of word are counted out here, with the mean where the type decides.

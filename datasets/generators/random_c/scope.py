@@ -1,4 +1,4 @@
-"""What a point in a program can see: variables, arrays, structures, functions."""
+"""The variables and functions visible at a point in a program."""
 
 import abc
 import dataclasses

@@ -1,4 +1,4 @@
-"""Random statements: loops with counted trips, branches, assignments, calls, and what passes are there to remove."""
+"""Random statements: counted loops, branches, assignments, calls, removable code."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The scalar types of the programs, and what C makes of two that meet."""
+"""Scalar types of the programs, and C's usual arithmetic conversions."""
 
 import abc
 import dataclasses

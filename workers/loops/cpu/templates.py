@@ -1,4 +1,4 @@
-"""Templates for processors: layouts that are likely to be fast, derived from what a computation reads and writes where.
+"""Layout templates for CPUs, derived from memory accesses.
 
 They choose an axis for the vectors, results to keep in registers, parts of sums that caches hold, and the order of the
 loops around. All of it follows from strides, extents and the device, so it does not matter what is computed.

@@ -1,4 +1,4 @@
-"""Templates for GPUs: layouts that are likely to be fast, derived from what a computation reads and writes where.
+"""Layout templates for GPUs, derived from memory accesses.
 
 There are four kinds. Where nothing is reduced, threads go along the axis by which elements are neighbours. Where
 many results are sums of few, each thread of a block has several of them in registers, and reads tiles in shared memory.

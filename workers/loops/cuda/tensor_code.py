@@ -1,4 +1,4 @@
-"""CUDA C of tensor cores: what each lane of a warp reads, has multiplied, and stores.
+"""CUDA C for tensor cores: loads, multiplications and stores of each lane.
 
 The instruction is `mma.m16n8k8` for TF32. Lane l is at place p = l % 4 of group g = l / 4, and holds
 
