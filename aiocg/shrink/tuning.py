@@ -18,20 +18,22 @@ RELR = "-Wl,-z,pack-relative-relocs"
 
 _LINKER = "-Wl,"
 _OPTIONS = (
-    "-enable-machine-outliner=always",
+    "-enable-machine-outliner=always -outliner-benefit-threshold=12",  # what is outlined has unwind tables, too
+    "-enable-machine-outliner=always",  # the threshold came with LLVM 19
     "-disable-lsr",
     "-apply-ext-tsp-for-size",
-    "-split-spill-mode=size",
+    "-pre-RA-sched=list-burr",
+    "-min-jump-table-entries=100",
     "-min-jump-table-entries=8",
-    "-enable-misched=0",
-    "-tail-dup-placement=0",
+    "-split-spill-mode=size",
     "-x86-br-merging-base-cost=0",
-    "-machine-outliner-reruns=2",
-    "-join-splitedges",
-    "-addr-sink-using-gep=0",
-    "-machine-sink-split=0",
-    "-tail-merge-size=2",
-    "-optsize-jump-table-density=60",
+    "-aggressive-machine-cse",
+    "-disable-x86-lea-opt",
+    "-huge-size-for-split=0",
+    "-x86-cmov-converter-force-all",
+    "-x86-machine-combiner=0",
+    "-enable-misched=0",
+    "-disable-cgp-ext-ld-promotion",
 )
 """Of LLVM's code generator; what saves most is the first."""
 
@@ -61,10 +63,16 @@ def tune(start: int, size: Callable[[tuple[str, ...]], int | None], options: Col
     saved: dict[str, int] = {}
     least = start
     for option in options:
+        if _names(option) & {name for one in saved for name in _names(one)}:
+            continue  # LLVM takes each option once
         now = size((*saved, option))
         if now is not None and now < least:
             saved[option], least = least - now, now
     return saved
+
+
+def _names(option: str) -> set[str]:
+    return {word.partition("=")[0] for word in option.split()}
 
 
 def generator_words(options: Collection[str], *, direct: bool = False) -> list[str]:
@@ -76,7 +84,7 @@ def generator_words(options: Collection[str], *, direct: bool = False) -> list[s
 def compiler_words(options: Collection[str]) -> list[str]:
     """Return the words of options for clang, as it generates code."""
     own = [one for one in options if one not in (NO_PLT, POLISH) and not one.startswith(_LINKER)]
-    return [word for one in own for word in ("-mllvm", one)]
+    return [part for one in own for word in one.split() for part in ("-mllvm", word)]
 
 
 def linker_words(options: Collection[str], *, direct: bool = False) -> list[str]:

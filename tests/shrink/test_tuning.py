@@ -180,7 +180,8 @@ def test_exceptions_find_their_way_through_outlined_code(tmp_path: Path) -> None
     toolchain = find_toolchain()
     line = [*toolchain.command("c++"), *compile_flags(toolchain.clang, "c++"), *link_flags(toolchain.clang, "c++")]
     said = []
-    for name, options in {"plain": (), "tuned": [one for one in candidates(()) if one != NO_PLT]}.items():
+    tuned = [one for one in candidates(()) if one != NO_PLT and " " not in one]  # whatever an outlined function saves
+    for name, options in {"plain": (), "tuned": tuned}.items():
         words = ["-Oz", *compiler_words(options), "main.cc", "-o", name]
         subprocess.run([*line, *words], cwd=tmp_path, check=True)
         said.append(subprocess.run([tmp_path / name], capture_output=True, text=True, check=True).stdout)
