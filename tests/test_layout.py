@@ -7,6 +7,7 @@ import importlib
 import importlib.metadata
 import inspect
 import json
+import re
 import subprocess
 import sys
 import types
@@ -344,3 +345,23 @@ def test_finding_an_environment_loads_nothing_that_can_wait_until_its_workers_st
     compilers = [name for name in IMPORTABLE if name.endswith(".environments")]
     assert len(compilers) == 3
     assert not _loaded_by("aiocg.runtime", *compilers) & {"gymnasium", "numpy", "aiocg.spaces"}
+
+
+def test_the_page_of_the_architecture_names_modules_that_exist() -> None:
+    """And what it names in them: a function, a class, a method."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    roots = [ROOT, *(ROOT / package for package in FOLDERS.values())]
+    rooms = {path.stem for root in roots for path in root.iterdir()}
+    names = [name.split(".") for name in re.findall(r"`([a-z]\w*(?:\.[a-z]\w*)+)`", text)]
+    known = [name for name in names if name[0] in rooms]
+    assert len(known) > 50
+    assert [".".join(name) for name in known if not any(_is_there(root, name) for root in roots)] == []
+
+
+def _is_there(folder: Path, name: list[str]) -> bool:
+    """Whether a dotted name is a module, or is defined or imported in the module that it begins with."""
+    path = folder.joinpath(*name)
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    module = path.parent / "__init__.py" if path.parent.is_dir() else path.parent.with_suffix(".py")
+    return module.is_file() and re.search(rf"\b{name[-1]}\b", module.read_text(encoding="utf-8")) is not None
