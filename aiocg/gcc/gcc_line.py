@@ -73,6 +73,13 @@ class GccLine:
         """Return the words of a line that may change what a program does, and how; raises as `write` does."""
         return dict(effects(self._line.write(self.choices(texts)).split(), self._line.options))
 
+    def without_effects(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return a command line without such words; `-O3` stands for `-Ofast`. Raises as `write` does."""
+        line = self._line.write(self.choices(texts)).split()
+        changing = dict(effects(line, self._line.options))
+        kept = ["-O3" if word == "-Ofast" else word for word in line if word == "-Ofast" or word not in changing]
+        return [" ".join(kept)]
+
     def choices(self, texts: Sequence[str]) -> list[int]:
         """Return the choice for every option that actions lead to.
 

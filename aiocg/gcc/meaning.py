@@ -51,6 +51,10 @@ _EFFECTS = tuple(
         (r"-fno-semantic-interposition", "another library cannot replace its exported functions"),
         (r"-fstrict-enums", "values outside of an enumeration are undefined"),
         (r"-fmerge-all-constants", "different constants may have one address"),
+        (
+            r"-fshort-(enums|wchar|double)|-fpack-struct(=.*)?|-f(no-)?(un)?signed-(char|bitfields)",
+            "types may have other sizes, places or signs than in code that is compiled without it",
+        ),
         (r"-ftrapv", "the program aborts where signed numbers overflow"),
     )
 )

@@ -100,6 +100,10 @@ class OptLine:
         """Return nothing: no pass may change what a program does."""
         return {}
 
+    def without_effects(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return the actions."""
+        return texts
+
     def read(self, line: str) -> list[Sequence[str]]:
         """Return, for each action of a command line, the texts that it may have, the likeliest first.
 

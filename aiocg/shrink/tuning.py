@@ -19,7 +19,7 @@ RELR = "-Wl,-z,pack-relative-relocs"
 _LINKER = "-Wl,"
 _OPTIONS = (
     "-enable-machine-outliner=always -outliner-benefit-threshold=12",  # what is outlined has unwind tables, too
-    "-enable-machine-outliner=always",  # the threshold came with LLVM 19
+    "-enable-machine-outliner=always",  # older LLVMs, such as 14, have no threshold
     "-disable-lsr",
     "-apply-ext-tsp-for-size",
     "-pre-RA-sched=list-burr",

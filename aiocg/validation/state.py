@@ -167,7 +167,7 @@ async def _validate(
     else:
         result = ValidationResult.join([result, await _semantics(runtime, env, state, options)])
         if result.behaviour is Behaviour.DIFFERS:
-            result = await _explained(env, result)
+            result = await _explained(runtime, env, result, options)
         if result.behaviour is Behaviour.DIFFERS and options.minimize:
             result = msgspec.structs.replace(result, reproducer=await _reproducer(env, result, options))
     return msgspec.structs.replace(result, walltime=time.monotonic() - started)
@@ -223,19 +223,24 @@ async def _semantics(runtime: "Owner", env: Env, state: CompilerEnvState, option
     return ValidationResult.join(await spread(jobs))
 
 
-async def _explained(env: Env, result: ValidationResult) -> ValidationResult:
+async def _explained(runtime: "Owner", env: Env, result: ValidationResult, options: Options) -> ValidationResult:
     """Return the result of a program that does something else, which is not the compiler's fault if it may.
 
-    It may if the program's behaviour is undefined, or if an option of its command line allows it.
+    It may if an option of its command line allows it, and makes it so, or if the program's behaviour is undefined.
     """
-    reason = _allowed(env, result.state.actions)
-    if not reason:
-        async with await env.sibling() as own:
-            own.observation_space = own.reward_space = None
-            signs = await undefined(own, first_run(runnable(env.benchmark)))
-        reason = str(signs)
-        if not signs.found:
-            return msgspec.structs.replace(result, reason=f"{result.reason}{reason}")
+    if reason := await _allowed(runtime, env, result.state, options):
+        return _varies(result, reason)
+    async with await env.sibling() as own:
+        own.observation_space = own.reward_space = None
+        signs = await undefined(own, first_run(runnable(env.benchmark)))
+    return (
+        _varies(result, str(signs))
+        if signs.found
+        else msgspec.structs.replace(result, reason=f"{result.reason}{signs}")
+    )
+
+
+def _varies(result: ValidationResult, reason: str) -> ValidationResult:
     return msgspec.structs.replace(
         result,
         reason=f"{result.reason}{reason}",
@@ -245,10 +250,15 @@ async def _explained(env: Env, result: ValidationResult) -> ValidationResult:
     )
 
 
-def _allowed(env: Env, actions: Sequence[str]) -> str:
-    """Return which words of a command line allow a program to do something else; "" if none does."""
+async def _allowed(runtime: "Owner", env: Env, state: CompilerEnvState, options: Options) -> str:
+    """Return which words of a command line let a program do something else, "" if it does so without them as well."""
     notation = env.action_spaces.language.notation
-    words = notation.effects(actions) if notation is not None else {}
+    words = notation.effects(state.actions) if notation is not None else {}
+    if notation is None or not words:
+        return ""
+    plain = msgspec.structs.replace(state, actions=tuple(notation.without_effects(state.actions)))
+    if (await _semantics(runtime, env, plain, options)).behaviour is not Behaviour.SAME:
+        return ""
     return "".join(f"; {word} allows that: {effect}" for word, effect in words.items())
 
 

@@ -96,6 +96,18 @@ async def test_options_that_change_the_output_are_found_out(env: aiocg.Env, frag
     assert (await env.validate()).okay()
 
 
+async def test_an_option_that_allows_a_difference_excuses_no_other(env: aiocg.Env) -> None:
+    """The program tells one option from all others, which here stands for a compiler that is wrong with it."""
+    text = b"#include <stdio.h>\n#ifdef __SSP_ALL__\n#define N 1\n#else\n#define N 0\n#endif\n"
+    source = BenchmarkSource("ssp.c", text + b'int main(void) { return printf("%d\\n", N) < 0; }\n')
+    await env.reset(benchmark=make_benchmark(source, runs={"only": ProgramRun()}))
+    await env.step_texts(["gcc -O1 -fstack-protector-all -ffinite-math-only"])
+    result = await env.validate(flakiness=1, minimize=False)
+    assert result.behaviour is Behaviour.DIFFERS and result.wrong
+    await env.step_texts(["gcc -Ofast"])
+    assert (await env.validate()).okay()
+
+
 async def test_a_program_that_cannot_be_linked_with_some_options_is_invalid_and_the_episode_goes_on(
     env: aiocg.Env,
 ) -> None:

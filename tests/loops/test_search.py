@@ -64,7 +64,7 @@ async def test_a_schedule_is_searched_from_templates_and_told_as_one_action(make
     (action,) = result.actions
     assert action.startswith("nests<") and "=vectorize" in action
     tree = await env.observe("loop_tree")  # the environment is left at the best
-    assert "[vectorized]" in tree
+    assert "[vectorized]" in tree and ("[unrolled]" in tree) == ("=unroll" in action)
 
 
 @pytest.mark.slow

@@ -41,6 +41,9 @@ class Notation(Protocol):
     def effects(self, texts: Sequence[str]) -> dict[str, str]:
         """Return the words of a line that may change what a program does, and how; raises as `write` does."""
 
+    def without_effects(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return the actions without such words; raises as `write` does."""
+
 
 _DECORATION = re.compile(
     r"^\s*(?:(?:opt|clang|clang\+\+|gcc)\s+)?-{0,2}(?:passes=)?"
