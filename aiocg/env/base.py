@@ -86,6 +86,11 @@ class EnvBase(EnvSettings):
         self._episode: Episode | None = None
 
     @property
+    def runtime(self) -> Owner:
+        """The runtime that made it."""
+        return self._runtime
+
+    @property
     def benchmark(self) -> "Benchmark":
         """The program of the current episode or, before the first, of the next."""
         return self._episode.benchmark if self._episode is not None else self._benchmark

@@ -8,6 +8,7 @@ import dataclasses
 import math
 import re
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import msgspec
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
+from aiocg.env.base import Owner
 from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ResetNeeded, ServiceError, SessionLost, WorkerCrashed
@@ -124,7 +126,8 @@ def first_run(benchmark: Benchmark) -> Benchmark:
     return benchmark.with_runs([next(iter(program.carried or program.runs))])
 
 
-_known: "OrderedDict[tuple[str, ...], Reference]" = OrderedDict()
+_known: "weakref.WeakKeyDictionary[Owner, OrderedDict[tuple[str, ...], Reference]]" = weakref.WeakKeyDictionary()
+"""For each runtime: another one may run programs without a box, which this one refuses."""
 
 
 async def reference_of(env: Env, benchmark: Benchmark, levels: Levels, patience: float = math.inf) -> Reference:
@@ -138,17 +141,18 @@ async def reference_of(env: Env, benchmark: Benchmark, levels: Levels, patience:
     """
     try:
         key = (env.compiler_version, env.spec.id, env.spec.form(benchmark).key)
-        if key not in _known:
+        known = _known.setdefault(env.runtime, OrderedDict())
+        if key not in known:
             async with await env.sibling() as own:
                 own.observation_space = own.reward_space = None
                 found = await _Trial(own, benchmark, patience).reference(levels)
             if not found.right:
                 return found
-            _known[key] = found
-            while len(_known) > REMEMBERED:
-                _known.popitem(last=False)
-        _known.move_to_end(key)
-        return _known[key]
+            known[key] = found
+            while len(known) > REMEMBERED:
+                known.popitem(last=False)
+        known.move_to_end(key)
+        return known[key]
     except (DatasetError, AiocgError, OSError) as error:
         return Reference(Behaviour.NOT_RUN, _obstacle(error))
 

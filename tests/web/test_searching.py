@@ -10,6 +10,7 @@ import pytest
 
 import aiocg
 from aiocg.search import SearchResult, greedy
+from aiocg.states.behaviour import Behaviour
 from aiocg.web.boxed_clang import box_exists
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.searching import LiveSearch
@@ -91,6 +92,18 @@ async def test_a_paused_search_goes_on_where_it_was(session: ExplorerSession, ru
     assert [best for _, best in run.course] == sorted({best for _, best in run.course}, reverse=True)
     with pytest.raises(Refusal, match="no search that could go on"):
         search.resume(1)
+
+
+async def test_what_another_runtime_has_run_was_not_run_here(session: ExplorerSession) -> None:
+    """One of the user's own runs programs without a box where there is none; for visitors that is refused."""
+    async with aiocg.Runtime(workers=1) as own, await own.make("llvm-ic-v0", benchmark="programs-v0/gcd") as env:
+        mine = (await greedy(env)).checks
+    search = LiveSearch(session)
+    search.start("greedy", 100)
+    await ended(search)
+    boxed = "without a box" not in mine.reason
+    assert mine.behaviour is Behaviour.SAME
+    assert search.runs[0].verdict.startswith("same: it was run" if boxed else "not run, because")
 
 
 async def test_functionwise_goes_on_from_what_it_has_found(session: ExplorerSession) -> None:
