@@ -1,6 +1,6 @@
 """Write the tracks of the leaderboard, with the hashes and costs that this machine finds.
 
-    python -m bench.leaderboard_tracks leaderboard/tracks/size-1s-1core.toml     # some of them
+    python -m bench.leaderboard_tracks leaderboard/tracks/bytes-1s-1core.toml     # some of them
     python -m bench.leaderboard_tracks                                           # all that are not there yet
 
 A track is never changed once it has entries: a new LLVM, another program or another budget is a new track.
@@ -24,10 +24,8 @@ SMALL = (
 )
 SEEDS = range(1_000_000, 1_000_042)  # of aiocg-v0
 SDIST = 42  # programs of the test split
-SMALLEST, LARGEST = 200, 20_000  # instructions of those
-OZ = Baseline(
-    name="clang -Oz", actions=("mark<minsize>", "default<Oz>"), attributes=("minsize", "optsize")
-)  # fmt: skip
+SMALLEST, LARGEST = 1_000, 80_000  # bytes of those
+OZ = Baseline(name="clang -Oz", actions=("mark<minsize>", "clang<Oz>"), attributes=("minsize", "optsize"))
 O3 = Baseline(name="-O3", actions=("default<O3>",))
 GRACES = {1: 2.0, 60: 5.0, 3600: 60.0}
 
@@ -49,8 +47,8 @@ def tracks() -> dict[str, tuple[Track, dict[str, list[str]]]]:
     found = {}
     for seconds, cores, suites, hidden in ((1, 1, small, 8), (60, 2, full, 42), (3600, 2, full, 42)):
         length = f"{seconds // 3600}h" if seconds >= 3600 else f"{seconds}s"
-        name = f"size-{length}-{cores}core{'s' if cores > 1 else ''}"
-        title = f"Instructions, {length} on {cores} core{'s' if cores > 1 else ''}, LLVM 22.1"
+        name = f"bytes-{length}-{cores}core{'s' if cores > 1 else ''}"
+        title = f"Bytes in the image, {length} on {cores} core{'s' if cores > 1 else ''}, LLVM 22.1"
         found[name] = _track(name, title, seconds, cores, hidden), suites
     time = msgspec_replace(
         _track("time-60s-2cores", "Running time, 60s on 2 cores, LLVM 22.1", 60, 2, 0),
@@ -72,8 +70,8 @@ def _track(name: str, title: str, seconds: int, cores: int, hidden: int) -> Trac
         name=name,
         title=title,
         environment="llvm-v0",
-        reward="IrInstructionCountOzMinsize",
-        cost="IrInstructionCount",
+        reward="ObjectImageSizeOzMinsize",
+        cost="ObjectImageSizeMinsizeBytes",
         compiler=Compiler(version="LLVM 22.1.8", files=compiler_files()),
         baseline=OZ,
         budget=Budget(seconds=float(seconds), cores=cores, grace=GRACES[seconds]),

@@ -59,7 +59,7 @@ def run_(
 ) -> None:
     """Run a search on all programs of a track, and write a submission. What the folder has is not done again.
 
-    Example: aiocg leaderboard run functionwise --track size-1s-1core -o my-entry
+    Example: aiocg leaderboard run functionwise --track bytes-1s-1core -o my-entry
     """
     import aiocg
     from aiocg.datasets.progress import progress

@@ -134,7 +134,7 @@ def test_a_folder_without_tracks_is_no_board(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="there are no tracks"):
         write_site(tmp_path, tmp_path / "site")
     with pytest.raises(Refused, match="there are no tracks"):
-        read_track(tmp_path, "size-1s-1core")
+        read_track(tmp_path, "bytes-1s-1core")
     assert not (tmp_path / "site").exists()
 
 

@@ -12,7 +12,7 @@ from aiocg.web.limits import Limits, Refusal
 from aiocg.web.saved import find_opening, openings, state_of
 from aiocg.web.sessions import Sessions
 
-ENTRY = Path(__file__).resolve().parents[2] / "leaderboard" / "entries" / "size-1s-1core" / "aiocg-greedy"
+ENTRY = Path(__file__).resolve().parents[2] / "leaderboard" / "entries" / "bytes-1s-1core" / "aiocg-greedy"
 STATE = CompilerEnvState(
     environment="llvm-ic-v0", benchmark="benchmark://programs-v0/gcd", actions=("mem2reg", "gvn"), reward=0.5
 )
