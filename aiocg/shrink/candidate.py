@@ -23,7 +23,7 @@ OURS = (FOUND, TUNED)
 """By the search, and with `tuning` of what comes after it."""
 
 MIXED = "mixed"
-"""What was found, with GCC's objects of those units that it makes smaller."""
+"""What was found, or clang's tuned level, with GCC's objects of those units that it makes smaller."""
 
 BY_OPTIONS = "gcc found"
 """With options of GCC that a search has found."""
@@ -45,11 +45,13 @@ class Recipe:
         actions: of the search, or the options of GCC; lld optimises the module if there are none.
         saved: the options of `tuning`, and the bytes that each has saved.
         by_gcc: the parts of which GCC's objects are linked.
+        line: the options of GCC for those parts, -Oz if there are none.
     """
 
     actions: tuple[str, ...] = ()
     saved: Mapping[str, int] = field(default_factory=dict)
     by_gcc: tuple[Part, ...] = ()
+    line: tuple[str, ...] = ()
 
 
 NAMED = Recipe()
@@ -127,10 +129,12 @@ class Candidates:
         self.images[name] = measure(content, self.measure)
         self.contents[name], self.recipes[name] = content, recipe
 
-    def add_smaller(self, name: str, content: bytes, recipe: Recipe) -> None:
-        """Add an image, unless there is one of that name that is no larger."""
-        if name not in self.images or measure(content, self.measure).bytes < self.images[name].bytes:
-            self.add(name, content, recipe)
+    def add_smaller(self, name: str, content: bytes, recipe: Recipe) -> bool:
+        """Add an image, unless there is one of that name that is no larger; say whether it was added."""
+        if name in self.images and measure(content, self.measure).bytes >= self.images[name].bytes:
+            return False
+        self.add(name, content, recipe)
+        return True
 
     @contextlib.contextmanager
     def noting(self, what: str) -> Iterator[None]:
@@ -138,7 +142,8 @@ class Candidates:
         try:
             yield
         except (AiocgError, BenchmarkInitError) as error:
-            self.notes.append(f"{what}: {first_diagnostic(error)}")
+            if (note := f"{what}: {first_diagnostic(error)}") not in self.notes:
+                self.notes.append(note)
 
     def add_levels(self, levels: Sequence[str] = ()) -> None:
         """Make the images of the compiler alone, at all its levels if none is named; what cannot be made is noted."""
@@ -239,6 +244,7 @@ class Candidates:
             options=tuple(recipe.saved),
             kept=kept,
             by_gcc=tuple(sorted(map(name_of, recipe.by_gcc))),
+            line=recipe.line,
             sizes={name: image.bytes for name, image in self.images.items()},
             code=self.linker.code,
             link=self.linker.form.link,

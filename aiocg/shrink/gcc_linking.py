@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from aiocg.build.proof import check_repeatable, has_used
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.command_line import level_macros
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import BY_OPTIONS, FOUND, GCC, MIXED, OURS, TUNED_WORD, Candidates, Recipe
+from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LEVEL, TUNED_WORD, Candidates, Recipe
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure, smallest
 from aiocg.shrink.inputs import STARTING, Part, collects, linker_words, name_of
@@ -236,31 +237,55 @@ class GccImages:
         starting = {part for parts in self.linker.inputs.sharing(STARTING).values() for part in parts}
         return [part for part in self.image.linker.parts if part in self.linker.parts and part not in starting]
 
-    def mix(self) -> None:
-        """Make the image of what was found with its objects of units that it makes smaller, if that is smaller.
+    def mix(self, seconds: float) -> None:
+        """Make the smallest image by clang with GCC's objects of units that are smaller by it, if that is smaller.
 
-        Units are told apart by what their functions and variables have in both images, which is not exact, as some are
-        inlined into others. So the best half of them is tried, too, and the best half of those, and so on.
+        Units are told apart by what their functions and variables have in both images. That is not exact, as some are
+        inlined into others. So the best half of them is tried, too, and the best half of those, and so on; then each
+        unit is tried the other way round.
+
+        Args:
+            seconds: after which no more units are tried.
         """
-        images, contents = self.image.images, self.image.contents
-        if FOUND not in images or (gcc := f"{GCC} -Oz") not in images:
+        until = time.monotonic() + seconds
+        images, recipes, contents = self.image.images, self.image.recipes, self.image.contents
+        level = next((level for level in LEVELS if f"{GCC} {level}" in images and LTO not in level.split()), "")
+        ours_by = {name: images[name] for name in (*OURS, TUNED_LEVEL) if name in images}
+        if not level or not ours_by:
             return
-        found = smallest({name: images[name] for name in OURS if name in images})
-        ours, theirs = symbol_sizes(contents[found]), symbol_sizes(contents[gcc])
+        found = smallest(ours_by)
+        ours, theirs = symbol_sizes(contents[found]), symbol_sizes(contents[f"{GCC} {level}"])
         gains = {
             part: sum(ours.get(name, 0) - theirs.get(name, 0) for name in symbol_sizes(path.read_bytes()))
-            for part, path in self.linker.compiled.objects(self.mixable, "-Oz").items()
+            for part, path in self.linker.compiled.objects(self.mixable, level).items()
         }
-        better = sorted((part for part in gains if gains[part] > 0), key=lambda part: -gains[part])
-        while better:
-            self.add_mixed(replace(self.image.recipes[found], by_gcc=tuple(better)))
-            better = better[: len(better) // 2]
+        searched = [word for word in recipes.get(BY_OPTIONS, NAMED).actions if word != LTO]
+        for line in dict.fromkeys(filter(None, (shlex.join(searched), level))):
+            recipe = replace(recipes[found], line=tuple(shlex.split(line)))
+            better = sorted((part for part in gains if gains[part] > 0), key=lambda part: -gains[part])
+            best: tuple[Part, ...] = ()
+            while better:
+                if self.add_mixed(replace(recipe, by_gcc=tuple(better))):
+                    best = tuple(better)
+                better = better[: len(better) // 2]
+            for part in sorted(gains, key=lambda part: abs(gains[part])):
+                if time.monotonic() > until:
+                    break
+                others = tuple(one for one in best if one != part)
+                other = others if part in best else (*best, part)
+                if other and self.add_mixed(replace(recipe, by_gcc=other)):
+                    best = other
 
-    def add_mixed(self, recipe: Recipe) -> None:
-        """Make the image of a recipe, unless there is a smaller one; a failure is noted."""
-        with self.image.noting(f"with {len(recipe.by_gcc)} units by {GCC} it does not link"):
-            objects = self.linker.compiled.objects(recipe.by_gcc, "-Oz")
+    def add_mixed(self, recipe: Recipe) -> bool:
+        """Make the image of a recipe, and say whether it is smaller than the one before; a failure is noted."""
+        with self.image.noting(f"with units by {GCC} it does not link"):
+            objects = self.linker.compiled.objects(recipe.by_gcc, shlex.join(recipe.line) or "-Oz")
             linker = replace(self.image.linker, kept={**self.image.linker.kept, **objects})
             options = tuple(recipe.saved)
-            module = apply(linker.joined(), recipe.actions, subject=self.image.name, no_plt=NO_PLT in options)
-            self.image.add_smaller(MIXED, linker.image(module, options), recipe)
+            if recipe.actions:
+                module = apply(linker.joined(), recipe.actions, subject=self.image.name, no_plt=NO_PLT in options)
+                content = linker.image(module, options)
+            else:
+                content = linker.optimised(options)
+            return self.image.add_smaller(MIXED, content, recipe)
+        return False

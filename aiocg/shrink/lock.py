@@ -25,6 +25,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         options: of the code generator and the linker, see `aiocg.shrink.tuning`.
         kept: sources whose own objects are linked, since the check fails with others.
         by_gcc: sources of which GCC's objects are linked, since those are smaller.
+        line: the options of GCC for those sources.
         sizes: bytes of the image by each way of making it.
         code: the options that generate its code.
         link: the options that link it, beside those of the build.
@@ -39,6 +40,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     options: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     by_gcc: tuple[str, ...] = ()
+    line: tuple[str, ...] = ()
     sizes: Mapping[str, int] = {}
     code: tuple[str, ...] = ()
     link: tuple[str, ...] = ()

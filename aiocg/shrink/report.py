@@ -1,6 +1,7 @@
 """Gains for each image and symbol, as values, text and JSON."""
 
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -179,7 +180,8 @@ def _image_report(image: Candidates) -> ImageReport:
     notes = list(image.notes)
     recipe = image.recipes.get(image.chosen, NAMED)
     if recipe.by_gcc:
-        notes.append(f"by {GCC} -Oz: {', '.join(sorted(map(name_of, recipe.by_gcc)))}")
+        line = shlex.join(recipe.line) or "-Oz"
+        notes.append(f"by {GCC} {line}: {', '.join(sorted(map(name_of, recipe.by_gcc)))}")
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
     symbols = compared(before, after, _causes_of(image, before, after)) if before and after else ()

@@ -32,6 +32,9 @@ from aiocg.shrink.units import BITCODE, Units
 
 UNKNOWN = "none of its objects is known to be C or C++; if they were there before this build, clean the project first"
 
+MIXING = 0.2
+"""The part of a search's time that the choice of a compiler for each unit may take after it."""
+
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
     from aiocg.search import Budget
@@ -210,7 +213,7 @@ class Shrinking:
         each("Tuning what was found", lambda one: one.tune(), images)
         for image in images:
             if image.name in self.gcc:
-                self.gcc[image.name].mix()
+                self.gcc[image.name].mix(MIXING * ((self._budget and self._budget.seconds) or 0.0))
             image.choose()
 
     def _entry(self, image: Candidates) -> tuple[Entry | None, str]:
@@ -225,7 +228,7 @@ class Shrinking:
         """Make the image that an entry says."""
         image.by_lock = True
         by_gcc = tuple(part for part in image.linker.parts if name_of(part) in entry.by_gcc)
-        recipe = Recipe(entry.actions, dict.fromkeys(entry.options, 0), by_gcc)
+        recipe = Recipe(entry.actions, dict.fromkeys(entry.options, 0), by_gcc, entry.line)
         if entry.chosen in OURS:
             image.add_found(entry.actions)
             image.add_tuned(recipe)

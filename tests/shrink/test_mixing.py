@@ -73,10 +73,12 @@ def test_levels_of_gcc_are_its_own_and_locked(gcc: GccImages, image: Candidates,
         assert (found.chosen, found.content) == (name, image.content)
 
 
-def test_some_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [(), ("-Os", "-fno-ivopts")])
+def test_some_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Path, line: tuple[str, ...]) -> None:
     image.add_found(image.quick)
     by_gcc = tuple(part for part in image.linker.parts if name_of(part) == "sum.c")
-    gcc.add_mixed(Recipe(image.quick, by_gcc=by_gcc))
+    assert gcc.add_mixed(Recipe(image.quick, by_gcc=by_gcc, line=line))
+    assert not gcc.add_mixed(Recipe(image.quick, by_gcc=by_gcc, line=line))  # it is no smaller
     found = repeated(image, tmp_path, MIXED)
     assert (found.chosen, found.content, found.recipes[MIXED]) == (MIXED, image.content, image.recipes[MIXED])
     assert found.content != image.contents[FOUND] and found.recipes[MIXED].by_gcc == by_gcc
@@ -85,11 +87,12 @@ def test_some_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Pat
 
 
 def test_units_are_mixed_only_where_that_is_smaller(gcc: GccImages, image: Candidates) -> None:
-    gcc.mix()
+    gcc.mix(60.0)
     assert MIXED not in image.images  # nothing was found yet
     gcc.add_levels()
-    image.add_found(image.quick)
-    gcc.mix()
+    image.add_tuned_level(Recipe(image.quick))  # no search was needed: GCC's may be smaller
+    gcc.mix(60.0)
+    assert MIXED in image.images
     image.choose()
     assert image.images[image.chosen].bytes == min(one.bytes for one in image.images.values())
 
