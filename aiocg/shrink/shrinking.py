@@ -145,7 +145,7 @@ class Shrinking:
                 self._by_gcc.check(part)
 
         try:
-            return proven(self._kept(image.name, linker), prove, joins=False)[0]
+            return proven(linker, prove, joins=False)[0]
         except BenchmarkInitError:
             return None
 

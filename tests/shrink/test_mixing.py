@@ -97,6 +97,21 @@ def test_units_are_mixed_only_where_that_is_smaller(gcc: GccImages, image: Candi
     assert image.images[image.chosen].bytes == min(one.bytes for one in image.images.values())
 
 
+def test_a_unit_that_only_gcc_compiles_is_compiled_again_by_the_lock_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
+    nested = "int twice(int n) { int sum(int m) { int s = 0; while (m-- > 0) s += m * n; return s; } return sum(n); }"
+    for name, text in {**PARTS, "twice.c": nested}.items():
+        (tmp_path / name).write_text(text)
+    gcc = begun(tmp_path, "first", Lock()).gcc["app"]
+    assert [name_of(part) for part in gcc.image.linker.kept] == ["twice.c"]
+    gcc.add_levels(["-Oz"])
+    (level,) = (name for name in gcc.image.images if name != OWN)
+    assert repeated(gcc.image, tmp_path, level).content == gcc.image.contents[level]
+
+
 def test_a_search_of_gccs_options_is_locked(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     gcc.add_levels()
     asked = []
