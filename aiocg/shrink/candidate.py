@@ -73,6 +73,7 @@ class Candidates:
         chosen: the name of the image that is taken.
         measure: what counts as the size of an image, see `image.measure`; "" for the bytes that are loaded.
         by_lock: whether the lock file says which image is taken.
+        known: the lock file's entry, if the image was made by it and nothing else is known.
     """
 
     compiler: ClassVar[str] = "clang"
@@ -90,6 +91,7 @@ class Candidates:
     chosen: str = OWN
     measure: str = ""
     by_lock: bool = False
+    known: Entry | None = None
 
     @classmethod
     def begin(cls, name: str, linker: Linker, how: str = "") -> "Candidates":
@@ -231,6 +233,8 @@ class Candidates:
 
     def entry(self, compiler: str) -> Entry:
         """Return what the lock file is to remember."""
+        if self.known is not None:
+            return self.known
         kept = tuple(sorted(map(name_of, self.linker.kept)))
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
         ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
@@ -257,6 +261,8 @@ class Candidates:
             and not any(map(self.linker.compiled.is_retold, units))
             and all(unit.object is not None for unit in units)  # the link compiles others by itself
             and len(units) == len(self.linker.inputs.parts),
+            own=digest(self.contents[OWN]),
+            image=digest(self.content),
         )
 
 

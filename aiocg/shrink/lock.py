@@ -31,6 +31,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         link: the options that link it, beside those of the build.
         left_out: options of its units that clang does not know.
         repeatable: whether it is made of nothing but what clang compiles, with the actions.
+        own: the SHA-256 of the image that the build itself makes.
+        image: the SHA-256 of the image that was taken.
     """
 
     input: str
@@ -46,6 +48,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     link: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     repeatable: bool = False
+    own: str = ""
+    image: str = ""
 
     def staleness(self, module: bytes, compiler: str) -> str:
         """Say why the entry is not for a module and a compiler; "" if it is."""

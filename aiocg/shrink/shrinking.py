@@ -19,13 +19,13 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import GCC, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
+from aiocg.shrink.candidate import BY_OPTIONS, GCC, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.gcc_linking import Gcc, GccImages, GccLinker, GccUnits, compiler_of
-from aiocg.shrink.image import copies, put
+from aiocg.shrink.image import copies, measure, put
 from aiocg.shrink.inputs import Inputs, Part, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
-from aiocg.shrink.lock import Entry, Lock
+from aiocg.shrink.lock import Entry, Lock, digest
 from aiocg.shrink.record import Build, Link, changed
 from aiocg.shrink.tools import Clang, Lld, is_zig, linker_line, searched_with, zig_of
 from aiocg.shrink.units import BITCODE, Units
@@ -97,7 +97,8 @@ class Shrinking:
                 continue  # those that are gone were of a probe, or for the build's own use; /dev/null is a device
             name = self._name(link.output)
             try:
-                self.images.append(self._begun(name, link, _made(self.scratch / str(number))))
+                again = self._same_by_gcc(name, link, _made(self.scratch / f"{number}-{GCC}"))
+                self.images.append(again or self._begun(name, link, _made(self.scratch / str(number))))
             except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
                 self.left_alone[name] = first_diagnostic(error)
 
@@ -129,6 +130,25 @@ class Shrinking:
         if type(linker.tools) is Clang and (by_gcc := self._gcc_linker(image, inputs, scratch)):
             self.gcc[name] = GccImages(image, by_gcc)
         return image
+
+    def _same_by_gcc(self, name: str, link: Link, scratch: Path) -> Candidates | None:
+        """Return an image that the lock file says is GCC's, made by it once more; None if anything is not as it was.
+
+        Where both the build's own image and this one are the same as then, so is all that they are made of, and nothing
+        has to be proved.
+        """
+        entry, own = self.lock.images.get(name), link.output.read_bytes()
+        if self.update or entry is None or entry.own != digest(own) or changed(link, hashes(link.files)):
+            return None
+        if entry.chosen != BY_OPTIONS and not entry.chosen.startswith(f"{GCC} "):
+            return None
+        inputs = read_inputs(link, self.build.units, scratch)
+        linker = GccLinker(inputs, self._by_gcc, scratch, Form((), ()), Gcc(link.command.driver))
+        image = Candidates(name, linker, b"", {OWN: measure(own, self.measure)}, {OWN: own}, measure=self.measure)
+        GccImages(image, linker).repeat(entry.chosen, Recipe(entry.actions))
+        image.choose(entry.chosen)
+        image.by_lock, image.known = True, entry
+        return image if digest(image.content) == entry.image else None
 
     def _gcc_linker(self, image: Candidates, inputs: Inputs, scratch: Path) -> Linker | None:
         """Return what links an image from objects of the build's own GCC; None if that has not compiled all of it."""
@@ -163,6 +183,8 @@ class Shrinking:
         """
         missing = []
         for image in self.images:
+            if image.known is not None:
+                continue
             entry, why = self._entry(image)
             if entry is not None:
                 self._repeat(image, entry)

@@ -71,6 +71,17 @@ def test_levels_of_gcc_are_its_own_and_locked(gcc: GccImages, image: Candidates,
     for name in names:
         found = repeated(image, tmp_path, name)
         assert (found.chosen, found.content) == (name, image.content)
+        assert (found.known is not None) == name.startswith("gcc ")  # nothing had to be proved
+
+
+def test_a_changed_program_is_proved_and_compared_again(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
+    gcc.add_levels()
+    (level,) = (name for name in image.images if name.endswith("tuned"))
+    image.choose(level)
+    entry = image.entry(searched_with())
+    (tmp_path / "twice.c").write_text("int twice(int n) { return 3 * n; }")
+    work = begun(tmp_path, "second", Lock(images={"app": entry}))
+    assert work.images[0].known is None and work.compare(locked=True) == work.images
 
 
 @pytest.mark.parametrize("line", [(), ("-Os", "-fno-ivopts")])
