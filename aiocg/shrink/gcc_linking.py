@@ -64,7 +64,8 @@ class GccUnits(Units):
     """The parts of a build, compiled by the build's own compiler with more options."""
 
     def _proved(self, unit: Unit) -> Unit:
-        check_repeatable(unit, self._scratch)
+        if unit not in self.trusted:
+            check_repeatable(unit, self._scratch)
         return unit
 
     def check(self, part: Part) -> None:

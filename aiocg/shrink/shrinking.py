@@ -97,7 +97,7 @@ class Shrinking:
                 continue  # those that are gone were of a probe, or for the build's own use; /dev/null is a device
             name = self._name(link.output)
             try:
-                again = self._same_by_gcc(name, link, _made(self.scratch / f"{number}-{GCC}"))
+                again = self._again(name, link, _made(self.scratch / f"{number}-again"))
                 self.images.append(again or self._begun(name, link, _made(self.scratch / str(number))))
             except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
                 self.left_alone[name] = first_diagnostic(error)
@@ -109,12 +109,15 @@ class Shrinking:
     def _is_wanted(self, output: Path) -> bool:
         return any(fnmatch.fnmatch(self._name(output), pattern) for pattern in self.only)
 
-    def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
-        taken = check_same(link, scratch)
+    def _begun(self, name: str, link: Link, scratch: Path, *, trusted: bool = False) -> Candidates:
+        taken = None if trusted else check_same(link, scratch)
         by_zig = is_zig(link.command)
         inputs = read_inputs(linker_line(link, scratch) if by_zig else link, self.build.units, scratch)
         if not inputs.parts:
             raise ValueError(UNKNOWN)
+        if trusted:
+            self.compiled.trusted.update(inputs.parts)
+            self._by_gcc.trusted.update(inputs.parts)
         if by_zig:
             words, (path,) = inputs.link.command.words, self.compiled.objects(inputs.parts[:1], BITCODE).values()
             tools, code = zig_of(inputs.link.command.driver, words, apply(path.read_bytes(), [], text=True).decode())
@@ -131,8 +134,8 @@ class Shrinking:
             self.gcc[name] = GccImages(image, by_gcc)
         return image
 
-    def _same_by_gcc(self, name: str, link: Link, scratch: Path) -> Candidates | None:
-        """Return an image that the lock file says is GCC's, made by it once more; None if anything is not as it was.
+    def _again(self, name: str, link: Link, scratch: Path) -> Candidates | None:
+        """Return the image of the lock file, made once more; None if anything is not as it was.
 
         Where both the build's own image and this one are the same as then, so is all that they are made of, and nothing
         has to be proved.
@@ -140,15 +143,21 @@ class Shrinking:
         entry, own = self.lock.images.get(name), link.output.read_bytes()
         if self.update or entry is None or entry.own != digest(own) or changed(link, hashes(link.files)):
             return None
-        if entry.chosen != BY_OPTIONS and not entry.chosen.startswith(f"{GCC} "):
-            return None
-        inputs = read_inputs(link, self.build.units, scratch)
-        linker = GccLinker(inputs, self._by_gcc, scratch, Form((), ()), Gcc(link.command.driver))
-        image = Candidates(name, linker, b"", {OWN: measure(own, self.measure)}, {OWN: own}, measure=self.measure)
-        GccImages(image, linker).repeat(entry.chosen, Recipe(entry.actions))
-        image.choose(entry.chosen)
-        image.by_lock, image.known = True, entry
-        return image if digest(image.content) == entry.image else None
+        if entry.chosen == BY_OPTIONS or entry.chosen.startswith(f"{GCC} "):
+            inputs = read_inputs(link, self.build.units, scratch)
+            linker = GccLinker(inputs, self._by_gcc, scratch, Form((), ()), Gcc(link.command.driver))
+            image = Candidates(name, linker, b"", {OWN: measure(own, self.measure)}, {OWN: own}, measure=self.measure)
+            self.gcc[name] = GccImages(image, linker)
+        else:
+            image = self._begun(name, link, scratch, trusted=True)
+        self._repeat(image, entry)
+        if digest(image.content) == entry.image:
+            image.known = entry
+            return image
+        self.gcc.pop(name, None)
+        self.compiled.distrust()
+        self._by_gcc.distrust()
+        return None
 
     def _gcc_linker(self, image: Candidates, inputs: Inputs, scratch: Path) -> Linker | None:
         """Return what links an image from objects of the build's own GCC; None if that has not compiled all of it."""
