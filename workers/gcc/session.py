@@ -1,5 +1,6 @@
 """Compilation sessions of the GCC environment."""
 
+import copy
 import hashlib
 import json
 import math
@@ -81,6 +82,7 @@ class GccSession(CompilationSession):
     Nothing is compiled before an observation needs it.
     """
 
+    observations = OBSERVATIONS
     tools: Tools  # the tools that the session was opened with
     current: ClassVar[Tools | None] = None  # None if the last compiler became unusable
     language: ClassVar[Language]
@@ -243,14 +245,8 @@ class GccSession(CompilationSession):
             CompilationError: with `FailureCode.OBSERVATION`, and a `reason` in its fields if the compiler failed;
                 `FailureCode.OBSERVATION_UNKNOWN`; or `FailureCode.COMPILER` if the compiler can no longer be run.
         """
-        observation = OBSERVATIONS.get(name)
-        if observation is None:
-            raise CompilationError(
-                FailureCode.OBSERVATION_UNKNOWN,
-                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
-            )
         try:
-            return observation.compute(self)
+            return super().get_observation(name)
         except CompilationError as error:
             if error.code == FailureCode.COMPILER and type(self).current is self.tools:
                 type(self).current = None  # so that the next reset searches for it
@@ -258,9 +254,7 @@ class GccSession(CompilationSession):
 
     def fork(self) -> Self:
         """Return a session at the same state."""
-        child = object.__new__(type(self))
-        child.__dict__.update(self.__dict__)
-        return child
+        return copy.copy(self)
 
     def set_parameter(self, key: str, value: str) -> str:
         """Set or get how to compile and to observe (see `parameters`), or get `gcc_spec` or `choices` as JSON.

@@ -18,7 +18,7 @@ from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, bitcode_file
-from aiocg.workers.llvm.pass_exclusions import UNSTEADY
+from aiocg.workers.llvm.pass_table import UNSTEADY
 from aiocg.workers.llvm.remembering import RememberedTransitions
 from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard
@@ -44,7 +44,8 @@ def identity(library: Library, cache: Path, *choices: object) -> bytes:
     """
     found = hashlib.blake2b(repr((FORMAT, library.version, *choices)).encode(), digest_size=20)
     found.update(_content(library.path, cache))
-    for path in sorted([*_SOURCES.glob("*.py"), *_SOURCES.glob("native/*.[ch]"), Path(elf.__file__)]):
+    sources = (path for pattern in ("*.py", "*.toml", "native/*") for path in _SOURCES.glob(pattern))
+    for path in sorted([*sources, Path(elf.__file__)]):
         found.update(path.read_bytes())
     return found.digest()
 
@@ -75,6 +76,7 @@ _FOREIGN = {b"\x7fELF": "an ELF object or program", b"!<arch>": "an archive", b"
 class LlvmSession(CompilationSession):
     """One environment: a program and the passes applied to it."""
 
+    observations = OBSERVATIONS
     observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
     shareable = True
     engine: ClassVar[Engine]
@@ -202,16 +204,10 @@ class LlvmSession(CompilationSession):
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` or `FailureCode.OBSERVATION_UNKNOWN`.
         """
-        observation = OBSERVATIONS.get(name)
-        if observation is None:
-            raise CompilationError(
-                FailureCode.OBSERVATION_UNKNOWN,
-                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
-            )
         if self.guard:
             self.guard.check_observation(name)
         try:
-            return observation.compute(self)
+            return super().get_observation(name)
         except LlvmError as error:
             raise CompilationError(FailureCode.OBSERVATION, f"{name}: {error}") from None
 

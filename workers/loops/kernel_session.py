@@ -1,6 +1,7 @@
 """The base class of sessions whose state is a schedule that is compiled, checked and measured."""
 
 import abc
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.loops.kernels import Kernels
-from aiocg.workers.loops.observations import Observation
+from aiocg.workers.loops.observations import COMPILED
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.target import Roof, Timing
 from aiocg.workers.loops.targets import open_target
@@ -104,7 +105,6 @@ class KernelSession(CompilationSession):
 
     lookahead = 8
     options: ClassVar[Mapping[str, Any]] = {}
-    observations: ClassVar[Mapping[str, Observation]] = {}  # by name
     _devices: ClassVar[dict[str, Kernels]] = {}
 
     @classmethod
@@ -124,7 +124,7 @@ class KernelSession(CompilationSession):
     @classmethod
     def anticipate(cls, sessions: Sequence[Self], names: Sequence[str]) -> None:
         """Compile the schedules to be observed, in parallel; measuring is sequential."""
-        if not any(name in cls.observations and cls.observations[name].compiles for name in names):
+        if COMPILED.isdisjoint(names):
             return
         for kernels in {id(session.kernels): session.kernels for session in sessions}.values():
             kernels.prepare(session.schedule for session in sessions if session.kernels is kernels)
@@ -179,21 +179,6 @@ class KernelSession(CompilationSession):
         self._told |= {name}
         return self._measurement.timing
 
-    def get_observation(self, name: str) -> Any:
-        """Compute an observation of the state.
-
-        Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, and a `reason` in its fields if there is no correct
-                kernel; or `FailureCode.OBSERVATION_UNKNOWN`.
-        """
-        observation = self.observations.get(name)
-        if observation is None:
-            raise CompilationError(
-                FailureCode.OBSERVATION_UNKNOWN,
-                f"{name!r} is not an observation space: there are {', '.join(self.observations)}",
-            )
-        return observation.compute(self)
-
     def acted(self, changed: bool) -> None:
         """Record an action, and whether it changed the schedule."""
         self._told = frozenset()
@@ -202,8 +187,7 @@ class KernelSession(CompilationSession):
 
     def fork(self) -> Self:
         """Return a session at the same state."""
-        child = object.__new__(type(self))
-        child.__dict__.update(self.__dict__)
+        child = copy.copy(self)
         child._told = frozenset()
         return child
 

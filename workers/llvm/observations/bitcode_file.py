@@ -5,9 +5,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from aiocg.transport.messages import FailureCode, ObservationSpec
-from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError, Observation
+from aiocg.workers.llvm.observations.observation import Subject
 
 __all__ = ["OBSERVATIONS", "use_folder"]
 
@@ -63,14 +63,11 @@ def _own_folder() -> "tempfile.TemporaryDirectory[str]":
 
 
 OBSERVATIONS = (
-    Observation(
-        ObservationSpec(
-            "BitcodeFile",
-            "text",
-            "Path of a file with the program as bitcode, which is there until the runtime is closed.",
-            deterministic=False,
-            default="",
-        ),
+    Observation.of(
+        "BitcodeFile",
+        "text",
+        "Path of a file with the program as bitcode, which is there until the runtime is closed.",
         _bitcode_file,
+        deterministic=False,
     ),
 )

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.native_library import NativeLibrary
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Subject
 
 KIND_COUNT = 542  # number of token kinds
 TABLE_SLOTS = 2048  # as in lexer.c
@@ -96,19 +97,17 @@ def _lexed_ir(subject: Subject) -> dict[str, object]:
 _EMPTY = Array("int32", (0,), b"")
 
 OBSERVATIONS = (
-    Observation(
-        ObservationSpec(
-            "LexedIr",
-            "record",
-            "The textual IR cut into tokens: four columns of one length.",
-            default={"token_id": _EMPTY, **{name: [] for name in _FIELDS}},
-            fields=(
-                ObservationSpec(
-                    "token_id", "array", "Number of the token's kind.", "int32", (-1,), low=0, high=KIND_COUNT - 1
-                ),
-                *(ObservationSpec(name, "texts", default=[]) for name in _FIELDS),
-            ),
-        ),
+    Observation.of(
+        "LexedIr",
+        "record",
+        "The textual IR cut into tokens: four columns of one length.",
         _lexed_ir,
+        default={"token_id": _EMPTY, **{name: [] for name in _FIELDS}},
+        fields=(
+            ObservationSpec(
+                "token_id", "array", "Number of the token's kind.", "int32", (-1,), low=0, high=KIND_COUNT - 1
+            ),
+            *(ObservationSpec(name, "texts", default=[]) for name in _FIELDS),
+        ),
     ),
 )

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.attributes import add_attributes
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import SOURCES
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.program import BITCODE
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.execution import Ended
@@ -297,16 +297,14 @@ def _execution_under(sanitizer: Sanitizer) -> Callable[[Subject], dict[str, Any]
 
 
 OBSERVATIONS = tuple(
-    Observation(
-        ObservationSpec(
-            f"Execution{name}",
-            "json",
-            f"As Execution, under {what}; or why that cannot be.",
-            deterministic=False,
-            platform_dependent=True,
-            default={"skipped": "", "runs": []},
-        ),
+    Observation.of(
+        f"Execution{name}",
+        "json",
+        f"As Execution, under {what}; or why that cannot be.",
         _execution_under(sanitizer),
+        deterministic=False,
+        platform_dependent=True,
+        default={"skipped": "", "runs": []},
     )
     for name, sanitizer, what in _KINDS
 )
