@@ -77,7 +77,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Csmith:
+class _Csmith:
     """An installed Csmith: the program, the folder of its programs' headers, and its release on one line."""
 
     executable: Path
@@ -85,7 +85,7 @@ class Csmith:
     identity: str
 
 
-def find_csmith() -> Csmith:
+def find_csmith() -> _Csmith:
     """Find the system's Csmith, or fetch the published one.
 
     Raises:
@@ -98,7 +98,7 @@ def find_csmith() -> Csmith:
     else:
         executable = _fetched()
         headers = executable.parent
-    return Csmith(executable, headers, _identity(executable))
+    return _Csmith(executable, headers, _identity(executable))
 
 
 def csmith_identity() -> str:
@@ -191,7 +191,7 @@ class CsmithDataset(SeededDataset):
         for name, value in values.items():
             options += [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]
 
-        def source(csmith: Csmith) -> bytes:
+        def source(csmith: _Csmith) -> bytes:
             command = (str(csmith.executable), *options, "--output", SOURCE)
             return generate(str(uri), csmith.identity, [command], SOURCE, GENERATION_TIMEOUT)
 

@@ -11,16 +11,16 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.transport.options import UNSET, Option
 from aiocg.workers.compilation import Observation
+from aiocg.workers.gcc._parameters import Parameters
 from aiocg.workers.gcc.compilation import Benchmark, Compilation
 from aiocg.workers.gcc.execution import Execution
-from aiocg.workers.gcc.parameters import Parameters
 from aiocg.workers.programs.recipe import Program
 from aiocg.workers.programs.times import execution, time_values, times
 
 _LEVELS = ("O0", "Os", "Oz", "O2", "O3")
 
 
-class Subject(Protocol):
+class _Subject(Protocol):
     """The input of an observation: a program and its compiler options."""
 
     benchmark: Benchmark
@@ -54,7 +54,7 @@ def observation_spaces(options: Sequence[Option]) -> tuple[ObservationSpec, ...]
     return tuple([replace(spec, shape=(len(options),)) if spec.name == "choices" else spec for spec in known])
 
 
-def _fact(name: str, level: str = "") -> Callable[[Subject], Any]:
+def _fact(name: str, level: str = "") -> Callable[[_Subject], Any]:
     return lambda subject: subject.compilation(level).fact(name)
 
 
@@ -62,7 +62,7 @@ def _text(content: bytes) -> str:
     return content.decode(errors="replace")
 
 
-def _runnable(subject: Subject) -> tuple[Program, bytes] | None:
+def _runnable(subject: _Subject) -> tuple[Program, bytes] | None:
     """Return how the program is linked and run, and its object file; None if that is not known."""
     recipe = subject.benchmark.recipe
     if recipe is None or not recipe.command or not recipe.runs:
@@ -72,18 +72,18 @@ def _runnable(subject: Subject) -> tuple[Program, bytes] | None:
     return recipe, code
 
 
-def _is_runnable(subject: Subject) -> int:
+def _is_runnable(subject: _Subject) -> int:
     found = _runnable(subject)
     return int(found is not None and subject.execution.is_runnable(*found, subject.deadline))
 
 
-def _runtime(subject: Subject) -> Array:
+def _runtime(subject: _Subject) -> Array:
     found = _runnable(subject)
     times = subject.execution.run_times(*found, subject.parameters.runs, subject.deadline) if found else []
     return time_values(times)
 
 
-def _execution(subject: Subject) -> list[dict[str, Any]]:
+def _execution(subject: _Subject) -> list[dict[str, Any]]:
     found = _runnable(subject)
     return subject.execution.run_all(*found, subject.deadline) if found else []
 

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import UNSET, words
 from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.gcc._parameters import Parameters, exchange
 from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
 from aiocg.workers.gcc.discovery import discover
 from aiocg.workers.gcc.execution import Execution
 from aiocg.workers.gcc.language import NAME, Language, action_spaces, apply
 from aiocg.workers.gcc.local import open_runner
 from aiocg.workers.gcc.observations import OBSERVATIONS, observation_spaces
-from aiocg.workers.gcc.parameters import Parameters, exchange
 from aiocg.workers.gcc.proposals import CompilerOptions
 from aiocg.workers.gcc.runner import CommandRunner
 from aiocg.workers.gcc.sources import read_sources
@@ -68,7 +68,7 @@ def _check_code(code: bytes) -> None:
         raise failure(f"the program is not linked here: its object file {problem}")
 
 
-class Tools(NamedTuple):
+class _Tools(NamedTuple):
     """A compiler, with the objects that use it."""
 
     found: CompilerOptions
@@ -83,8 +83,8 @@ class GccSession(CompilationSession):
     """
 
     observations = OBSERVATIONS
-    tools: Tools  # the tools that the session was opened with
-    current: ClassVar[Tools | None] = None  # None if the last compiler became unusable
+    tools: _Tools  # the tools that the session was opened with
+    current: ClassVar[_Tools | None] = None  # None if the last compiler became unusable
     language: ClassVar[Language]
     settings: ClassVar[Mapping[str, Any]] = {}
     results: ClassVar[Results]
@@ -118,11 +118,11 @@ class GccSession(CompilationSession):
             _check_runner(runner)
         found = discover(runner, cls.settings.get("cache_dir", ""))
         execution = Execution(runner, clang=cls.settings.get("clang") or "clang", sandbox=choose(cls.settings))
-        cls.current = Tools(found, Compiler(runner, cls.results), execution)
+        cls.current = _Tools(found, Compiler(runner, cls.results), execution)
         return found
 
     @classmethod
-    def _usable(cls) -> Tools:
+    def _usable(cls) -> _Tools:
         """Return the compiler, looking for it again if the last one became unusable."""
         if cls.current is None:
             found = cls._find()
@@ -283,7 +283,7 @@ def _digest(benchmark: Benchmark, line: tuple[str, ...]) -> str:
     return hashlib.sha256(" ".join((benchmark.sources.digest, *line)).encode()).hexdigest()
 
 
-def _describe(tools: Tools) -> dict[str, Any]:
+def _describe(tools: _Tools) -> dict[str, Any]:
     found = tools.found
     return {
         "gcc_bin": tools.compiler.runner.name,

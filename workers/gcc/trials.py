@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.failures import failure, problem
+from aiocg.workers.gcc._failures import failure, problem
 from aiocg.workers.gcc.runner import CommandRunner
 
 _SECONDS = 20.0  # for a run of 20 ms: longer than under any load, less than a worker's start timeout

@@ -95,7 +95,7 @@ PARAMETRIZED = (
 )
 
 
-class Macro(NamedTuple):
+class _Macro(NamedTuple):
     """A macro action.
 
     Attributes:
@@ -109,11 +109,11 @@ class Macro(NamedTuple):
     pipeline: str
 
 
-def _macros() -> Iterator[Macro]:
+def _macros() -> Iterator[_Macro]:
     for level in _LEVELS:
-        yield Macro(level, f"All that LLVM does at -{level}", f"default<{level}>")
+        yield _Macro(level, f"All that LLVM does at -{level}", f"default<{level}>")
     for name, macro in _TABLES["macros"].items():
-        yield Macro(name, macro["description"], _with_parts(macro["pipeline"]))
+        yield _Macro(name, macro["description"], _with_parts(macro["pipeline"]))
 
 
 def _with_parts(pipeline: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from aiocg.transport import elf
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.llvm.action_spaces import action_spaces
+from aiocg.workers.llvm._action_spaces import action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
 from aiocg.workers.llvm.library import Library, find_clang
@@ -137,7 +137,7 @@ class LlvmSession(CompilationSession):
         Raises:
             CompilationError: with `FailureCode.BENCHMARK` if it is neither, or not valid.
         """
-        refuse_foreign(content)
+        _refuse_foreign(content)
         recipe = decode_program(program)
         try:
             if cls.guard:
@@ -149,7 +149,7 @@ class LlvmSession(CompilationSession):
         except LlvmError as error:
             kind = "bitcode" if is_bitcode(content) else "textual IR"
             message = _in_benchmark(error)
-            advice = newer_llvm_advice(cls.engine.library) if is_bitcode(content) or _SYNTAX in message else ""
+            advice = _newer_llvm_advice(cls.engine.library) if is_bitcode(content) or _SYNTAX in message else ""
             raise CompilationError(
                 FailureCode.BENCHMARK, f"LLVM does not accept this {kind}: {message}{advice}"
             ) from None
@@ -235,7 +235,7 @@ class LlvmSession(CompilationSession):
         return self.state.fingerprint & MASK
 
 
-def refuse_foreign(content: bytes) -> None:
+def _refuse_foreign(content: bytes) -> None:
     """Raise an error if the content is clearly not a program; LLVM's message for such files would not help.
 
     Raises:
@@ -252,7 +252,7 @@ def refuse_foreign(content: bytes) -> None:
     )
 
 
-def newer_llvm_advice(library: Library) -> str:
+def _newer_llvm_advice(library: Library) -> str:
     """Return advice for reading a program that this library is too old for."""
     return (
         f". LLVM {library.version_text} reads what LLVM up to that version has written. If a newer one wrote this, "

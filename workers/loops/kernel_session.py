@@ -19,7 +19,7 @@ MOST_SAMPLES = 10_000
 MOST_SECONDS = 30.0  # no other process can measure meanwhile
 
 
-class Parameters(NamedTuple):
+class _Parameters(NamedTuple):
     """How to measure a kernel.
 
     Attributes:
@@ -34,7 +34,7 @@ class Parameters(NamedTuple):
     patience: float = math.inf
 
 
-def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, str]:
+def _exchange(parameters: _Parameters, key: str, value: str) -> tuple[_Parameters, str]:
     """Set or get a parameter; return the new parameters and the reply.
 
     Args:
@@ -58,7 +58,7 @@ def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, 
             parameters = parameters._replace(patience=_number(key, value, math.inf))
         return parameters, f"{parameters.patience:g}"
     raise CompilationError(
-        FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {', '.join(Parameters._fields)}"
+        FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {', '.join(_Parameters._fields)}"
     )
 
 
@@ -140,7 +140,7 @@ class KernelSession(CompilationSession):
 
     def __init__(self, target: str) -> None:
         self.kernels = self.device(target)
-        self.parameters = Parameters()
+        self.parameters = _Parameters()
         self._measurement = _Measurement()
         self._told: frozenset[str] = frozenset()  # the observations that the measurement has served
 
@@ -202,6 +202,6 @@ class KernelSession(CompilationSession):
                 raise CompilationError(FailureCode.PARAMETER, "device can only be asked for, by ''")
             return self.kernels.target.description
         before = self.parameters
-        self.parameters, answer = exchange(before, key, value)
+        self.parameters, answer = _exchange(before, key, value)
         self.acted(self.parameters != before)
         return answer

@@ -84,7 +84,7 @@ def least_seconds(computation: Computation, roof: Roof) -> float:
     return max(computation.flops / roof.flops, moving)
 
 
-class Subject(Protocol):
+class _Subject(Protocol):
     """The input of an observation: a schedule with its kernel."""
 
     @property
@@ -112,7 +112,7 @@ class Subject(Protocol):
         """Return the kernel's timing, for the observation of this name."""
 
 
-def _flops(subject: Subject) -> float:
+def _flops(subject: _Subject) -> float:
     if subject.schedule.left_alone:
         return 0.0
     return subject.schedule.computation.flops / subject.timing("flops").seconds / 1e9
@@ -131,18 +131,18 @@ COMPILED = frozenset({"source", "flops", "runtime", "runtime_spread", "roof_frac
 """The observations that need a kernel."""
 
 
-def _spread(subject: Subject) -> NDArray[np.float64]:
+def _spread(subject: _Subject) -> NDArray[np.float64]:
     timing = subject.timing("runtime_spread")
     return np.array([timing.low, timing.high])
 
 
-def _roof_fraction(subject: Subject) -> float:
+def _roof_fraction(subject: _Subject) -> float:
     if subject.schedule.left_alone:
         return 0.0
     return least_seconds(subject.schedule.computation, subject.roof) / subject.timing("roof_fraction").seconds
 
 
-def _templates(subject: Subject) -> dict[str, list[str]]:
+def _templates(subject: _Subject) -> dict[str, list[str]]:
     stages, found = subject.schedule.computation.stages, subject.templates()
     alone = {stage.tensor: list(map(write_layout, layouts)) for stage, layouts in zip(stages, found, strict=True)}
     joined = [";".join(map(write_layout, layouts)) for layouts in subject.joined_layouts()]

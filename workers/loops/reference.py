@@ -53,7 +53,7 @@ class Expected(NamedTuple):
     tolerance: Floats | None
 
 
-class Mismatch(NamedTuple):
+class _Mismatch(NamedTuple):
     """A wrong result.
 
     Attributes:
@@ -127,7 +127,7 @@ def expect(computation: Computation, inputs: Sequence[Floats], rounded: Collecti
     return [known[stage.tensor] for stage in computation.stages]
 
 
-def compare(computation: Computation, got: Sequence[Floats], expected: Sequence[Expected]) -> Mismatch | None:
+def compare(computation: Computation, got: Sequence[Floats], expected: Sequence[Expected]) -> _Mismatch | None:
     """Return the mismatch of the first wrong stage; None if all results are right.
 
     Args:
@@ -144,7 +144,7 @@ def compare(computation: Computation, got: Sequence[Floats], expected: Sequence[
     return None
 
 
-def _mismatch(tensor: str, got: Floats, right: Expected) -> Mismatch | None:
+def _mismatch(tensor: str, got: Floats, right: Expected) -> _Mismatch | None:
     wrong, worst, place = 0, 0.0, -1
     flat, values = got.reshape(-1), right.values.reshape(-1)
     tolerances = None if right.tolerance is None else right.tolerance.reshape(-1)
@@ -167,7 +167,7 @@ def _mismatch(tensor: str, got: Floats, right: Expected) -> Mismatch | None:
         return None
     index = tuple(map(int, np.unravel_index(place, got.shape)))
     tolerance = 0.0 if tolerances is None else float(tolerances[place])
-    return Mismatch(tensor, index, float(flat[place]), float(values[place]), tolerance, wrong, got.size)
+    return _Mismatch(tensor, index, float(flat[place]), float(values[place]), tolerance, wrong, got.size)
 
 
 def _bits(computation: Computation) -> int:

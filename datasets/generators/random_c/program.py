@@ -1,12 +1,12 @@
 """Whole programs of a given size."""
 
-from aiocg.datasets.generators.random_c.block import mixed
+from aiocg.datasets.generators.random_c._block import mixed
+from aiocg.datasets.generators.random_c._functions import helper, routine, structure
+from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
+from aiocg.datasets.generators.random_c._statements import Body
 from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.functions import helper, routine, structure
 from aiocg.datasets.generators.random_c.idioms import idiom
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
-from aiocg.datasets.generators.random_c.statements import Body
 from aiocg.datasets.generators.random_c.types import F64, I16, I32, I64, INTEGERS, REALS, U8, U32, U64, Scalar
 from aiocg.datasets.generators.random_c.values import Value
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from aiocg.transport.arrays import Array
 from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm._exports import exports
 from aiocg.workers.llvm.action_text import quote
-from aiocg.workers.llvm.exports import exports
 from aiocg.workers.llvm.inlining import Calls, calls
 from aiocg.workers.llvm.loops import Loop
 from aiocg.workers.llvm.observations.counts import integers

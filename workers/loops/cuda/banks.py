@@ -8,11 +8,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from aiocg.workers.loops.cuda.vectors import longest, width
+from aiocg.workers.loops._tensor_cores import tensor_loops
+from aiocg.workers.loops.cuda._vectors import longest, width
 from aiocg.workers.loops.expression import Read
 from aiocg.workers.loops.nest import THREADS, Nest
 from aiocg.workers.loops.rules import block_threads
-from aiocg.workers.loops.tensor_cores import tensor_loops
 from aiocg.workers.loops.tile import Tile
 
 BANKS = 32

@@ -5,8 +5,8 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from aiocg.workers.loops.cuda._kernel import Kernel
 from aiocg.workers.loops.cuda.geometry import KernelCall, Lines, Names, launch, parameter
-from aiocg.workers.loops.cuda.kernel import Kernel
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.joins import MOST_SHARED_TOGETHER, groups, shared
 from aiocg.workers.loops.nest import Nest

@@ -57,7 +57,7 @@ class CudaTarget:
         kinds = RULES["cuda"].kinds - (frozenset() if tensor_cores else {"tensor"})
         self.rules = RULES["cuda"]._replace(shared_memory=shared_memory, kinds=kinds)
 
-    def compile(self, computation: Computation, nests: Sequence[Nest]) -> "CudaKernel":
+    def compile(self, computation: Computation, nests: Sequence[Nest]) -> "_CudaKernel":
         """Compile a nest for each stage. Several threads may do so at once.
 
         Raises:
@@ -66,7 +66,7 @@ class CudaTarget:
         program = generate(computation, nests, self.rules)
         if next(self._compiled) % KEPT_MODULES == 0:
             self._device.cupy.clear_memo()  # otherwise CuPy keeps all modules forever
-        return CudaKernel(self._device, computation, program)
+        return _CudaKernel(self._device, computation, program)
 
     def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
         """Return layouts for each statement that are likely to be fast; see `cuda.templates`."""
@@ -92,7 +92,7 @@ class CudaTarget:
             raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
 
 
-class CudaKernel:
+class _CudaKernel:
     """A computation compiled for a GPU.
 
     Attributes:

@@ -22,7 +22,7 @@ SIMPLE = tuple(ActionSpec(name, description) for name, description in ACTIONS.it
 MARKS = {"cpu": "cpu_parallel ", "cuda": ""}
 
 
-class Benchmark(NamedTuple):
+class _Benchmark(NamedTuple):
     """A computation along one axis, and its target.
 
     Attributes:
@@ -82,7 +82,7 @@ class LoopToolSession(KernelSession):
         cls.observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
 
     @classmethod
-    def load_benchmark(cls, content: bytes, program: bytes = b"") -> Benchmark:
+    def load_benchmark(cls, content: bytes, program: bytes = b"") -> _Benchmark:
         """Parse a first line, `target cpu` or `target cuda`, followed by a computation along one axis.
 
         Raises:
@@ -98,7 +98,7 @@ class LoopToolSession(KernelSession):
             raise CompilationError(
                 FailureCode.BENCHMARK, "loop_tool has one statement without a reduction, for the elements of one vector"
             )
-        return Benchmark(target, computation)
+        return _Benchmark(target, computation)
 
     @classmethod
     def check_action(cls, action: Any) -> None:
@@ -115,7 +115,7 @@ class LoopToolSession(KernelSession):
         else:
             super().check_action(action)
 
-    def __init__(self, benchmark: Benchmark) -> None:
+    def __init__(self, benchmark: _Benchmark) -> None:
         super().__init__(benchmark.target)
         self.benchmark = benchmark
         (stage,) = benchmark.computation.stages

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from ctypes import c_void_p
 from typing import Any
 
-from aiocg.workers.llvm.attributes import kind_of
+from aiocg.workers.llvm._attributes import kind_of
 from aiocg.workers.llvm.module import Module
 
 _EXPORTED = {0: "external", 5: "weak", 6: "weak_odr", 7: "appending", 14: "common"}  # LLVMLinkage

@@ -30,17 +30,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from aiocg.workers.loops.cuda.copies import Copies
-from aiocg.workers.loops.cuda.expressions import Expressions, Text, VariableNames, within
-from aiocg.workers.loops.cuda.formulas import at_start, fits, flat, joined, number, product, recomputed
+from aiocg.workers.loops._tensor_cores import RESULTS, tensor_loops
+from aiocg.workers.loops.cuda._copies import Copies
+from aiocg.workers.loops.cuda._expressions import Expressions, Text, VariableNames, within
+from aiocg.workers.loops.cuda._formulas import at_start, fits, flat, joined, number, product, recomputed
+from aiocg.workers.loops.cuda._guards import NOTHING, dropped, uniform_turns
+from aiocg.workers.loops.cuda._tensor_code import TensorCode
+from aiocg.workers.loops.cuda._vectors import width
 from aiocg.workers.loops.cuda.geometry import COORDINATES, KernelCall, Lines, Names, parameter
-from aiocg.workers.loops.cuda.guards import NOTHING, dropped, uniform_turns
-from aiocg.workers.loops.cuda.tensor_code import TensorCode
-from aiocg.workers.loops.cuda.vectors import width
 from aiocg.workers.loops.expression import REDUCERS, Affine, Read, Tensor
 from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
 from aiocg.workers.loops.rules import MOST_ACCUMULATORS, accumulated, reduced_by_threads, shared_by_reduction
-from aiocg.workers.loops.tensor_cores import RESULTS, tensor_loops
 
 REGISTERS = 65536  # of a multiprocessor
 ENOUGH = 128  # registers per thread, where half of them are accumulators

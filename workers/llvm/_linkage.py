@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from aiocg.workers.llvm.attributes import FUNCTION_INDEX, has_attribute, kind_of
+from aiocg.workers.llvm._attributes import FUNCTION_INDEX, has_attribute, kind_of
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Context, LlvmError, Module
 

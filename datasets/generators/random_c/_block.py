@@ -3,10 +3,10 @@
 import contextlib
 from collections.abc import Iterator
 
+from aiocg.datasets.generators.random_c._expressions import Expressions
+from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Record, Scope
 from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.expressions import Expressions
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Record, Scope
 from aiocg.datasets.generators.random_c.types import U64, Real, Scalar
 from aiocg.datasets.generators.random_c.values import Value, fit
 

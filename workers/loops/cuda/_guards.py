@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aiocg.workers.loops.cuda.vectors import VECTORS, coefficient, divisor
+from aiocg.workers.loops.cuda._vectors import VECTORS, coefficient, divisor
 from aiocg.workers.loops.expression import Call, Expression, Number, Read
 from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
 from aiocg.workers.loops.tile import Tile, span
@@ -19,7 +19,7 @@ from aiocg.workers.loops.tile import Tile, span
 KEEP_ZERO = frozenset({"neg", "abs", "sqrt", "tanh", "add", "sub", "max", "min"})  # if all arguments are zeros
 
 
-class Dropped(NamedTuple):
+class _Dropped(NamedTuple):
     """What a reduction into registers can do without.
 
     Attributes:
@@ -30,19 +30,19 @@ class Dropped(NamedTuple):
     guards: frozenset[Guard]
     axes: frozenset[str]
 
-    def without_axes(self, nest: Nest) -> "Dropped":
+    def without_axes(self, nest: Nest) -> "_Dropped":
         """Return what it can do without if no axis may leave its extent."""
-        return Dropped(
+        return _Dropped(
             frozenset(guard for guard in self.guards if nest.axes[guard.variable].isdisjoint(self.axes)), frozenset()
         )
 
 
-NOTHING = Dropped(frozenset(), frozenset())
+NOTHING = _Dropped(frozenset(), frozenset())
 
 
 def dropped(
     nest: Nest, guards: Sequence[Guard], tiles: Mapping[str, Tile], shapes: Mapping[str, tuple[int, ...]]
-) -> Dropped:
+) -> _Dropped:
     """Return the guards that a nest's reduction into registers can do without.
 
     Args:
@@ -66,7 +66,7 @@ def dropped(
             zeros = {read for read, _ in reads if _lies_outside(read, guard, shapes[read.tensor])}
             if _is_zero(nest.stage.body, zeros):
                 found.add(guard)
-    return Dropped(frozenset(found), frozenset(axes))
+    return _Dropped(frozenset(found), frozenset(axes))
 
 
 def uniform_turns(nest: Nest, guard: Guard, loop: Loop) -> int:

@@ -12,14 +12,14 @@ guard, the operands are 0.
 
 from collections.abc import Collection, Mapping, Sequence, Set
 
-from aiocg.workers.loops.cuda.expressions import Expressions
-from aiocg.workers.loops.cuda.formulas import recomputed
+from aiocg.workers.loops._tensor_cores import RESULTS, TensorLoops
+from aiocg.workers.loops.cuda._expressions import Expressions
+from aiocg.workers.loops.cuda._formulas import recomputed
+from aiocg.workers.loops.cuda._guards import uniform_turns
+from aiocg.workers.loops.cuda._vectors import width
 from aiocg.workers.loops.cuda.geometry import Lines, Names
-from aiocg.workers.loops.cuda.guards import uniform_turns
-from aiocg.workers.loops.cuda.vectors import width
 from aiocg.workers.loops.expression import Read
 from aiocg.workers.loops.nest import Guard, Nest
-from aiocg.workers.loops.tensor_cores import RESULTS, TensorLoops
 
 LEFT = (("", ""), (" + 8", ""), ("", " + 4"), (" + 8", " + 4"))  # rows beyond the group, and terms beyond the place
 RIGHT = ("", " + 4")  # terms beyond the place

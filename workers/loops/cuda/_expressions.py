@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
-from aiocg.workers.loops.cuda.copies import Copies
-from aiocg.workers.loops.cuda.formulas import affine, flat, number
+from aiocg.workers.loops.cuda._copies import Copies
+from aiocg.workers.loops.cuda._formulas import affine, flat, number
 from aiocg.workers.loops.expression import Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops.nest import Nest, Split
 

@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
+from aiocg.workers.loops.cuda._formulas import affine, at_start, flat, from_start, joined, product
+from aiocg.workers.loops.cuda._vectors import divisor, longest
 from aiocg.workers.loops.cuda.banks import row_length
-from aiocg.workers.loops.cuda.formulas import affine, at_start, flat, from_start, joined, product
 from aiocg.workers.loops.cuda.geometry import Launch, Lines, Names
-from aiocg.workers.loops.cuda.vectors import divisor, longest
 from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine, Read, Tensor
 from aiocg.workers.loops.nest import Loop, Nest
 from aiocg.workers.loops.tile import ALIGNMENT, Tile, staged_tile

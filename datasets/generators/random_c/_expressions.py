@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Scope
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Scope
 from aiocg.datasets.generators.random_c.types import F64, I32, I64, INTEGERS, U32, U64, Integer, Real, Scalar, promoted
 from aiocg.datasets.generators.random_c.values import (
     Value,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from aiocg.workers.loops.cpu.functions import FLOAT, intrinsic, lanes, splat
+from aiocg.workers.loops.cpu._functions import FLOAT, intrinsic, lanes, splat
+from aiocg.workers.loops.cpu._loops import BIT, INDEX, Condition, Loops, Scope
 from aiocg.workers.loops.cpu.indices import Form
-from aiocg.workers.loops.cpu.loops import BIT, INDEX, Condition, Loops, Scope
 from aiocg.workers.loops.nest import Loop
 
 ALIGNMENT = 4  # bytes

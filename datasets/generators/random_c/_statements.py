@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from aiocg.datasets.generators.random_c.block import Block, mixed
-from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Record, Scope
+from aiocg.datasets.generators.random_c._block import Block, mixed
+from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Record, Scope
 from aiocg.datasets.generators.random_c.types import F64, I32, INTEGERS, REALS, U8, U32, U64, Integer, Real, Scalar
 from aiocg.datasets.generators.random_c.values import Value, arithmetic, bitwise, compare, constant, fit, wrapped
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from aiocg.workers.loops.cpu.loops import INDEX, Loops
+from aiocg.workers.loops.cpu._loops import INDEX, Loops
 
 NAME = "drive"
 BARRIER_BYTES = 128  # the arrival count and the sense are on separate cache lines

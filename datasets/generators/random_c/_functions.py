@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
+from aiocg.datasets.generators.random_c._statements import Body
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
-from aiocg.datasets.generators.random_c.statements import Body
 from aiocg.datasets.generators.random_c.types import F64, I32, INTEGERS, REALS, U32, U64, WORDS, Integer, Scalar
 
 _SCALARS: tuple[Scalar, ...] = (*INTEGERS, *WORDS, I32, U32, *REALS)
