@@ -49,7 +49,7 @@ class Observation(NamedTuple):
         return cls(ObservationSpec(name, kind, description, **about), compute)
 
     @classmethod
-    def count(cls, name: str, description: str, compute: Callable[[Any], int], **about: Any) -> Self:
+    def integer(cls, name: str, description: str, compute: Callable[[Any], int], **about: Any) -> Self:
         """Return an observation that is a whole number, never negative."""
         return cls.of(name, "integer", description, compute, low=0, **about)
 

@@ -89,7 +89,7 @@ def _execution(subject: _Subject) -> list[dict[str, Any]]:
 
 
 _made = functools.partial(Observation.of, platform_dependent=True)
-_counted = functools.partial(Observation.count, platform_dependent=True)
+_counted = functools.partial(Observation.integer, platform_dependent=True)
 _SIZES = {
     "asm_size": "Bytes of the assembly, as the compiler writes it.",
     "obj_size": "Bytes of the object file.",

@@ -199,7 +199,7 @@ _ALL = (
         "For each action of the space steps that is not, why.",
         lambda subject: subject.schedule.refusals(),
     ),
-    Observation.count(
+    Observation.integer(
         "cursor", "The number of the loop at the cursor.", lambda subject: subject.cursor, high=MAX_LOOPS - 1
     ),
     Observation.of(
@@ -231,11 +231,11 @@ _ALL = (
         "The speed as a fraction of what the device's arithmetic and memory allow, as measured.",
         _roof_fraction,
     ),
-    Observation.count(
+    Observation.integer(
         "flop_count",
         "Floating-point operations of the computation.",
         lambda subject: subject.schedule.computation.flops,
     ),
-    Observation.count("footprint", "Bytes of all tensors.", lambda subject: subject.schedule.computation.footprint),
+    Observation.integer("footprint", "Bytes of all tensors.", lambda subject: subject.schedule.computation.footprint),
 )
 OBSERVATIONS: dict[str, Observation] = {observation.spec.name: observation for observation in _ALL}

@@ -93,7 +93,7 @@ class Block:
         """Return whether there is a distinct array, or a structure, for each such parameter."""
         wanted = [p for p in function.parameters if isinstance(p, Array)]
         for parameter in wanted:
-            count = sum(_alike(parameter, other) for other in wanted)
+            count = sum(parameter.is_like(other) for other in wanted)
             if len(_matching(self.scope, parameter, alone=count > 1)) < count:
                 return False
         records = [p for p in function.parameters if isinstance(p, Record)]
@@ -108,7 +108,7 @@ class Block:
             record = self._rng.choice(_matching_records(self.scope, parameter))
             return record.address if parameter.pointer else record.whole
         assert isinstance(parameter, Array)
-        alike = [p for p in function.parameters if isinstance(p, Array) and _alike(parameter, p)]
+        alike = [p for p in function.parameters if isinstance(p, Array) and parameter.is_like(p)]
         return _matching(self.scope, parameter, alone=len(alike) > 1)[alike.index(parameter)].text
 
 
@@ -119,16 +119,12 @@ def mixed(value: Value) -> str:
     return value.text if value.type == U64 else f"(uint64_t){value}"
 
 
-def _alike(a: Array, b: Array) -> bool:
-    return (a.element, a.shape) == (b.element, b.shape)
-
-
 def _matching(scope: Scope, parameter: Array, *, alone: bool) -> list[Array]:
     """Return the arrays that can be arguments for a parameter, last declared first.
 
     Where two arguments must be different arrays, members of structures are left out: their pointers may be equal.
     """
-    found = [array for array in scope.arrays if _alike(array, parameter) and array.writable >= parameter.writable]
+    found = [array for array in scope.arrays if array.is_like(parameter) and array.writable >= parameter.writable]
     return [array for array in found[::-1] if not alone or array.text.isidentifier()]
 
 

@@ -61,7 +61,7 @@ class Expressions:
         """Draw a condition."""
         if depth > 1 and self._rng.chance(25):
             return logical(self._rng.choice(("&&", "||")), self.condition(depth - 1), self.condition(depth - 1))
-        reals = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Real)]
+        reals = self._scope.values(Real)
         if reals and self._rng.chance(12):
             return compare(self._rng.choice(_COMPARISONS[:4]), self._rng.choice(reals), self.real(depth - 1))
         left = self.varying(depth - 1)
@@ -72,14 +72,12 @@ class Expressions:
     def varying(self, depth: int) -> Value:
         """Draw an integer expression that is no constant if there is any variable: clang drops dead branches itself."""
         value = self.integer(depth)
-        lvalues = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Integer)]
+        lvalues = self._scope.values(Integer)
         return self._rng.choice(lvalues) if value.constant and lvalues else value
 
     def never(self) -> Value:
         """Draw a condition that does not hold, as the range of a variable shows."""
-        lvalues = [
-            lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Integer) and lvalue.type.bits < 64
-        ]
+        lvalues = self._scope.values(Integer, most=32)
         value = self._rng.choice(lvalues) if lvalues else constant(0)
         if self._rng.chance(50) and value.low > -(2**31):
             return compare("<", value, constant(int(value.low))) if value.low else compare("!=", value, value)
@@ -93,8 +91,7 @@ class Expressions:
 
     def index(self, length: int) -> Value:
         """Draw an index below a length, rather a variable that is in range than anything else."""
-        fitting = [lvalue.value for lvalue in self._scope.lvalues if lvalue.low >= 0 and lvalue.high < length]
-        fitting = [value for value in fitting if isinstance(value.type, Integer)]
+        fitting = self._scope.indices(length)
         if fitting and self._rng.chance(75):
             value = self._rng.choice(fitting[-4:])
             if value.high + 1 < length and self._rng.chance(25):
@@ -137,18 +134,17 @@ class Expressions:
         if choice < 45 and arrays:
             array = self._rng.choice(arrays)
             return array.at(*(self._plain_index(length) for length in array.shape)).value
-        lvalues = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Integer)]
+        lvalues = self._scope.values(Integer)
         if not lvalues:
             return self._number()
         return self._rng.choice(lvalues[-6:] if choice < 75 else lvalues)
 
     def _plain_index(self, length: int) -> Value:
         """Draw an index without asking for another leaf."""
-        fitting = [lvalue.value for lvalue in self._scope.lvalues if lvalue.low >= 0 and lvalue.high < length]
-        fitting = [value for value in fitting if isinstance(value.type, Integer)]
+        fitting = self._scope.indices(length)
         if fitting and self._rng.chance(85):
             return self._rng.choice(fitting[-4:])
-        lvalues = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Integer)]
+        lvalues = self._scope.values(Integer)
         if not lvalues or self._rng.chance(25):
             return constant(self._rng.below(length))
         return wrapped(self._rng.choice(lvalues), length)
@@ -159,7 +155,7 @@ class Expressions:
         if choice < 30 and arrays:
             array = self._rng.choice(arrays)
             return array.at(*(self._plain_index(length) for length in array.shape)).value
-        lvalues = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Real)]
+        lvalues = self._scope.values(Real)
         if choice < 75 and lvalues:
             return self._rng.choice(lvalues)
         if choice < 85:
@@ -203,7 +199,7 @@ class Expressions:
         return rotate(value, self._rng.between(1, value.type.bits - 1))
 
     def _from_real(self, depth: int) -> Value:
-        if not any(isinstance(lvalue.type, Real) for lvalue in self._scope.lvalues):
+        if not self._scope.values(Real):
             return self._arithmetic(depth)
         return cast(bounded(self.real(depth)), I32)
 

@@ -1,25 +1,14 @@
 """The variables and functions visible at a point in a program."""
 
-import abc
 import dataclasses
 from collections.abc import Iterable
 
-from aiocg.datasets.generators.random_c.types import Scalar
+from aiocg.datasets.generators.random_c.types import Integer, Real, Scalar
 from aiocg.datasets.generators.random_c.values import Value
 
 
-class Parameter(abc.ABC):
-    """A variable that can be a parameter: an `Lvalue`, an `Array` or a `Record`."""
-
-    __slots__ = ()
-
-    @abc.abstractmethod
-    def declaration(self) -> str:
-        """Declare it, in C."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lvalue(Parameter):
+class Lvalue:
     """A variable, or what else holds a number.
 
     Attributes:
@@ -47,7 +36,7 @@ class Lvalue(Parameter):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Array(Parameter):
+class Array:
     """An array, or a pointer to the first element of one.
 
     Attributes:
@@ -66,6 +55,10 @@ class Array(Parameter):
     def length(self) -> int:
         """The number of its elements, or rows."""
         return self.shape[0]
+
+    def is_like(self, other: "Array") -> bool:
+        """Say whether another one has the same type."""
+        return (self.element, self.shape) == (other.element, other.shape)
 
     def at(self, *indices: Value) -> Lvalue:
         """Return an element; the indices must be in range."""
@@ -91,7 +84,7 @@ class Structure:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Record(Parameter):
+class Record:
     """A variable of a structure type, or a pointer to one.
 
     Attributes:
@@ -139,6 +132,10 @@ class Record(Parameter):
         return f"{constant}struct {self.structure.name} {'*' if self.pointer else ''}{self.text}"
 
 
+Parameter = Lvalue | Array | Record
+"""A variable that can be a parameter."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Function:
     """A function that can be called.
@@ -174,6 +171,15 @@ class Scope:
     records: list[Record] = dataclasses.field(default_factory=list)
     functions: list[Function] = dataclasses.field(default_factory=list)
     seen: list[Value] = dataclasses.field(default_factory=list)
+
+    def values(self, kind: type[Integer] | type[Real], least: int = 0, most: int = 64) -> list[Value]:
+        """Return the numbers in the variables of integer or floating-point types, of so many bits."""
+        return [one.value for one in self.lvalues if isinstance(one.type, kind) and least <= one.type.bits <= most]
+
+    def indices(self, length: int) -> list[Value]:
+        """Return the numbers that are indices of any array of a length."""
+        fitting = (one.value for one in self.lvalues if one.low >= 0 and one.high < length)
+        return [value for value in fitting if isinstance(value.type, Integer)]
 
     def inner(self) -> "Scope":
         """Return the scope of a block inside; what is declared there is not seen here."""

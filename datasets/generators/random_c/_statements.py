@@ -152,9 +152,7 @@ class Body(Block):
 
     def _bound(self, trips: int) -> Value | None:
         """Choose a variable that is never above the number of trips, or bring one below it."""
-        lvalues = [
-            lvalue.value for lvalue in self.scope.lvalues if isinstance(lvalue.type, Integer) and lvalue.type.bits >= 32
-        ]
+        lvalues = self.scope.values(Integer, least=32)
         return wrapped(self._rng.choice(lvalues), trips + 1) if lvalues else None
 
     def _while_loop(self, left: int) -> None:
@@ -197,14 +195,21 @@ class Body(Block):
             self.write("break;")
         self._in_loop = outer
 
+    def _walked(self, arrays: list[Array]) -> tuple[Array, Lvalue] | None:
+        """Draw an array of one dimension that a loop may go over, and a counter for it."""
+        arrays = [a for a in arrays if len(a.shape) == 1 and a.length * self._frequency <= _MAX_TRIPS]
+        longest = max((array.length for array in arrays), default=0)
+        if not arrays or longest * self._frequency * 30 > self._work_limit - self.work:
+            return None
+        array = self._rng.choice(arrays)
+        return array, Lvalue(self._name("i"), I32, 0, array.length - 1, writable=False, addressable=False)
+
     def _array_loop(self, left: int) -> None:
         """Change every element of an array, as vectorizers like it, or fill it."""
-        arrays = [array for array in self.scope.arrays if array.writable and len(array.shape) == 1]
-        arrays = [array for array in arrays if array.length * self._frequency <= _MAX_TRIPS]
-        if not arrays or _longest(arrays) * self._frequency * 30 > self._work_limit - self.work:
+        found = self._walked([array for array in self.scope.arrays if array.writable])
+        if found is None:
             return
-        array = self._rng.choice(arrays)
-        counter = Lvalue(self._name("i"), I32, 0, array.length - 1, writable=False, addressable=False)
+        array, counter = found
         with self._nested(_counted(counter.text, array.length), array.length):
             outer = self.scope
             self.scope = Scope([lvalue for lvalue in outer.lvalues[-5:]], outer.arrays, [], outer.functions)
@@ -218,12 +223,10 @@ class Body(Block):
             self.write(f"{element.text} = {fit(value, element.type, element.low, element.high).text};")
 
     def _reduction(self, left: int) -> None:
-        arrays = [array for array in self.scope.arrays if len(array.shape) == 1]
-        arrays = [array for array in arrays if array.length * self._frequency <= _MAX_TRIPS]
-        if not arrays or _longest(arrays) * self._frequency * 30 > self._work_limit - self.work:
+        found = self._walked(self.scope.arrays)
+        if found is None:
             return
-        array = self._rng.choice(arrays)
-        counter = Lvalue(self._name("i"), I32, 0, array.length - 1, writable=False, addressable=False)
+        array, counter = found
         element = array.at(counter.value).value
         if isinstance(element.type, Real):
             total = Lvalue(self._name("sum"), F64, array.length * element.low, array.length * element.high, False)
@@ -255,7 +258,7 @@ class Body(Block):
             return
         array = self._rng.choice(arrays)
         size = f"{array.length} * sizeof({array.element.name})"
-        others = [other for other in self.scope.arrays if (other.element, other.shape) == (array.element, array.shape)]
+        others = [other for other in self.scope.arrays if other.is_like(array)]
         if len(others) > 1 and self._rng.chance(60):
             self.write(f"memmove({array.text}, {self._rng.choice(others).text}, {size});")
         else:
@@ -310,11 +313,6 @@ class Body(Block):
         self.write(f"{lvalue.declaration()} = {self._called(function)};")
         self.scope.lvalues.append(lvalue)
         return None
-
-
-def _longest(arrays: list[Array]) -> int:
-    """Return the length of the longest of some arrays."""
-    return max(array.length for array in arrays)
 
 
 def _counted(name: str, length: int) -> str:

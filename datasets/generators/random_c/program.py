@@ -127,7 +127,7 @@ class _Program:
     def _price(self, function: Function) -> int:
         """Estimate the instructions of a function, and of the digests of the arrays that it wants declared."""
         arrays = [p for p in function.parameters if isinstance(p, Array)]
-        missing = [p for p in arrays if not any(_alike(p, array) for array in self._globals.arrays)]
+        missing = [p for p in arrays if not any(p.is_like(array) for array in self._globals.arrays)]
         bounds = 0 if self._bounds or "bounded(" not in function.text else estimate(_BOUNDED)
         return estimate(function.text) + bounds + sum(8 if _digest_name(p) in self._digests else 40 for p in missing)
 
@@ -158,8 +158,8 @@ class _Program:
         """Declare arrays and structures until there is one for each parameter."""
         arrays = [parameter for parameter in function.parameters if isinstance(parameter, Array)]
         for index, parameter in enumerate(arrays):
-            wanted = [other for other in arrays[: index + 1] if _alike(other, parameter)]
-            have = [a for a in self._globals.arrays if _alike(a, parameter) and a.text.isidentifier()]
+            wanted = [other for other in arrays[: index + 1] if other.is_like(parameter)]
+            have = [a for a in self._globals.arrays if a.is_like(parameter) and a.text.isidentifier()]
             if len(have) < len(wanted):
                 self._declare_array(parameter.element, parameter.shape)
 
@@ -248,10 +248,6 @@ class _Program:
         includes = "".join(f"#include <{header}>\n" for header in sorted([*headers, "stdint.h"]))
         prelude = [_BOUNDED] if "bounded(" in program else []
         return "\n".join([f"/* {title} */\n{includes}", *prelude, program])
-
-
-def _alike(a: Array, b: Array) -> bool:
-    return (a.element, a.shape) == (b.element, b.shape)
 
 
 def _digest_name(array: Array) -> str:

@@ -91,9 +91,9 @@ OBSERVATIONS = (
     Observation.of(
         "Bitcode", "binary", "The program as LLVM bitcode.", lambda subject: subject.engine.bitcode(subject.state)
     ),
-    Observation.count(INSTRUCTION_COUNT, "Number of IR instructions.", lambda subject: subject.state.instructions),
+    Observation.integer(INSTRUCTION_COUNT, "Number of IR instructions.", lambda subject: subject.state.instructions),
     *(
-        Observation.count(
+        Observation.integer(
             f"{INSTRUCTION_COUNT}{level}", f"Number of IR instructions {what}.", _instruction_count_at(level)
         )
         for level, what in LEVELS.items()

@@ -55,8 +55,8 @@ def sizes(
     found = []
     for mark, attributes, what, levels in _MARKS:
         cost = f"{prefix}{mark}Bytes"
-        found.append(Observation.count(cost, f"{description}{what}.", here(attributes), platform_dependent=True))
+        found.append(Observation.integer(cost, f"{description}{what}.", here(attributes), platform_dependent=True))
         for end, level in levels.items():
             about = f"{cost} {LEVELS[level]}."
-            found.append(Observation.count(f"{prefix}{end}", about, at(level, attributes), platform_dependent=True))
+            found.append(Observation.integer(f"{prefix}{end}", about, at(level, attributes), platform_dependent=True))
     return tuple(found)

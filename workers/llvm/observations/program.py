@@ -141,14 +141,14 @@ def _execution(subject: Subject) -> list[dict[str, Any]]:
 OBSERVATIONS = (
     *_OF_OBJECT_CODE,
     *sizes("TextSize", "Bytes of code and read-only data in the linked program, with what is linked to it", _text_size),
-    Observation.count(
+    Observation.integer(
         "IsBuildable",
         "1 if the program can be linked as the benchmark says.",
         _is_buildable,
         high=1,
         platform_dependent=True,
     ),
-    Observation.count(
+    Observation.integer(
         "IsRunnable",
         "1 if the benchmark can be built and says how it is run.",
         lambda subject: int(_has_runs(subject) and bool(_is_buildable(subject))),
