@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from aiocg.transport import elf
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.files import replace_file
 from aiocg.workers.llvm._action_spaces import action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
@@ -61,9 +62,7 @@ def _content(path: Path, cache: Path) -> bytes:
     with path.open("rb") as file:
         content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).digest()
     with contextlib.suppress(OSError):
-        passing = known.with_suffix(f".{os.getpid()}")
-        passing.write_bytes(content)
-        passing.replace(known)
+        replace_file(known, content)
     return content
 
 

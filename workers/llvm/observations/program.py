@@ -14,9 +14,9 @@ from aiocg.workers.llvm.observations.levels import BASELINES, sizes
 from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.size_attributes import Attributes
 from aiocg.workers.llvm.states import State
-from aiocg.workers.programs.execution import measuring_core
+from aiocg.workers.programs.execution import Start, measuring_core, run_all, run_times
 from aiocg.workers.programs.linking import remaining
-from aiocg.workers.programs.recipe import LinkError, failure
+from aiocg.workers.programs.recipe import LinkError, Program
 from aiocg.workers.programs.times import execution, time_values, times
 
 
@@ -115,27 +115,20 @@ def _run_times(subject: Subject) -> Array:
     if program is None or not _has_runs(subject):
         return time_values([])
     run = program.run(parameters.measured_run)
-    executable = subject.engine.builder.build(subject.state, program, subject.deadline)
-    times = []
-    with measuring_core(subject.deadline, alone=bool(parameters.alone)) as core:
-        for _ in range(parameters.warmups + parameters.runtimes):
-            with subject.engine.runner.run(executable.path, run, subject.deadline, core) as ended:
-                if problem := ended.problem():
-                    raise failure(f"the run {run.name!r} {problem}")
-                times.append(ended.seconds)
-    return time_values(times[parameters.warmups :])
+    return time_values(run_times(_starting(subject, program), run, parameters, subject.deadline))
 
 
 def _execution(subject: Subject) -> list[dict[str, Any]]:
     program = subject.benchmark.program
     if program is None or not _has_runs(subject):
         return []
-    executable = subject.engine.builder.build(subject.state, program, subject.deadline)
-    results = []
-    for run in program.runs:
-        with subject.engine.runner.run(executable.path, run, subject.deadline) as ended:
-            results.append(ended.describe())
-    return results
+    return run_all(_starting(subject, program), program)
+
+
+def _starting(subject: Subject, program: Program) -> Start:
+    runner, deadline = subject.engine.runner, subject.deadline
+    path = subject.engine.builder.build(subject.state, program, deadline).path
+    return lambda run, core: runner.run(path, run, deadline, core)
 
 
 OBSERVATIONS = (

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.program import BITCODE
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.execution import Ended
-from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Executable, link, temporary_folder, write_files
+from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Executable, build, link
 from aiocg.workers.programs.recipe import LinkError, Program, Run
 
 FOUND = 99  # the exit status after a sanitizer finding
@@ -171,18 +171,15 @@ def _build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitize
     command, files = _recipe(program, sanitizer)
     checked = instrument(engine, content, sanitizer)
     files = files | {OBJECT: engine.code.generate(checked), BITCODE: checked}
-    executable = Executable(folder := temporary_folder("build-"))
-    try:
-        write_files(Path(folder.name), files)
-        tools = engine.builder.tools
+    tools = engine.builder.tools
+
+    def link_by_clang(command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:
         if tools.linker:  # lld selects its mode by its own file name
-            os.symlink(shutil.which(tools.linker[0]) or tools.linker[0], Path(folder.name, _LINKER))
-            command = (*command, f"--ld-path={Path(folder.name, _LINKER)}")
-        link([*tools.expand(command), *tools.runtime], folder.name, program.environment, deadline)
-    except BaseException:
-        executable.close()
-        raise
-    return executable
+            os.symlink(shutil.which(tools.linker[0]) or tools.linker[0], Path(folder, _LINKER))
+            command = [*command, f"--ld-path={Path(folder, _LINKER)}"]
+        link([*command, *tools.runtime], folder, environment, deadline)
+
+    return build(tools.expand(command), files, program.environment, deadline, linker=link_by_clang)
 
 
 def _recipe(program: Program, sanitizer: Sanitizer) -> tuple[tuple[str, ...], dict[str, bytes]]:
