@@ -2,6 +2,9 @@
 
 import re
 import signal
+import tomllib
+from pathlib import Path
+from typing import Any
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
@@ -20,52 +23,14 @@ _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal
 # GCC's and its assembler's messages about their input. All other failures may be the machine's fault.
 _REFUSAL = re.compile(r"\b[Ee]rror: |sorry, unimplemented")
 
-_REASONS = (
-    ("memory", re.compile(r"out of memory|memory exhausted|annot allocate memory|bad_alloc|failed to map segment")),
-    (
-        "killed",
-        re.compile(
-            r"\b(Killed|Terminated|Hangup|Interrupt|Quit|CPU time limit exceeded)"
-            r"( signal terminated program| \(program)"
-        ),
-    ),
-    ("output", re.compile(r"File size limit exceeded|File too large")),
-    ("disk", re.compile(r"No space left on device|quota exceeded|Input/output error|Read-only file system|Bus error")),
-    (
-        "installation",
-        re.compile(r"cannot execute|installation problem|while loading shared libraries|not found \(required by"),
-    ),
-    (
-        "system",
-        re.compile(
-            r"Permission denied|Operation not permitted|Resource temporarily unavailable|Too many open files"
-            r"|Interrupted system call|Device or resource busy|Text file busy|Stale file handle|Connection timed out"
-        ),
-    ),
-    ("missing", re.compile(r"fatal error: .*: No such file or directory")),
-    ("internal compiler error", re.compile(r"internal compiler error")),
-)
+_TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("failures.toml").read_text(encoding="utf-8"))
+_REASONS = {reason: re.compile(pattern) for reason, pattern in _TABLES["patterns"].items()}
 WARNING = ("-Wall", "-Wshift-negative-value", "-fno-diagnostics-show-caret")
 _UNDEFINED = re.compile(
     r"warning: .*\[-W(aggressive-loop-optimizations|array-bounds|dangling-pointer|div-by-zero|format|format-overflow"
     r"|free-nonheap-object|nonnull|restrict|return-local-addr|return-type|sequence-point|shift-[a-z-]+"
     r"|stringop-overflow|stringop-overread|uninitialized|use-after-free)=?\d*\]$"
 )
-_TEXTS = {
-    "refused": "{name} does not compile {what} with these options",
-    "internal compiler error": "{name} hit an internal error on {what} with these options",
-    "timeout": "{name} had not compiled {what} after {seconds:.1f} s, and was stopped",
-    "memory": "{name} needed more memory for {what} than was available",
-    "killed": "{name} was killed while it compiled {what}",
-    "output": "{name} wrote too much output for {what}",
-    "disk": "{name} had no disk space for its output for {what}; set TMPDIR",
-    "installation": "{name} is incompletely installed and cannot compile {what}",
-    "missing": "{name} does not find a file that {what} includes",
-    "system": "{name} was denied a system resource for {what}",
-    "failed": "{name} ended with status {status} on {what}, without an error message",
-    "crashed": "{name} was killed by signal {signal} on {what}",
-    "nothing": "{name} reported success but has written nothing for {what}",
-}
 
 
 def problem(done: Completed) -> str:
@@ -75,7 +40,7 @@ def problem(done: Completed) -> str:
     if done.status == 0:
         return ""
     said = done.errors.decode(errors="replace")
-    for reason, pattern in _REASONS:
+    for reason, pattern in _REASONS.items():
         if pattern.search(said):
             return reason
     if done.status < 0:
@@ -95,7 +60,9 @@ def failure(
         done: how the command ended.
         code: the error's code.
     """
-    text = _TEXTS[reason].format(name=name, what=what, seconds=done.seconds, status=done.status, signal=-done.status)
+    text = _TABLES["texts"][reason].format(
+        name=name, what=what, seconds=done.seconds, status=done.status, signal=-done.status
+    )
     said = done.errors[: 4 * MESSAGES].decode(errors="replace").strip()[:MESSAGES]
     return CompilationError(code, f"{text}\n{said}".rstrip(), reason=reason)
 

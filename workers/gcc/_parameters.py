@@ -1,6 +1,6 @@
 """Session parameters for compiling and observing: forks inherit them and resets keep them."""
 
-import math
+import sys
 from typing import NamedTuple
 
 from aiocg.transport.messages import FailureCode
@@ -9,6 +9,10 @@ from aiocg.workers.gcc.execution import PARAMETERS
 from aiocg.workers.programs import parameters as programs
 
 LEAST_MEMORY = 256 << 20  # bytes; no compiler starts with less
+_NUMBERS = {
+    "timeout": programs.Number("a number of seconds above 0", programs.POSITIVE, sys.float_info.max, float),
+    "memory": programs.Number(f"a number of bytes, {LEAST_MEMORY} or more", LEAST_MEMORY, (1 << 62) - 1),
+}
 
 
 class Parameters(NamedTuple):
@@ -33,14 +37,10 @@ def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, 
     Raises:
         CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is invalid.
     """
-    if key == "timeout":
+    if key in _NUMBERS:
         if value:
-            parameters = parameters._replace(timeout=_seconds(value))
-        return parameters, f"{parameters.timeout:g}"
-    if key == "memory":
-        if value:
-            parameters = parameters._replace(memory=_bytes(value))
-        return parameters, str(parameters.memory)
+            parameters = parameters._replace(**{key: _NUMBERS[key].read(key, value)})
+        return parameters, f"{getattr(parameters, key):g}" if key == "timeout" else str(parameters.memory)
     if key.startswith("gcc."):
         runs, answer = programs.exchange(parameters.runs, key, value, compiler="gcc", names=PARAMETERS)
         return parameters._replace(runs=runs), answer
@@ -48,21 +48,3 @@ def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, 
     raise CompilationError(
         FailureCode.PARAMETER, f"unknown parameter {key!r}: there are gcc_spec, choices, timeout, memory, {known}"
     )
-
-
-def _seconds(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:  # also rejects NaN
-        raise CompilationError(FailureCode.PARAMETER, f"timeout takes a number of seconds above 0, not {value!r}")
-    return seconds
-
-
-def _bytes(value: str) -> int:
-    if not (value.isascii() and value.isdigit() and LEAST_MEMORY <= int(value) < 1 << 62):
-        raise CompilationError(
-            FailureCode.PARAMETER, f"memory takes a number of bytes, {LEAST_MEMORY} or more, not {value!r}"
-        )
-    return int(value)

@@ -14,9 +14,17 @@ from aiocg.workers.loops.observations import COMPILED
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.target import Roof, Timing
 from aiocg.workers.loops.targets import open_target
+from aiocg.workers.programs.parameters import POSITIVE, Number
 
 MOST_SAMPLES = 10_000
 MOST_SECONDS = 30.0  # no other process can measure meanwhile
+
+
+_NUMBERS = {
+    "samples": Number(f"a number from 1 to {MOST_SAMPLES:,}", 1, MOST_SAMPLES),
+    "seconds": Number(f"a number above 0, at most {MOST_SECONDS:g}", POSITIVE, MOST_SECONDS, float),
+    "patience": Number("a number above 0, at most inf", POSITIVE, math.inf, float),
+}
 
 
 class _Parameters(NamedTuple):
@@ -45,41 +53,13 @@ def _exchange(parameters: _Parameters, key: str, value: str) -> tuple[_Parameter
     Raises:
         CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is invalid.
     """
-    if key == "samples":
+    if key in _NUMBERS:
         if value:
-            parameters = parameters._replace(samples=_samples(value))
-        return parameters, str(parameters.samples)
-    if key == "seconds":
-        if value:
-            parameters = parameters._replace(seconds=_number(key, value, MOST_SECONDS))
-        return parameters, f"{parameters.seconds:g}"
-    if key == "patience":
-        if value:
-            parameters = parameters._replace(patience=_number(key, value, math.inf))
-        return parameters, f"{parameters.patience:g}"
+            parameters = parameters._replace(**{key: _NUMBERS[key].read(key, value)})
+        return parameters, f"{getattr(parameters, key):g}" if key != "samples" else str(parameters.samples)
     raise CompilationError(
         FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {', '.join(_Parameters._fields)}"
     )
-
-
-def _samples(value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) < 10 and 1 <= int(value) <= MOST_SAMPLES):
-        raise CompilationError(
-            FailureCode.PARAMETER, f"samples takes a number from 1 to {MOST_SAMPLES:,}, not {value[:40]!r}"
-        )
-    return int(value)
-
-
-def _number(key: str, value: str, most: float) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not 0 < number <= most:  # also rejects NaN
-        raise CompilationError(
-            FailureCode.PARAMETER, f"{key} takes a number above 0, at most {most:g}, not {value[:40]!r}"
-        )
-    return number
 
 
 GRACE = 1.0  # seconds before the worker is killed, to report that others kept the device busy
