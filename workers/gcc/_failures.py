@@ -24,7 +24,7 @@ _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal
 _REFUSAL = re.compile(r"\b[Ee]rror: |sorry, unimplemented")
 
 _TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("failures.toml").read_text(encoding="utf-8"))
-_REASONS = {reason: re.compile(pattern) for reason, pattern in _TABLES["patterns"].items()}
+_REASONS: dict[str, re.Pattern[str]] = {reason: re.compile(pattern) for reason, pattern in _TABLES["patterns"].items()}
 WARNING = ("-Wall", "-Wshift-negative-value", "-fno-diagnostics-show-caret")
 _UNDEFINED = re.compile(
     r"warning: .*\[-W(aggressive-loop-optimizations|array-bounds|dangling-pointer|div-by-zero|format|format-overflow"

@@ -1,5 +1,6 @@
 """The variables and functions visible at a point in a program."""
 
+import abc
 import dataclasses
 from collections.abc import Iterable
 
@@ -7,8 +8,18 @@ from aiocg.datasets.generators.random_c.types import Integer, Real, Scalar
 from aiocg.datasets.generators.random_c.values import Value
 
 
+class Parameter(abc.ABC):
+    """A variable that can be a parameter: an `Lvalue`, an `Array` or a `Record`."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def declaration(self) -> str:
+        """Declare it, in C."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lvalue:
+class Lvalue(Parameter):
     """A variable, or what else holds a number.
 
     Attributes:
@@ -36,7 +47,7 @@ class Lvalue:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Array:
+class Array(Parameter):
     """An array, or a pointer to the first element of one.
 
     Attributes:
@@ -84,7 +95,7 @@ class Structure:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Record:
+class Record(Parameter):
     """A variable of a structure type, or a pointer to one.
 
     Attributes:
@@ -130,10 +141,6 @@ class Record:
         """Declare it."""
         constant = "" if self.writable or not self.pointer else "const "
         return f"{constant}struct {self.structure.name} {'*' if self.pointer else ''}{self.text}"
-
-
-Parameter = Lvalue | Array | Record
-"""A variable that can be a parameter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

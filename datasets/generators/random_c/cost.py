@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 _TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("cost.toml").read_text(encoding="utf-8"))
-_WEIGHT = {kind: weight for kinds in ("words", "signs") for kind, (weight, _) in _TABLES[kinds].items()}
+_WEIGHT: dict[str, float] = {
+    kind: weight for kinds in ("words", "signs") for kind, (weight, _) in _TABLES[kinds].items()
+}
 
 
 def _alternatives(kinds: str) -> str:
