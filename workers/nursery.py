@@ -24,7 +24,7 @@ import time
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from aiocg.workers.limits import adopt_orphans, die_with_parent
+from aiocg.workers.limits import adopt_orphans, children, die_with_parent
 
 ORDER_BYTES = 1 << 20
 ORPHAN_PATIENCE = 1.0  # seconds to wait for a dead worker's descendants to end
@@ -167,22 +167,13 @@ def _status(pid: int) -> int:
 def _end_orphans(workers: Collection[int]) -> None:
     """Kill and reap all children except workers, repeatedly, as killing a child makes its children ours."""
     patience = time.monotonic() + ORPHAN_PATIENCE
-    while (orphans := _children().difference(workers)) and time.monotonic() < patience:
+    while (orphans := children().difference(workers)) and time.monotonic() < patience:
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         reaped = [os.waitpid(pid, os.WNOHANG)[0] for pid in orphans]
         if not any(reaped):
             time.sleep(0.001)
-
-
-def _children() -> set[int]:
-    """Return the process ids of our children, zombies included."""
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:  # children of our only thread
-            return set(map(int, file.read().split()))
-    except FileNotFoundError:  # the kernel was built without CONFIG_PROC_CHILDREN
-        return set()
 
 
 def _become_worker(nursery: int, order: dict[str, Any], errors: int, status: int) -> _Order:

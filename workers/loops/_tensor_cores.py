@@ -57,12 +57,7 @@ def tensor_loops(nest: Nest) -> TensorLoops | None:
         match nest.stage.body.arguments:
             case Read() as one, Read() as other:
                 for left, right in ((one, other), (other, one)):
-                    if not _varies(nest, left, columns) and not _varies(nest, right, rows):
+                    if not nest.varies(left, columns.variable) and not nest.varies(right, rows.variable):
                         return TensorLoops(rows, columns, terms, left, right)
                 raise Refusal(f"both factors depend on {rows.variable}, or both on {columns.variable}")
     raise Refusal("tensor cores compute sums of products of two elements, and nothing else")
-
-
-def _varies(nest: Nest, read: Read, loop: Loop) -> bool:
-    """Return whether an element depends on a loop."""
-    return any(loop.variable in nest.dependencies[axis] for index in read.indices for axis, _ in index.terms)

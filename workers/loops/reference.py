@@ -242,7 +242,7 @@ class _StageEvaluation:
         if self._factors is None:
             sets, limit = [{axis.name for axis in self._stage.axes}], BROADCAST
         else:
-            reads = [{axis for index in read.indices for axis, _ in index.terms} for read in self._factors[1]]
+            reads = [read.axes for read in self._factors[1]]
             sets, limit = [*reads, {axis.name for axis in self._stage.spatial}], CONTRACTED
         extents = {axis.name: axis.extent for axis in self._stage.axes}
         for axes in sets:
@@ -376,8 +376,7 @@ def _view(array: Floats, read: Read, block: Block) -> Floats:
             high[dimension] += max(reach, 0)
     if any(one < 0 for one in low) or any(one >= size for one, size in zip(high, array.shape, strict=True)):
         raise ValueError(f"{read.tensor} of the shape {array.shape} is read outside of it")
-    used = {axis for index in read.indices for axis, _ in index.terms}
-    shape = [len(part) if axis in used else 1 for axis, part in block.items()]
+    shape = [len(part) if axis in read.axes else 1 for axis, part in block.items()]
     start = array[tuple(slice(one, None) for one in first)]
     return as_strided(start, shape, list(strides.values()), writeable=False)
 

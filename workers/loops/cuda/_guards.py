@@ -55,7 +55,7 @@ def dropped(
     axes: set[str] = set()
     for guard in guards:
         affected = nest.axes[guard.variable]
-        reads = [(read, affected & _axes(read)) for read in nest.stage.reads()]
+        reads = [(read, affected & read.axes) for read in nest.stage.reads()]
         reads = [(read, own) for read, own in reads if own]
         if not all(_covers(nest, tiles[read.tensor], own) for read, own in reads if read.tensor in tiles):
             continue
@@ -85,10 +85,6 @@ def uniform_turns(nest: Nest, guard: Guard, loop: Loop) -> int:
         if step and loop.extent % turns == guard.bound % (step * turns) == first % (step * turns) == 0:
             return turns
     return 1
-
-
-def _axes(read: Read) -> frozenset[str]:
-    return frozenset(axis for index in read.indices for axis, _ in index.terms)
 
 
 def _covers(nest: Nest, tile: Tile, axes: Set[str]) -> bool:

@@ -93,9 +93,7 @@ def _places(nest: Nest, tile: Tile, read: Read, warp: Sequence[dict[str, int]]) 
 
 def _work(nest: Nest, tile: Tile, read: Read) -> tuple[int, int]:
     """Return how many elements a thread reads for each copy of a tile, and how many of them at once."""
-    needed = {
-        loop for index in read.indices for axis, _ in index.terms for loop in nest.dependencies[axis] & tile.inside
-    }
+    needed = {loop for axis in read.axes for loop in nest.dependencies[axis] & tile.inside}
     loops = [loop for loop in nest.loops if loop.variable in needed and loop.kind not in THREADS]
     unrolled = (loop for loop in loops if loop.kind == "unrolled")
     vectors = max((width(nest, read, tile.shape, loop) for loop in unrolled), default=1)
