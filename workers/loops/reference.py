@@ -376,7 +376,8 @@ def _view(array: Floats, read: Read, block: Block) -> Floats:
             high[dimension] += max(reach, 0)
     if any(one < 0 for one in low) or any(one >= size for one, size in zip(high, array.shape, strict=True)):
         raise ValueError(f"{read.tensor} of the shape {array.shape} is read outside of it")
-    shape = [len(part) if axis in read.axes else 1 for axis, part in block.items()]
+    used = read.axes
+    shape = [len(part) if axis in used else 1 for axis, part in block.items()]
     start = array[tuple(slice(one, None) for one in first)]
     return as_strided(start, shape, list(strides.values()), writeable=False)
 
