@@ -240,10 +240,10 @@ class _StageEvaluation:
     def _block_extents(self) -> dict[str, int]:
         """Return the block size along each axis: the longest are halved until a block fits."""
         if self._factors is None:
-            sets, limit = [{axis.name for axis in self._stage.axes}], BROADCAST
+            sets, limit = [frozenset(axis.name for axis in self._stage.axes)], BROADCAST
         else:
             reads = [read.axes for read in self._factors[1]]
-            sets, limit = [*reads, {axis.name for axis in self._stage.spatial}], CONTRACTED
+            sets, limit = [*reads, frozenset(axis.name for axis in self._stage.spatial)], CONTRACTED
         extents = {axis.name: axis.extent for axis in self._stage.axes}
         for axes in sets:
             while math.prod(extents[axis] for axis in axes) > limit:
