@@ -2,18 +2,26 @@
 
 from collections.abc import Iterator, Mapping
 
-from aiocg.workers.llvm.action_spaces import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
-from aiocg.workers.llvm.macro_actions import MACROS
-from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS, REFUSED
 from aiocg.workers.llvm.pass_options import OPTIONS
-from aiocg.workers.llvm.pass_parameters import PARAMETRIZED, Parametrized
-from aiocg.workers.llvm.pass_table import CALL_GRAPH, ENTRIES, FUNCTION, LOOP, MODULE, Entry
+from aiocg.workers.llvm.pass_table import (
+    ENTRIES,
+    ENTRIES_OF,
+    EXCLUSIONS,
+    FLAGS,
+    MACROS,
+    PARAMETRIZED,
+    REFUSED,
+    SEQUENCES,
+    WITHOUT_EQUIVALENT,
+    Entry,
+    Parametrized,
+)
 
 LEVELS = {
-    "Passes over the module": MODULE,
-    "Passes over the call graph, bottom up": CALL_GRAPH,
-    "Passes over each function": FUNCTION,
-    "Passes over each loop": LOOP,
+    "Passes over the module": ENTRIES_OF["module"],
+    "Passes over the call graph, bottom up": ENTRIES_OF["cgscc"],
+    "Passes over each function": ENTRIES_OF["function"],
+    "Passes over each loop": ENTRIES_OF["loop"],
 }
 
 INTRODUCTION = """\
@@ -149,7 +157,7 @@ def _options() -> Iterator[str]:
         yield f"| {_code(name)} | {'0 or 1' if option.boolean else 'a number'} | {option.description} |"
 
 
-def _patterns(reasons: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _patterns(reasons: Mapping[str, list[str]]) -> Iterator[str]:
     yield "| why | passes |\n|---|---|"
     for reason, patterns in reasons.items():
         yield f"| {reason} | {_code(*patterns)} |"

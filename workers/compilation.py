@@ -6,8 +6,8 @@ sessions, batching, snapshots, `expand`, deadlines, crash blame and statistics.
 
 import abc
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
 
@@ -20,6 +20,38 @@ class CompilationError(Exception):
         self.code = code
         self.message = message
         self.fields = fields
+
+
+_EMPTY: Mapping[str, Callable[[], Any]] = {
+    "text": str, "texts": list, "binary": bytes, "integer": int, "real": float, "json": dict
+}  # fmt: skip
+
+
+class Observation(NamedTuple):
+    """An observation space, and the function that computes its value for a session."""
+
+    spec: ObservationSpec
+    compute: Callable[[Any], Any]
+
+    @classmethod
+    def of(cls, name: str, kind: Any, description: str, compute: Callable[[Any], Any], **about: Any) -> Self:
+        """Return an observation of a kind; without a `default`, it is that kind's empty value, if it has one.
+
+        Args:
+            name: the name of the space.
+            kind: what its values are.
+            description: what they mean, as a sentence.
+            compute: computes one.
+            about: the other fields of `ObservationSpec`.
+        """
+        if "default" not in about and kind in _EMPTY:
+            about["default"] = _EMPTY[kind]()
+        return cls(ObservationSpec(name, kind, description, **about), compute)
+
+    @classmethod
+    def integer(cls, name: str, description: str, compute: Callable[[Any], int], **about: Any) -> Self:
+        """Return an observation that is a whole number, never negative."""
+        return cls.of(name, "integer", description, compute, low=0, **about)
 
 
 class _Deadline:
@@ -44,6 +76,7 @@ class CompilationSession(abc.ABC):
 
     Attributes:
         compiler_version, action_spaces, observation_spaces: sent to the client; `start` sets them.
+        observations: how `get_observation` computes each, by name.
         deadline: when the worker will be killed over the current request, in seconds of the monotonic clock; set by the
             host. Slow work that is not the compiler's fault, such as running a program, should give up before.
         lookahead: maximum number of candidates of an `expand` to pass to `anticipate`.
@@ -54,6 +87,7 @@ class CompilationSession(abc.ABC):
     compiler_version: ClassVar[str] = ""
     action_spaces: ClassVar[tuple[ActionSpaceSpec, ...]] = ()
     observation_spaces: ClassVar[tuple[ObservationSpec, ...]] = ()
+    observations: ClassVar[Mapping[str, Observation]] = {}
     deadline: ClassVar[_Deadline] = DEADLINE
     lookahead: ClassVar[int] = 1
     shareable: ClassVar[bool] = False
@@ -139,13 +173,19 @@ class CompilationSession(abc.ABC):
                 state must not change then), or with `FailureCode.ACTION_UNKNOWN`.
         """
 
-    @abc.abstractmethod
     def get_observation(self, name: str) -> Any:
-        """Compute one observation of the current state.
+        """Compute one observation of the current state: by default, one of `observations`.
 
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` or `FailureCode.OBSERVATION_UNKNOWN`.
         """
+        observation = self.observations.get(name)
+        if observation is None:
+            raise CompilationError(
+                FailureCode.OBSERVATION_UNKNOWN,
+                f"{name!r} is not an observation space: there are {', '.join(self.observations)}",
+            )
+        return observation.compute(self)
 
     @abc.abstractmethod
     def fork(self) -> Self:

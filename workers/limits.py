@@ -34,6 +34,16 @@ def adopt_orphans() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def children() -> set[int]:
+    """Return the process ids of our children, zombies included; none if the kernel does not list them."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):  # a thread has just ended, or the kernel was built without CONFIG_PROC_CHILDREN
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/children") as file:
+                found.update(map(int, file.read().split()))
+    return found
+
+
 def limit_address_space(size: int) -> None:
     """Make allocations beyond `size` bytes of address space fail; 0 means no limit."""
     if size:

@@ -24,20 +24,20 @@ import time
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from aiocg.workers.limits import adopt_orphans, die_with_parent
+from aiocg.workers.limits import adopt_orphans, children, die_with_parent
 
 ORDER_BYTES = 1 << 20
 ORPHAN_PATIENCE = 1.0  # seconds to wait for a dead worker's descendants to end
 
 
-class Order(NamedTuple):
+class _Order(NamedTuple):
     """Where a worker should listen, and the descriptor of its status page."""
 
     address: str
     status: int
 
 
-def serve(descriptor: int) -> Order:
+def serve(descriptor: int) -> _Order:
     """Fork workers until the client closes the connection, then exit; in each worker, return its order.
 
     Raises:
@@ -67,7 +67,7 @@ class _Nursery:
         known[end.fileno()] = end
         self._poller.register(end, select.POLLIN)
 
-    def serve(self) -> Order:
+    def serve(self) -> _Order:
         """Do what clients say; return in each worker."""
         while True:
             for ready, _ in self._poller.poll():
@@ -81,7 +81,7 @@ class _Nursery:
                 elif (order := self._read(self._clients[ready])) is not None:
                     return order
 
-    def _read(self, client: socket.socket) -> Order | None:
+    def _read(self, client: socket.socket) -> _Order | None:
         """Carry out what a client says; return the order in the worker that it asked for."""
         try:
             content, descriptors, _, _ = socket.recv_fds(client, ORDER_BYTES, 2, socket.MSG_CMSG_CLOEXEC)
@@ -167,7 +167,7 @@ def _status(pid: int) -> int:
 def _end_orphans(workers: Collection[int]) -> None:
     """Kill and reap all children except workers, repeatedly, as killing a child makes its children ours."""
     patience = time.monotonic() + ORPHAN_PATIENCE
-    while (orphans := _children().difference(workers)) and time.monotonic() < patience:
+    while (orphans := children().difference(workers)) and time.monotonic() < patience:
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -176,16 +176,7 @@ def _end_orphans(workers: Collection[int]) -> None:
             time.sleep(0.001)
 
 
-def _children() -> set[int]:
-    """Return the process ids of our children, zombies included."""
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:  # children of our only thread
-            return set(map(int, file.read().split()))
-    except FileNotFoundError:  # the kernel was built without CONFIG_PROC_CHILDREN
-        return set()
-
-
-def _become_worker(nursery: int, order: dict[str, Any], errors: int, status: int) -> Order:
+def _become_worker(nursery: int, order: dict[str, Any], errors: int, status: int) -> _Order:
     os.setpgid(0, 0)
     die_with_parent(nursery)
     adopt_orphans()
@@ -194,4 +185,4 @@ def _become_worker(nursery: int, order: dict[str, Any], errors: int, status: int
     os.environ.clear()
     os.environ.update(order["environ"])
     tempfile.tempdir = None  # forget the nursery's, as the worker has its own TMPDIR
-    return Order(order["address"], status)
+    return _Order(order["address"], status)

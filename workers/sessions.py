@@ -37,45 +37,45 @@ from aiocg.transport.status import NO_CANDIDATE, SEVERAL
 from aiocg.workers.compilation import DEADLINE, CompilationError, CompilationSession
 
 
-def sendable(text: str) -> str:
+def _sendable(text: str) -> str:
     """Return a text that UTF-8 can encode: lone surrogates become escape sequences."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def as_compilation_error(error: Exception) -> CompilationError:
+def _as_compilation_error(error: Exception) -> CompilationError:
     """Return a compiler's own failure as it is, and any other exception as a bug with its traceback."""
     if not isinstance(error, CompilationError):
         error = CompilationError(FailureCode.INTERNAL, "".join(traceback.format_exception(error)))
-    error.code, error.message = str(error.code), sendable(str(error.message))
+    error.code, error.message = str(error.code), _sendable(str(error.message))
     return error
 
 
-def apply_actions(session: CompilationSession, actions: tuple[Action, ...], effects: list[bool]) -> None:
+def _apply_actions(session: CompilationSession, actions: tuple[Action, ...], effects: list[bool]) -> None:
     """Apply actions, and append for each whether it changed the state."""
     for action in actions:
         effect = session.apply_action(action)
         if effect is not True and effect is not False:
-            raise wrong_answer("apply_action", effect, "True or False")
+            raise _wrong_answer("apply_action", effect, "True or False")
         effects.append(effect)
 
 
-def hash_of(session: CompilationSession) -> int:
+def _hash_of(session: CompilationSession) -> int:
     """Return the hash of the session's state."""
     value = session.state_hash()
     if type(value) is not int or not 0 <= value < 1 << 64:
-        raise wrong_answer("state_hash", value, "an unsigned integer of 64 bits")
+        raise _wrong_answer("state_hash", value, "an unsigned integer of 64 bits")
     return value
 
 
-def forked(session: CompilationSession) -> CompilationSession:
+def _forked(session: CompilationSession) -> CompilationSession:
     """Return a fork of the session."""
     child = session.fork()
     if not isinstance(child, CompilationSession) or child is session:
-        raise wrong_answer("fork", child, "another session")
+        raise _wrong_answer("fork", child, "another session")
     return child
 
 
-def wrong_answer(method: str, value: Any, expected: str) -> CompilationError:
+def _wrong_answer(method: str, value: Any, expected: str) -> CompilationError:
     """Return the error for a method of a session that returned a wrong value."""
     text = repr(value)
     text = text if len(text) <= 80 else f"{text[:77]}..."
@@ -85,7 +85,7 @@ def wrong_answer(method: str, value: Any, expected: str) -> CompilationError:
 Actions = tuple[Action, ...]
 
 
-class Trial:
+class _Trial:
     """The evaluation of one candidate.
 
     Attributes:
@@ -105,7 +105,7 @@ class Trial:
             return self.failure
         try:
             observations = tuple([self.session.get_observation(name) for name in names])
-            return Candidate(observations, hash_of(self.session), tuple(self.effects))
+            return Candidate(observations, _hash_of(self.session), tuple(self.effects))
         except Exception as caught:
             return _failed(caught)
 
@@ -118,7 +118,7 @@ class _Stem(NamedTuple):
     effects: list[bool]
 
 
-class Stems:
+class _Stems:
     """Sessions that the next candidates start from, each of which goes on where the one before it ends.
 
     Args:
@@ -135,7 +135,7 @@ class Stems:
         while len(self._stems) > 1:
             self._stems.pop().session.close()
 
-    def grow(self, actions: Actions, following: Actions) -> Trial:
+    def grow(self, actions: Actions, following: Actions) -> _Trial:
         """Apply a candidate's actions.
 
         Args:
@@ -145,16 +145,16 @@ class Stems:
         while actions[: len(self._stems[-1].actions)] != self._stems[-1].actions:
             self._stems.pop().session.close()
         done = len(self._stems[-1].actions)
-        trial = Trial(forked(self._stems[-1].session), list(self._stems[-1].effects))
+        trial = _Trial(_forked(self._stems[-1].session), list(self._stems[-1].effects))
         try:
             for action in actions[done:]:
                 trial.session.check_action(action)
             shared = _common_length(actions, following)
             if shared > done:
-                apply_actions(trial.session, actions[done:shared], trial.effects)
-                self._stems.append(_Stem(actions[:shared], forked(trial.session), list(trial.effects)))
+                _apply_actions(trial.session, actions[done:shared], trial.effects)
+                self._stems.append(_Stem(actions[:shared], _forked(trial.session), list(trial.effects)))
                 done = shared
-            apply_actions(trial.session, actions[done:], trial.effects)
+            _apply_actions(trial.session, actions[done:], trial.effects)
         except Exception as caught:
             trial.failure = _failed(caught)
         return trial
@@ -168,7 +168,7 @@ def _common_length(one: Actions, other: Actions) -> int:
 
 
 def _failed(caught: Exception) -> Candidate:
-    error = as_compilation_error(caught)
+    error = _as_compilation_error(caught)
     return Candidate(code=error.code, message=error.message)
 
 
@@ -234,7 +234,7 @@ class SessionTable:
             return self._handlers[kind](client, request)
         except Exception as caught:
             self._failures += 1
-            error = as_compilation_error(caught)
+            error = _as_compilation_error(caught)
             return Failure(number, error.code, error.message, error.fields)
 
     def counts(self) -> tuple[int, int, int, int, float]:
@@ -293,21 +293,21 @@ class SessionTable:
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
         for action in actions:
             self._compiler.check_action(action)
-        before = forked(session) if len(actions) > 1 and _may_turn_out_unknown(actions) else None
+        before = _forked(session) if len(actions) > 1 and _may_turn_out_unknown(actions) else None
         started = time.perf_counter()
         effects: list[bool] = []
         try:
-            apply_actions(session, actions, effects)
+            _apply_actions(session, actions, effects)
             observations = tuple([session.get_observation(name) for name in request.observe])
         except Exception as caught:
-            error = as_compilation_error(caught)
+            error = _as_compilation_error(caught)
             if error.code == FailureCode.ACTION_UNKNOWN:  # for example, its target does not exist any more
                 if before is not None:
                     self._bind(client, request.session, before)
                 raise error from None
             if actions:
                 self._ended.add(key)
-                error.fields |= {"applied": len(effects), "state": hash_of(session)}
+                error.fields |= {"applied": len(effects), "state": _hash_of(session)}
             raise error from None
         finally:
             if before is not None and self._sessions.get(key) is not before:
@@ -318,7 +318,7 @@ class SessionTable:
         session = self._sessions[client, request.session]
         self._begin(client, request.session, request.request, FORK_TIMEOUT, NO_CANDIDATE)
         self._check_room(client, request.child)
-        self._bind(client, request.child, forked(session))
+        self._bind(client, request.child, _forked(session))
         return Done(request.request)
 
     def _expand(self, client: int, request: Expand) -> Reply:
@@ -330,7 +330,7 @@ class SessionTable:
         ahead = 1 if request.alone else self._compiler.lookahead
         following = {index: request.candidates[after] for index, after in itertools.pairwise(left)}
         results: dict[int, Candidate] = {}
-        with Stems(session) as stems:
+        with _Stems(session) as stems:
             for first in range(0, len(left), ahead):
                 results |= self._candidates(client, request, stems, left[first : first + ahead], following)
         elapsed = time.perf_counter() - started
@@ -341,7 +341,7 @@ class SessionTable:
         self,
         client: int,
         request: Expand,
-        stems: Stems,
+        stems: _Stems,
         indices: list[int],
         following: Mapping[int, tuple[Action, ...]],
     ) -> dict[int, Candidate]:
@@ -350,7 +350,7 @@ class SessionTable:
         def begin(candidate: int, count: int = 1) -> None:
             self._begin(client, request.session, request.request, request.timeout * count, candidate)
 
-        trials: dict[int, Trial] = {}
+        trials: dict[int, _Trial] = {}
         try:
             for index in indices:
                 begin(index)
@@ -374,8 +374,8 @@ class SessionTable:
         session = self._sessions[client, request.session]
         answer = session.set_parameter(request.key, request.value)
         if not isinstance(answer, str):
-            raise wrong_answer("set_parameter", answer, "text")
-        return TextReply(request.request, sendable(answer))
+            raise _wrong_answer("set_parameter", answer, "text")
+        return TextReply(request.request, _sendable(answer))
 
     def _close(self, client: int, request: Close) -> Reply:
         self._begin(client, 0, request.request, FORK_TIMEOUT, NO_CANDIDATE)
@@ -426,7 +426,7 @@ class SessionTable:
     ) -> Observed:
         elapsed = time.perf_counter() - started
         self._compiler_time += elapsed
-        return Observed(request, observations, hash_of(session), effects, elapsed)
+        return Observed(request, observations, _hash_of(session), effects, elapsed)
 
     def _statistics(self, client: int, request: Statistics) -> Reply:
         counters = {

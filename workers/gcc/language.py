@@ -11,7 +11,7 @@ _FEW = 10  # options with at least this many choices are changed in steps
 _STEPS = ((10, 1), (50, 10), (500, 100), (5000, 1000))  # pairs: minimal number of choices, step
 
 
-class Edit(NamedTuple):
+class _Edit(NamedTuple):
     """An action on option number `option`: set it to `choice`, or move it by `step` choices if that is not 0."""
 
     action: ActionSpec
@@ -21,22 +21,22 @@ class Edit(NamedTuple):
     step: int = 0
 
 
-def edits(options: Iterable[Option]) -> tuple[Edit, ...]:
+def edits(options: Iterable[Option]) -> tuple[_Edit, ...]:
     """Return all edits in the order of the options; names are unique."""
     found = []
     for index, option in enumerate(options):
         if len(option) < _FEW:
             for choice in range(len(option)):
-                found.append(Edit(ActionSpec(option.word(choice), option.description), index, len(option) - 1, choice))
+                found.append(_Edit(ActionSpec(option.word(choice), option.description), index, len(option) - 1, choice))
             continue
         for least, step in _STEPS:
             for signed in (step, -step) if len(option) >= least else ():
                 action = ActionSpec(f"{option.name}[{signed:+}]", option.description)
-                found.append(Edit(action, index, len(option) - 1, step=signed))
+                found.append(_Edit(action, index, len(option) - 1, step=signed))
     return tuple(found)
 
 
-def apply(edit: Edit, choices: Sequence[int]) -> tuple[int, ...]:
+def apply(edit: _Edit, choices: Sequence[int]) -> tuple[int, ...]:
     """Return the choices after an edit, equal to those before if it has no effect.
 
     A step stops at the last choice or, downwards, at `UNSET`.
@@ -53,8 +53,8 @@ class Language(NamedTuple):
     """The language of actions for one compiler's options."""
 
     options: tuple[Option, ...]
-    edits: tuple[Edit, ...]
-    by_name: Mapping[str, Edit]
+    edits: tuple[_Edit, ...]
+    by_name: Mapping[str, _Edit]
     reader: OptionReader
 
     @staticmethod
@@ -63,7 +63,7 @@ class Language(NamedTuple):
         made = edits(options)
         return Language(options, made, {edit.action.name: edit for edit in made}, OptionReader(options))
 
-    def find(self, action: Any) -> Edit | None:
+    def find(self, action: Any) -> _Edit | None:
         """Return the edit with a name or an index; None for any other text.
 
         Raises:

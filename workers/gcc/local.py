@@ -19,7 +19,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.transport.system import HAS_PIDFD, UNKNOWN_LIMIT, unnamed_file
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.runner import ENVIRONMENT, CommandRunner, Completed
-from aiocg.workers.limits import adopt_orphans
+from aiocg.workers.limits import adopt_orphans, children
 
 MEMORY_LIMIT = 4 << 30  # bytes of address space of each process
 FILE_LIMIT = 256 << 20  # bytes of each written file, including standard output and error
@@ -111,7 +111,7 @@ class LocalRunner:
         """
         self._check()
         mark = f"{os.getpid()}-{next(_marks)}"
-        others = _children()
+        others = children()
         with _nameless() as given, _nameless() as output, _nameless() as errors:
             if stdin:
                 os.pwrite(given, stdin, 0)
@@ -209,7 +209,7 @@ def _end_rest(mark: str, others: Collection[int]) -> None:
         others: earlier children.
     """
     known = set(others)
-    while found := _children() - known:  # repeated, as ended processes may leave new orphans
+    while found := children() - known:  # repeated, as ended processes may leave new orphans
         left = [pid for pid in found if _has_mark(pid, mark)]
         known |= found.difference(left)
         for pid in left:  # kill all before waiting: they may be starting others
@@ -218,15 +218,6 @@ def _end_rest(mark: str, others: Collection[int]) -> None:
         for pid in left:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-
-
-def _children() -> set[int]:
-    found: set[int] = set()
-    with contextlib.suppress(OSError):  # the thread has just ended, or the kernel does not list children
-        for task in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{task}/children") as file:
-                found.update(map(int, file.read().split()))
-    return found
 
 
 def _has_mark(pid: int, mark: str) -> bool:

@@ -1,22 +1,26 @@
 """The observation spaces of the GCC environments, by name."""
 
+import functools
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.transport.options import UNSET, Option
+from aiocg.workers.compilation import Observation
+from aiocg.workers.gcc._parameters import Parameters
 from aiocg.workers.gcc.compilation import Benchmark, Compilation
 from aiocg.workers.gcc.execution import Execution
-from aiocg.workers.gcc.parameters import Parameters
 from aiocg.workers.programs.recipe import Program
-from aiocg.workers.programs.times import time_values, times_spec
+from aiocg.workers.programs.times import execution, time_values, times
 
 _LEVELS = ("O0", "Os", "Oz", "O2", "O3")
 
 
-class Subject(Protocol):
+class _Subject(Protocol):
     """The input of an observation: a program and its compiler options."""
 
     benchmark: Benchmark
@@ -42,28 +46,15 @@ class Subject(Protocol):
         """Return the compilation with these options, or with only a level such as `-Os`."""
 
 
-class Observation(NamedTuple):
-    """An observation space, and the function that computes a value of it."""
-
-    spec: ObservationSpec
-    compute: Callable[[Subject], Any]
-
-
 def observation_spaces(options: Sequence[Option]) -> tuple[ObservationSpec, ...]:
     """Return all spaces for a compiler with these options; sizes at `-Oz` only where it has that level."""
     levels = {word.removeprefix("-") for one in options if one.kind == "level" for word in one.texts}
     missing = tuple([f"_{level}" for level in _LEVELS if level not in levels])
     known = [one.spec for name, one in OBSERVATIONS.items() if not name.endswith(missing)]
-    return tuple([_sized(spec, len(options)) for spec in known])
+    return tuple([replace(spec, shape=(len(options),)) if spec.name == "choices" else spec for spec in known])
 
 
-def _sized(spec: ObservationSpec, options: int) -> ObservationSpec:
-    if spec.name != "choices":
-        return spec
-    return ObservationSpec(spec.name, spec.kind, spec.description, spec.dtype, (options,), low=UNSET)
-
-
-def _fact(name: str, level: str = "") -> Callable[[Subject], Any]:
+def _fact(name: str, level: str = "") -> Callable[[_Subject], Any]:
     return lambda subject: subject.compilation(level).fact(name)
 
 
@@ -71,7 +62,7 @@ def _text(content: bytes) -> str:
     return content.decode(errors="replace")
 
 
-def _runnable(subject: Subject) -> tuple[Program, bytes] | None:
+def _runnable(subject: _Subject) -> tuple[Program, bytes] | None:
     """Return how the program is linked and run, and its object file; None if that is not known."""
     recipe = subject.benchmark.recipe
     if recipe is None or not recipe.command or not recipe.runs:
@@ -81,31 +72,24 @@ def _runnable(subject: Subject) -> tuple[Program, bytes] | None:
     return recipe, code
 
 
-def _is_runnable(subject: Subject) -> int:
+def _is_runnable(subject: _Subject) -> int:
     found = _runnable(subject)
     return int(found is not None and subject.execution.is_runnable(*found, subject.deadline))
 
 
-def _runtime(subject: Subject) -> Array:
+def _runtime(subject: _Subject) -> Array:
     found = _runnable(subject)
     times = subject.execution.run_times(*found, subject.parameters.runs, subject.deadline) if found else []
     return time_values(times)
 
 
-def _execution(subject: Subject) -> list[dict[str, Any]]:
+def _execution(subject: _Subject) -> list[dict[str, Any]]:
     found = _runnable(subject)
     return subject.execution.run_all(*found, subject.deadline) if found else []
 
 
-def _made(
-    name: str, kind: Any, description: str, default: Any, compute: Callable[[Subject], Any], low: float | None = None
-) -> Observation:
-    """Return a space for compiler output, which depends on the platform."""
-    return Observation(
-        ObservationSpec(name, kind, description, low=low, platform_dependent=True, default=default), compute
-    )
-
-
+_made = functools.partial(Observation.of, platform_dependent=True)
+_counted = functools.partial(Observation.integer, platform_dependent=True)
 _SIZES = {
     "asm_size": "Bytes of the assembly, as the compiler writes it.",
     "obj_size": "Bytes of the object file.",
@@ -115,94 +99,73 @@ _SIZES = {
 }
 
 _ALL = (
-    Observation(
-        ObservationSpec("source", "text", "The program's translation units, one after the other.", default=""),
+    Observation.of(
+        "source",
+        "text",
+        "The program's translation units, one after the other.",
         lambda subject: subject.benchmark.sources.text,
     ),
     _made(
         "rtl",
         "text",
         "GCC's register transfer language after its last pass, unit by unit.",
-        "",
         lambda subject: _text(subject.compilation().rtl()),
     ),
     _made(
-        "asm",
-        "text",
-        "The assembly, unit by unit.",
-        "",
-        lambda subject: _text(b"".join(subject.compilation().assembly())),
+        "asm", "text", "The assembly, unit by unit.", lambda subject: _text(b"".join(subject.compilation().assembly()))
     ),
-    _made("asm_size", "integer", _SIZES["asm_size"], 0, _fact("asm_size"), low=0),
-    _made("asm_hash", "text", "MD5 of the assembly, in hexadecimal.", "", _fact("asm_hash")),
+    _counted("asm_size", _SIZES["asm_size"], _fact("asm_size")),
+    _made("asm_hash", "text", "MD5 of the assembly, in hexadecimal.", _fact("asm_hash")),
     _made(
         "instruction_counts",
         "json",
         "How often each instruction is in the assembly, by its name; no directives, no labels.",
-        {},
         _fact("instruction_counts"),
     ),
     _made(
         "obj",
         "binary",
         "The object file; of several units, the one that they are linked to.",
-        b"",
         lambda subject: subject.compilation().object_file(),
     ),
-    _made("obj_size", "integer", _SIZES["obj_size"], 0, _fact("obj_size"), low=0),
-    *(
-        _made(name, "integer", _SIZES[name], 0, _fact(name), low=0)
-        for name in ("obj_image_size", "obj_bss_size", "obj_text_size")
-    ),
-    _made("obj_hash", "text", "MD5 of the object file, in hexadecimal.", "", _fact("obj_hash")),
+    *(_counted(name, about, _fact(name)) for name, about in _SIZES.items() if name != "asm_size"),
+    _made("obj_hash", "text", "MD5 of the object file, in hexadecimal.", _fact("obj_hash")),
     _made(
         "undefined_behaviour",
         "json",
         "What the compiler warns of at -O2 since the standard does not define it, such as reads outside of arrays.",
-        [],
         lambda subject: subject.compilation("-O2").undefined(),
+        default=[],
     ),
-    Observation(
-        ObservationSpec(
-            "choices", "array", "The choice of each option, -1 where it is not given.", shape=(-1,), low=UNSET
-        ),
+    Observation.of(
+        "choices",
+        "array",
+        "The choice of each option, -1 where it is not given.",
         lambda subject: Array("int64", (len(subject.choices),), array("q", subject.choices).tobytes()),
+        shape=(-1,),
+        low=UNSET,
     ),
-    Observation(
-        ObservationSpec("command_line", "text", "The options that are given, as an action.", default="gcc"),
+    Observation.of(
+        "command_line",
+        "text",
+        "The options that are given, as an action.",
         lambda subject: subject.command_line,
+        default="gcc",
     ),
-    Observation(
-        times_spec(
-            "runtime",
-            "Seconds that the program takes, for each run; an error if one does not do what is expected of it.",
-        ),
+    times(
+        "runtime",
+        "Seconds that the program takes, for each run; an error if one does not do what is expected of it.",
         _runtime,
     ),
-    Observation(
-        ObservationSpec(
-            "execution",
-            "json",
-            "How each run of the program ended and what it wrote.",
-            platform_dependent=True,
-            default=[],
-        ),
-        _execution,
-    ),
-    Observation(
-        ObservationSpec(
-            "is_runnable",
-            "integer",
-            "1 if the program can be linked as the benchmark says, which says how it is run, too.",
-            low=0,
-            high=1,
-            platform_dependent=True,
-            default=0,
-        ),
+    execution("execution", _execution),
+    _counted(
+        "is_runnable",
+        "1 if the program can be linked as the benchmark says, which says how it is run, too.",
         _is_runnable,
+        high=1,
     ),
     *(
-        _made(f"{size}_{level}", "integer", f"{what[:-1]}, at -{level} alone.", 0, _fact(size, f"-{level}"), low=0)
+        _counted(f"{size}_{level}", f"{what[:-1]}, at -{level} alone.", _fact(size, f"-{level}"))
         for size, what in _SIZES.items()
         for level in _LEVELS
     ),

@@ -2,7 +2,9 @@
 
 import math
 import re
+import tomllib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -37,27 +39,7 @@ class CompilerOptions(msgspec.Struct, frozen=True):
         return math.prod(len(option) + 1 for option in self.options)
 
 
-_DEBUG_INFORMATION = "is about debug information"
-_PROFILE = "reads the profile of an earlier run"
-_INTERFACE = "changes how data lies in memory, or how it is passed: the program no longer fits libraries"
-_LIVE_PATCHING = "is for live patching: it refuses to be combined with many other options, or adds space for patches"
-_COMPILER = "is about the compiler's own memory, checks or messages"
-
-_EXCLUSIONS: tuple[tuple[str, str], ...] = (
-    (r"-g.*|-fvar-tracking.*|--param=(max-vartrack|max-debug|min-nondebug)-.*", _DEBUG_INFORMATION),
-    (r"-fbranch-probabilities|-fauto-profile", _PROFILE),
-    (r"-fprofile-(use|generate|arcs|values|dir|update|correction|note|prefix-path|info-section)", _PROFILE),
-    (r"-fopt-info|-fsave-optimization-record", "prints or writes a report"),
-    (r"-fcompare-debug.*", "compiles twice"),
-    (r"-fplugin.*|-fdump-.*|-save-temps.*|-fcallgraph-info.*|-fstack-usage", "reads or writes other files"),
-    (r"-flto.*|-ffat-lto-objects|-fwhole-program|-fuse-linker-plugin", "leaves the compiling to the linker"),
-    (r"-fpack-struct|-fshort-(enums|wchar|double)|-f(reg|pcc)-struct-return|-fleading-underscore", _INTERFACE),
-    (r"-flive-patching|-fpatchable-function-entry", _LIVE_PATCHING),
-    (r"-ftree-parallelize-loops", "makes threads, for which the program would have to be linked to other libraries"),
-    (r"--param=(ranger|threader)-debug", "makes the compiler explain itself in its dumps"),
-    (r"--param=(con|de)structive-interference-size", "is a number for C++ programs to read"),
-    (r"--param=(ggc-min|hash-table|integer-share|file-cache|gimple-fe|cxx-max-namespaces)-.*", _COMPILER),
-)
+_EXCLUSIONS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("excluded.toml").read_text(encoding="utf-8"))
 
 # The compiler accepts any number, and allocates that much memory if another option makes it use the number.
 _CEILINGS = {"--param=selsched-max-lookahead": 2**16}
@@ -65,7 +47,8 @@ _CEILINGS = {"--param=selsched-max-lookahead": 2**16}
 
 def exclusion(name: str) -> str:
     """Return why an option is excluded from the space; "" if it is not."""
-    return next((reason for pattern, reason in _EXCLUSIONS if re.fullmatch(pattern, name)), "")
+    found = (why for why, patterns in _EXCLUSIONS.items() if any(re.fullmatch(one, name) for one in patterns))
+    return next(found, "")
 
 
 def ceiling(name: str) -> int | None:

@@ -37,7 +37,7 @@ def main() -> None:
             except CompilationError as error:
                 if error.fields.get("reason") != "image":
                     raise
-        line = Line(f"pulling {arguments.image}: ")
+        line = _Line(f"pulling {arguments.image}: ")
         pull(client, arguments.image, line.show)
         line.end()
         print(find_image(client, arguments.image).id)
@@ -48,7 +48,7 @@ def main() -> None:
         raise SystemExit(130) from None
 
 
-class Line:
+class _Line:
     """A progress line on standard error: rewritten on a terminal, printed at intervals elsewhere."""
 
     def __init__(self, head: str) -> None:

@@ -1,5 +1,6 @@
 """Compilation sessions of the GCC environment."""
 
+import copy
 import hashlib
 import json
 import math
@@ -11,13 +12,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import UNSET, words
 from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.gcc._parameters import Parameters, exchange
 from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
 from aiocg.workers.gcc.discovery import discover
 from aiocg.workers.gcc.execution import Execution
 from aiocg.workers.gcc.language import NAME, Language, action_spaces, apply
 from aiocg.workers.gcc.local import open_runner
 from aiocg.workers.gcc.observations import OBSERVATIONS, observation_spaces
-from aiocg.workers.gcc.parameters import Parameters, exchange
 from aiocg.workers.gcc.proposals import CompilerOptions
 from aiocg.workers.gcc.runner import CommandRunner
 from aiocg.workers.gcc.sources import read_sources
@@ -67,7 +68,7 @@ def _check_code(code: bytes) -> None:
         raise failure(f"the program is not linked here: its object file {problem}")
 
 
-class Tools(NamedTuple):
+class _Tools(NamedTuple):
     """A compiler, with the objects that use it."""
 
     found: CompilerOptions
@@ -81,8 +82,9 @@ class GccSession(CompilationSession):
     Nothing is compiled before an observation needs it.
     """
 
-    tools: Tools  # the tools that the session was opened with
-    current: ClassVar[Tools | None] = None  # None if the last compiler became unusable
+    observations = OBSERVATIONS
+    tools: _Tools  # the tools that the session was opened with
+    current: ClassVar[_Tools | None] = None  # None if the last compiler became unusable
     language: ClassVar[Language]
     settings: ClassVar[Mapping[str, Any]] = {}
     results: ClassVar[Results]
@@ -116,11 +118,11 @@ class GccSession(CompilationSession):
             _check_runner(runner)
         found = discover(runner, cls.settings.get("cache_dir", ""))
         execution = Execution(runner, clang=cls.settings.get("clang") or "clang", sandbox=choose(cls.settings))
-        cls.current = Tools(found, Compiler(runner, cls.results), execution)
+        cls.current = _Tools(found, Compiler(runner, cls.results), execution)
         return found
 
     @classmethod
-    def _usable(cls) -> Tools:
+    def _usable(cls) -> _Tools:
         """Return the compiler, looking for it again if the last one became unusable."""
         if cls.current is None:
             found = cls._find()
@@ -243,14 +245,8 @@ class GccSession(CompilationSession):
             CompilationError: with `FailureCode.OBSERVATION`, and a `reason` in its fields if the compiler failed;
                 `FailureCode.OBSERVATION_UNKNOWN`; or `FailureCode.COMPILER` if the compiler can no longer be run.
         """
-        observation = OBSERVATIONS.get(name)
-        if observation is None:
-            raise CompilationError(
-                FailureCode.OBSERVATION_UNKNOWN,
-                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
-            )
         try:
-            return observation.compute(self)
+            return super().get_observation(name)
         except CompilationError as error:
             if error.code == FailureCode.COMPILER and type(self).current is self.tools:
                 type(self).current = None  # so that the next reset searches for it
@@ -258,9 +254,7 @@ class GccSession(CompilationSession):
 
     def fork(self) -> Self:
         """Return a session at the same state."""
-        child = object.__new__(type(self))
-        child.__dict__.update(self.__dict__)
-        return child
+        return copy.copy(self)
 
     def set_parameter(self, key: str, value: str) -> str:
         """Set or get how to compile and to observe (see `parameters`), or get `gcc_spec` or `choices` as JSON.
@@ -289,7 +283,7 @@ def _digest(benchmark: Benchmark, line: tuple[str, ...]) -> str:
     return hashlib.sha256(" ".join((benchmark.sources.digest, *line)).encode()).hexdigest()
 
 
-def _describe(tools: Tools) -> dict[str, Any]:
+def _describe(tools: _Tools) -> dict[str, Any]:
     found = tools.found
     return {
         "gcc_bin": tools.compiler.runner.name,

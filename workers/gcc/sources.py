@@ -1,12 +1,12 @@
 """Reading the sources of a program, as `aiocg.datasets.source_tree` writes them."""
 
 import hashlib
-from pathlib import PurePosixPath
 
 import msgspec
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.programs.recipe import problem_of_names
 
 VERSION = 1
 LANGUAGES = ("c", "c++")
@@ -63,13 +63,8 @@ def read_sources(content: bytes) -> Sources:
     for unit in sources.units:
         if unit not in sources.files:
             raise _not_sources(f"the unit {unit!r} is not among the files")
-    for name in sources.files:
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-            raise _not_sources(f"{name!r} is not the name of a file below a folder")
-    for word in (*sources.flags, *sources.include):
-        if "\0" in word:
-            raise _not_sources(f"there is a NUL in {word!r}")
+    if problem := problem_of_names(sources.files, (*sources.flags, *sources.include)):
+        raise _not_sources(problem)
     return msgspec.structs.replace(sources, digest=hashlib.sha256(content).hexdigest())
 
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.failures import failure, problem
+from aiocg.workers.gcc._failures import failure, problem
 from aiocg.workers.gcc.runner import CommandRunner
 
 _SECONDS = 20.0  # for a run of 20 ms: longer than under any load, less than a worker's start timeout
@@ -13,33 +14,7 @@ _TRIES = 3
 _UNRELATED = frozenset({"crashed", "killed", "disk", "system", "timeout"})  # reasons that may be unrelated to the words
 _LIKELY = frozenset({"crashed", "timeout"})  # of these, reasons that the words may cause if they persist
 
-_PROGRAM = b"""
-struct pair { int key; double value; };
-static int table[64];
-static int sum(const int *from, int count) {
-    int total = 0;
-    for (int i = 0; i < count; i++)
-        total += from[i] * 3;
-    return total;
-}
-int work(struct pair *pairs, int count, int (*call)(int), volatile char *text) {
-    char local[24];
-    double area = 1.0;
-    for (int i = 0; i < count; i++) {
-        switch (pairs[i].key) {
-        case 0: area += pairs[i].value; break;
-        case 1: area *= pairs[i].value / 3; break;
-        case 2: area = -area; break;
-        case 3: table[i & 63] = call(i); break;
-        case 4: local[i % 24] = text[i]; break;
-        default: return (int)area;
-        }
-    }
-    for (int i = 0; i < 24; i++)
-        local[i] = text[i] + local[23 - i];
-    return sum(table, 64) + local[count % 24] + (count > 1 ? work(pairs + 1, count - 1, call, text) : 0);
-}
-"""
+_PROGRAM = Path(__file__).with_name("trial.c").read_bytes()
 
 # Words that have an effect only with others; alone the compiler reports that it disables them.
 _COMPANIONS = {"-fassociative-math": ("-fno-signed-zeros", "-fno-trapping-math")}

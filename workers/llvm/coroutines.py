@@ -4,7 +4,7 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.walker import Walker
 
-__all__ = ["SPLIT", "are_unsplit", "split", "split_content", "split_count"]
+__all__ = ["SPLIT", "split", "split_content", "split_count"]
 
 SPLIT = "coro-cond(coro-early,cgscc(coro-split),coro-cleanup,globaldce)"
 """The passes that `clang -O0` runs for coroutines alone, as in LLVM's `buildO0DefaultPipeline`."""
@@ -13,7 +13,7 @@ _NAMES = ("id", "id.async", "id.retcon", "id.retcon.once", "begin", "resume", "d
 _INTRINSICS = tuple(f"llvm.coro.{name}".encode() for name in (*_NAMES, "subfn.addr"))
 
 
-def are_unsplit(module: Module) -> bool:
+def _are_unsplit(module: Module) -> bool:
     """Return whether a module has coroutines, or handles of such, that only passes can turn into code."""
     c = module.library.c
     return any(
@@ -24,14 +24,14 @@ def are_unsplit(module: Module) -> bool:
 
 def split(module: Module) -> None:
     """Run the mandatory passes on a module with unsplit coroutines; others stay as they are."""
-    if are_unsplit(module):
+    if _are_unsplit(module):
         module.run_passes(SPLIT, None)
 
 
 def split_content(library: Library, content: bytes) -> bytes:
     """Return a program, given as bitcode, as bitcode for which code can be generated."""
     with Module.parse(library, content) as module:
-        if not are_unsplit(module):
+        if not _are_unsplit(module):
             return content
         module.run_passes(SPLIT, None)
         return module.write_bitcode()
@@ -41,8 +41,8 @@ def split_count(module: Module, count: int, walker: Walker) -> int:
     """Return a module's number of instructions, given that without splitting: of coroutines, as they are once split."""
     context = module.context
     if context.coroutines is None:
-        context.coroutines = are_unsplit(module)
-    if not context.coroutines or not are_unsplit(module):
+        context.coroutines = _are_unsplit(module)
+    if not context.coroutines or not _are_unsplit(module):
         return count
     with Module.parse(module.library, split_content(module.library, module.write_bitcode())) as found:
         return walker.instruction_count(found.pointer)

@@ -6,10 +6,10 @@ from functools import cached_property
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm._function_sizes import FunctionSizes
 from aiocg.workers.llvm.action_text import ActionText, parse, quote
 from aiocg.workers.llvm.canonical import Facts, Surveyor
 from aiocg.workers.llvm.coroutines import split_count
-from aiocg.workers.llvm.function_sizes import FunctionSizes
 from aiocg.workers.llvm.inlining import inline, split
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
@@ -27,7 +27,7 @@ from aiocg.workers.programs.execution import Runner
 from aiocg.workers.programs.linking import Tools
 
 
-def defined_function(module: Module, name: bytes) -> int:
+def _defined_function(module: Module, name: bytes) -> int:
     """Return the function with this name, which must have a body.
 
     Raises:
@@ -41,7 +41,7 @@ def defined_function(module: Module, name: bytes) -> int:
     return function
 
 
-def run_on_each(module: Module, each: Sequence[tuple[bytes, str]], options: int) -> None:
+def _run_on_each(module: Module, each: Sequence[tuple[bytes, str]], options: int) -> None:
     """Run a separate pipeline on each of several functions, one after the other, and inline what it begins with.
 
     Args:
@@ -58,8 +58,8 @@ def run_on_each(module: Module, each: Sequence[tuple[bytes, str]], options: int)
     jobs = []
     for name, pipeline in each:
         callees, rest = split(pipeline)
-        function = defined_function(module, name)
-        jobs.append((function, [defined_function(module, callee) for callee in callees], rest.encode()))
+        function = _defined_function(module, name)
+        jobs.append((function, [_defined_function(module, callee) for callee in callees], rest.encode()))
     for function, inlined, passes in jobs:
         if inlined:
             inline(module, function, inlined, options)
@@ -412,9 +412,9 @@ class Engine:
             mark(module, MARKS[action.pipeline])
             return self._see(module, surveyor.survey(module) if surveyor else None)
         if action.each:
-            run_on_each(module, action.each, self._no_options)
+            _run_on_each(module, action.each, self._no_options)
             return self._see(module, surveyor.survey(module) if surveyor else None)
-        function = None if action.function is None else defined_function(module, action.function)
+        function = None if action.function is None else _defined_function(module, action.function)
         if function is not None and action.loop is not None:
             if self.loops.unroll(module, function, action.loop, action.factor, machine):
                 return self._see(module, surveyor.survey(module) if surveyor else None)

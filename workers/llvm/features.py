@@ -19,6 +19,9 @@ libLLVM. For newer versions of LLVM these rules apply:
   critical if its source has more than one successor and its target more than one predecessor edge.
 """
 
+import tomllib
+from pathlib import Path
+
 _INST_COUNT = """
 TotalInsts TotalBlocks TotalFuncs
 Ret Br Switch IndirectBr Invoke Resume Unreachable CleanupRet CatchRet CatchSwitch CallBr
@@ -33,63 +36,7 @@ ExtractElement InsertElement ShuffleVector ExtractValue InsertValue LandingPad F
 
 INST_COUNT_NAMES: tuple[str, ...] = tuple(_INST_COUNT.split())
 
-AUTOPHASE_MEANINGS: dict[str, str] = {
-    "BBNumArgsHi": "blocks whose phis have more than 5 incoming values in total",
-    "BBNumArgsLo": "blocks whose phis have 1 to 5 incoming values in total",
-    "onePred": "blocks with 1 predecessor",
-    "onePredOneSuc": "blocks with 1 predecessor and 1 successor",
-    "onePredTwoSuc": "blocks with 1 predecessor and 2 successors",
-    "oneSuccessor": "blocks with 1 successor",
-    "twoPred": "blocks with 2 predecessors",
-    "twoPredOneSuc": "blocks with 2 predecessors and 1 successor",
-    "twoEach": "blocks with 2 predecessors and 2 successors",
-    "twoSuccessor": "blocks with 2 successors",
-    "morePreds": "blocks with more than 2 predecessors",
-    "BB03Phi": "blocks with 1 to 3 phis",
-    "BBHiPhi": "blocks with more than 3 phis",
-    "BBNoPhi": "blocks without phis",
-    "BeginPhi": "blocks that begin with a phi",
-    "BranchCount": "br instructions",
-    "returnInt": "direct calls of functions that return an integer",
-    "CriticalCount": "critical edges",
-    "NumEdges": "edges between blocks",
-    "const32Bit": "32-bit integer constants used by instructions",
-    "const64Bit": "64-bit integer constants used by instructions",
-    "numConstZeroes": "integer constants 0, of any width",
-    "numConstOnes": "integer constants 1, of any width (true is one)",
-    "UncondBranches": "unconditional br instructions",
-    "binaryConstArg": "binary operators with a constant operand of any kind",
-    "NumAShrInst": "ashr instructions",
-    "NumAddInst": "add instructions",
-    "NumAllocaInst": "alloca instructions",
-    "NumAndInst": "and instructions",
-    "BlockMid": "blocks of 15 to 500 instructions",
-    "BlockLow": "blocks of fewer than 15 instructions",
-    "NumBitCastInst": "bitcast instructions",
-    "NumBrInst": "br instructions",
-    "NumCallInst": "call instructions",
-    "NumGetElementPtrInst": "getelementptr instructions",
-    "NumICmpInst": "icmp instructions",
-    "NumLShrInst": "lshr instructions",
-    "NumLoadInst": "load instructions",
-    "NumMulInst": "mul instructions",
-    "NumOrInst": "or instructions",
-    "NumPHIInst": "phi instructions",
-    "NumRetInst": "ret instructions",
-    "NumSExtInst": "sext instructions",
-    "NumSelectInst": "select instructions",
-    "NumShlInst": "shl instructions",
-    "NumStoreInst": "store instructions",
-    "NumSubInst": "sub instructions",
-    "NumTruncInst": "trunc instructions",
-    "NumXorInst": "xor instructions",
-    "NumZExtInst": "zext instructions",
-    "TotalBlocks": "basic blocks",
-    "TotalInsts": "instructions",
-    "TotalMemInst": "getelementptr, load, store, call, invoke and alloca instructions",
-    "TotalFuncs": "functions, defined or declared",
-    "ArgsPhi": "incoming values of all phis",
-    "testUnary": "unary instructions: fneg, alloca, load, va_arg, extractvalue, casts",
-}
-
+AUTOPHASE_MEANINGS: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("features.toml").read_text(encoding="utf-8")
+)
 AUTOPHASE_NAMES: tuple[str, ...] = tuple(AUTOPHASE_MEANINGS)

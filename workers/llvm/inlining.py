@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from aiocg.workers.llvm._attributes import FUNCTION_INDEX, has_attribute, hidden, kind_of, new_attribute
 from aiocg.workers.llvm.action_text import unescape
-from aiocg.workers.llvm.attributes import FUNCTION_INDEX, has_attribute, hidden, kind_of, new_attribute
 from aiocg.workers.llvm.module import Module
 
 __all__ = ["Calls", "calls", "inline", "split"]

@@ -10,8 +10,7 @@ are not.
 
 import re
 
-from aiocg.workers.llvm.ir_lines import joined_lines
-from aiocg.workers.llvm.typed_ir import Rewriter
+from aiocg.workers.llvm.typed_ir import Rewriter, joined_lines
 
 __all__ = ["abstract", "statements"]
 

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from ctypes import Structure, c_ubyte, c_uint32, c_void_p
+from pathlib import Path
 from typing import Any, TypeVar
 
 from aiocg.workers.llvm.library import Library
@@ -20,11 +21,11 @@ __all__ = ["RENUMBER_INSTRUCTIONS", "Layout", "find_layout"]
 T = TypeVar("T")
 
 
-class Unexpected(Exception):
+class _Unexpected(Exception):
     """LLVM's memory layout differs from that of all known releases; the message says where."""
 
 
-class Memory:
+class _Memory:
     """Reads this process's memory; any address is allowed."""
 
     def __init__(self, descriptor: int) -> None:
@@ -44,92 +45,28 @@ class Memory:
 
 
 @contextmanager
-def open_memory() -> Iterator[Memory]:
+def _open_memory() -> Iterator[_Memory]:
     """Open this process's memory."""
     with open("/proc/self/mem", "rb", buffering=0) as file:
-        yield Memory(file.fileno())
+        yield _Memory(file.fileno())
 
 
-def expect(holds: object, what: str) -> None:
-    """Raise `Unexpected` unless something holds."""
+def _expect(holds: object, what: str) -> None:
+    """Raise `_Unexpected` unless something holds."""
     if not holds:
-        raise Unexpected(f"{what} not as expected")
+        raise _Unexpected(f"{what} not as expected")
 
 
-def only(places: Iterable[T], what: str) -> T:
+def _only(places: Iterable[T], what: str) -> T:
     """Return the one place that fits."""
     found = list(places)
-    expect(len(found) == 1, what)
+    _expect(len(found) == 1, what)
     return found[0]
 
 
 RENUMBER_INSTRUCTIONS = "_ZN4llvm10BasicBlock20renumberInstructionsEv"
 
-_SPECIMEN = r"""
-@g = global i8 1
-@h = dso_local global i8 1
-@sanitised = global i8 1, no_sanitize_address
-@v = global i8 1 #0
-@w = global i8 1 #0
-@x = global i8 1 #1
-@alias = alias i8, ptr @g
-@offset = global ptr getelementptr (i8, ptr @g, i64 1)
-@array = global [2 x ptr] [ptr @g, ptr null]
-@struct = global { ptr, i32 } { ptr @g, i32 1 }
-@vector = global <2 x ptr> <ptr @g, ptr null>
-@address = global ptr blockaddress(@f, %again)
-declare void @a() nounwind willreturn
-declare void @b() nounwind willreturn
-declare void @c() cold
-declare void @d()
-declare i64 @llvm.read_register.i64(metadata)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-define i32 @f(ptr %p, i32 %x, float %y) {
-entry:
-  call void @llvm.memset.p0.i64(ptr %p, i8 7, i64 4, i1 false)
-  call void @a() nounwind willreturn
-  call void @a() nounwind willreturn
-  call void @a() cold
-  call void @a()
-  call void asm sideeffect "", ""()
-  %register = call i64 @llvm.read_register.i64(metadata !0)
-  %a = insertvalue [2 x i32] zeroinitializer, i32 undef, 0
-  %b = insertvalue [2 x i8] c"ab", i8 poison, 0
-  %v = insertelement <2 x i32> <i32 1, i32 2>, i32 poison, i32 0
-  %o = fadd float %y, 1.0
-  store i8 7, ptr null
-  store i8 7, ptr @alias
-  fence acquire
-  fence syncscope("singlethread") acquire
-  fence syncscope("aiocg") acquire
-  load atomic i8, ptr %p acquire, align 1
-  load atomic i8, ptr %p syncscope("singlethread") acquire, align 1
-  load atomic i8, ptr %p syncscope("aiocg") acquire, align 1
-  store atomic i8 0, ptr %p release, align 1
-  store atomic i8 0, ptr %p syncscope("singlethread") release, align 1
-  store atomic i8 0, ptr %p syncscope("aiocg") release, align 1
-  atomicrmw add ptr %p, i8 1 acquire
-  atomicrmw add ptr %p, i8 1 syncscope("singlethread") acquire
-  atomicrmw add ptr %p, i8 1 syncscope("aiocg") acquire
-  cmpxchg ptr %p, i8 0, i8 1 acquire acquire
-  cmpxchg ptr %p, i8 0, i8 1 syncscope("singlethread") acquire acquire
-  cmpxchg ptr %p, i8 0, i8 1 syncscope("aiocg") acquire acquire
-  %less = icmp ult i32 %x, 5
-  br i1 %less, label %again, label %end
-again:
-  %i = phi i32 [ %x, %entry ], [ %j, %again ]
-  %j = mul i32 %i, %i
-  %more = icmp ult i32 %j, 9
-  br i1 %more, label %again, label %end, !llvm.loop !1
-end:
-  %r = phi i32 [ 0, %entry ], [ %j, %again ]
-  ret i32 %r
-}
-attributes #0 = { "one" }
-attributes #1 = { "other" }
-!0 = !{!"rsp"}
-!1 = distinct !{!1, !0}
-"""
+_SPECIMEN = Path(__file__).with_name("native") / "specimen.ll"
 _RANGE = "\n@range = global ptr getelementptr inrange(-1, 1) (i8, ptr @g, i64 1)\n"  # since LLVM 19
 _CALL = 45  # LLVMCall
 _ATOMIC = (27, 28, 55, 56, 57)  # LLVMLoad, LLVMStore, LLVMFence, LLVMAtomicCmpXchg, LLVMAtomicRMW
@@ -170,11 +107,11 @@ def find_layout(library: Library) -> Layout | str:
     problem = ""
     with ExitStack() as kept:
         try:
-            memory = kept.enter_context(open_memory())
+            memory = kept.enter_context(_open_memory())
             for _ in range(_EXPERIMENTS):
                 try:
                     return _measure(_Specimen(library, memory, kept))
-                except Unexpected as unexpected:
+                except _Unexpected as unexpected:
                     problem = str(unexpected)
         except (OSError, LlvmError) as error:
             problem = str(error)
@@ -184,7 +121,7 @@ def find_layout(library: Library) -> Layout | str:
 def _measure(specimen: "_Specimen") -> Layout:
     library, c, memory, layout = specimen.library, specimen.c, specimen.memory, Layout()
     has_range = library.version[0] >= 19
-    text = _SPECIMEN + (_RANGE if has_range else "")
+    text = _SPECIMEN.read_text(encoding="utf-8") + (_RANGE if has_range else "")
     if library.version[0] < 15:
         text = re.sub(r"\bptr\b", "i8*", text).replace(".p0.i64", ".p0i8.i64").replace(", no_sanitize_address", "")
     module = specimen.module(text)
@@ -194,11 +131,11 @@ def _measure(specimen: "_Specimen") -> Layout:
     layout.function_attributes = specimen.attributes([functions[name] for name in "abcd"], range(4, 24))
     layout.call_attributes = specimen.attributes(calls[1:5], range(6, 11))
     called = memory.words(calls[1], 12)[layout.call_attributes + 1]
-    expect(called == c.LLVMGetCalledFunctionType(calls[1]), "the type of a call is")
+    _expect(called == c.LLVMGetCalledFunctionType(calls[1]), "the type of a call is")
     globals_ = [c.LLVMGetNamedGlobal(module.pointer, name) for name in (b"g", b"h", b"sanitised")]
     words, local, sanitised = (memory.words(one, 5) for one in globals_)
-    expect(words[3] == c.LLVMGlobalGetValueType(globals_[0]) and words[4] != local[4], "a global is")
-    expect(words[4] ^ sanitised[4] == _SANITISED, "what sanitisers know of a global is")
+    _expect(words[3] == c.LLVMGlobalGetValueType(globals_[0]) and words[4] != local[4], "a global is")
+    _expect(words[4] ^ sanitised[4] == _SANITISED, "what sanitisers know of a global is")
     variables = [c.LLVMGetNamedGlobal(module.pointer, name) for name in (b"v", b"w", b"x", b"g")]
     layout.variable_attributes = specimen.attributes(variables, range(5, 20))
     layout.order = specimen.order(functions["f"])
@@ -218,7 +155,7 @@ def _measure(specimen: "_Specimen") -> Layout:
 class _Specimen:
     """Objects of the specimen, compared with what the C API says about them."""
 
-    def __init__(self, library: Library, memory: Memory, kept: ExitStack) -> None:
+    def __init__(self, library: Library, memory: _Memory, kept: ExitStack) -> None:
         self.library, self.c, self.memory, self._kept = library, library.c, memory, kept
 
     def context(self) -> int:
@@ -246,7 +183,7 @@ class _Specimen:
             for word in words
             if seen[0][word] == seen[1][word] != 0 and seen[2][word] not in (0, seen[0][word]) and seen[3][word] == 0
         ]
-        return only(places, "attribute lists are")
+        return _only(places, "attribute lists are")
 
     def scope(self, body: list[int]) -> int:
         """Find the byte that holds the synchronisation scope: 1 is the system, 0 one thread, others are higher."""
@@ -257,7 +194,7 @@ class _Specimen:
             scopes = [one[place] for one in seen]
             if scopes == [1, 0, scopes[2]] * len(_ATOMIC) and scopes[2] > 1:
                 places.append(place)
-        return only(places, "the scope of an atomic instruction is")
+        return _only(places, "the scope of an atomic instruction is")
 
     def order(self, function: int | None) -> int:
         """Find the number of an instruction within its block."""
@@ -270,13 +207,13 @@ class _Specimen:
             place for place in range(24, 128, 4)
             if [struct.unpack_from("<I", one, place)[0] for one in seen] == list(range(len(seen)))
         ]  # fmt: skip
-        return only(places, "the number of an instruction is")
+        return _only(places, "the number of an instruction is")
 
     def lists(self, function: int | None) -> tuple[int, int]:
         """Find the words of a block's list of instructions and of an instruction's node: each points to the next."""
         block = self.c.LLVMGetFirstBasicBlock(function)
         body = list(self.instructions(function, block))
-        return only(
+        return _only(
             [
                 (own, node)
                 for own in range(3, 16)
@@ -301,7 +238,7 @@ class _Specimen:
             without = self.memory.words(plain, place + 7)[place + 6] & 0xFF
             if words[place] == source and bounds == (_MASK64, 1, 1) and not without:
                 places.append(place)
-        return only(places, "the range of a constant getelementptr is")
+        return _only(places, "the range of a constant getelementptr is")
 
     def check_instructions(self, body: list[int]) -> None:
         """Check uses and operand counts."""
@@ -309,19 +246,19 @@ class _Specimen:
         for one in body:
             flags, kind, first = self.memory.words(one, 3)
             count, more = c.LLVMGetNumOperands(one), flags >> 32
-            expect(kind == c.LLVMTypeOf(one) and first == (c.LLVMGetFirstUse(one) or 0), "a value is")
-            expect(more & _BITS_OF_COUNT == count, "the number of operands is")
+            _expect(kind == c.LLVMTypeOf(one) and first == (c.LLVMGetFirstUse(one) or 0), "a value is")
+            _expect(more & _BITS_OF_COUNT == count, "the number of operands is")
             start = self.memory.words(one - 8, 1)[0] if more & _OPERANDS_BEHIND else one - 32 * count
             for number in range(count):
                 use = start + 32 * number
                 value, following, previous, user = self.memory.words(use, 4)
-                expect(use == c.LLVMGetOperandUse(one, number) and user == one == c.LLVMGetUser(use), "a use is")
-                expect(value == c.LLVMGetOperand(one, number), "what a use refers to is")
+                _expect(use == c.LLVMGetOperandUse(one, number) and user == one == c.LLVMGetUser(use), "a use is")
+                _expect(value == c.LLVMGetOperand(one, number), "what a use refers to is")
                 if c.LLVMGetFirstUse(value):
-                    expect(following == (c.LLVMGetNextUse(use) or 0), "a list of uses is")
-                    expect(self.memory.words(previous, 1)[0] == use, "a list of uses is")
+                    _expect(following == (c.LLVMGetNextUse(use) or 0), "a list of uses is")
+                    _expect(self.memory.words(previous, 1)[0] == use, "a list of uses is")
                     listed += 1
-        expect(listed > 10, "what has uses is")
+        _expect(listed > 10, "what has uses is")
 
     def check_metadata(self, module: Module, body: list[int]) -> None:
         """Find how a distinct node differs from a uniqued one."""
@@ -329,7 +266,7 @@ class _Specimen:
         node = next(filter(None, (c.LLVMGetMetadata(one, loop) for one in body)))
         register = next(c.LLVMGetOperand(one, 0) for one in body if self._kind(c.LLVMGetOperand(one, 0)) == 22)
         storages = [self.memory.read(c.LLVMValueAsMetadata(value), 2)[1] & 0x7F for value in (register, node)]
-        expect(storages == [0, 1], "how metadata is stored is")
+        _expect(storages == [0, 1], "how metadata is stored is")
 
     def _kind(self, value: int) -> int:
         return int(self.c.LLVMGetValueKind(value))
@@ -345,11 +282,11 @@ class _Specimen:
         classes = {self.memory.read(value, 1)[0]: self._kind(value) for value in values}
         first = min(self.memory.read(one, 1)[0] for one in body)
         opcodes = {self.memory.read(one, 1)[0]: c.LLVMGetInstructionOpcode(one) for one in body}
-        expect(opcodes.get(first) == 1, "an instruction is")  # ret, the first opcode
+        _expect(opcodes.get(first) == 1, "an instruction is")  # ret, the first opcode
         for number in range(256):
             layout.kinds[number] = _INSTRUCTION if number >= first else classes.get(number, _UNSEEN)
-        expect(set(classes.values()) | {_INSTRUCTION} == _KINDS, "what kinds of values there are is")
-        expect(all((number >= first) == (kind == _INSTRUCTION) for number, kind in classes.items()), "a class is")
+        _expect(set(classes.values()) | {_INSTRUCTION} == _KINDS, "what kinds of values there are is")
+        _expect(all((number >= first) == (kind == _INSTRUCTION) for number, kind in classes.items()), "a class is")
         number = next(value for value in values if self._kind(value) == 18)
         layout.plain_uses = bool(c.LLVMGetFirstUse(number))
 
@@ -376,7 +313,7 @@ def _find_names(specimen: "_Specimen", layout: Layout) -> None:
             if table and table % 8 == 0 and _fits(memory.read(table, 40), made, place)
         }
         found = found & fitting if made else fitting
-    layout.module_names, layout.counter = only(found, "the table of names is")
+    layout.module_names, layout.counter = _only(found, "the table of names is")
 
 
 def _fits(table: bytes, made: int, place: int) -> bool:
@@ -414,15 +351,15 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
     start = memory.words(context, 1)[0]
     tables = (("attachments", 40, attachments, attached, _ATTACHED), ("names", 16, name, names, _NAMED))
     for field, size, read, expected, flag in tables:
-        expect(all(memory.words(one, 1)[0] & flag for one in expected), f"who has {field} is")
+        _expect(all(memory.words(one, 1)[0] & flag for one in expected), f"who has {field} is")
         fitting = (
             word for word in range(_CONTEXT_WORDS)
             if all(read(_find(memory, start + 8 * word, size, key)) == value for key, value in expected.items())
         )  # fmt: skip
-        setattr(layout, field, only(fitting, f"the table of {field} is"))
+        setattr(layout, field, _only(fitting, f"the table of {field} is"))
 
 
-def _find(memory: Memory, table: int, size: int, key: int) -> int:
+def _find(memory: _Memory, table: int, size: int, key: int) -> int:
     """Return the address of a key's bucket in an `llvm::DenseMap` of pointers, as `dense` in C does; 0 if none."""
     buckets, _, _, count = struct.unpack("<Q3I", memory.read(table, 20))
     place = (key & 0xFFFFFFFF) >> 4 ^ (key & 0xFFFFFFFF) >> 9

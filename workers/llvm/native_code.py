@@ -18,6 +18,7 @@ from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.files import replace_file
 
 FLAGS = ("-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector")
 # A library of macOS must name the system's, and clang there makes one without being told what is undefined.
@@ -56,7 +57,7 @@ def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
     final = folder / f"{stem}-{_digest(content)}.so"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _place(content, final)
+        replace_file(final, content)
     except OSError:
         return _in_memory(content, stem)
     return final
@@ -95,18 +96,6 @@ def _is_intact(path: Path) -> bool:
         return path.stem.rpartition("-")[2] == _digest(path.read_bytes())
     except OSError:
         return False
-
-
-def _place(content: bytes, final: Path) -> None:
-    """Write a file atomically."""
-    handle, scratch = tempfile.mkstemp(prefix=".", suffix=".so", dir=final.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(scratch, final)
-    except OSError:
-        os.unlink(scratch)
-        raise
 
 
 def _in_memory(content: bytes, name: str) -> Path:

@@ -95,7 +95,7 @@ class CodeGenerator:
         memo, key = state.memo, "-".join((name, *attributes))
         if key not in memo:
             binary = self.object_file(state, attributes)
-            for one, size in zip(SIZES, (text_size(binary), *image_size(binary)), strict=True):
+            for one, size in zip(SIZES, (text_size(binary), *_image_size(binary)), strict=True):
                 memo["-".join((one, *attributes))] = size
             if self.learned is not None:
                 self.learned(state)
@@ -158,7 +158,7 @@ def text_size(binary: bytes) -> int:
     return _measured(elf.text_size, binary)
 
 
-def image_size(binary: bytes) -> ImageSize:
+def _image_size(binary: bytes) -> ImageSize:
     """Return the image size of an ELF object or executable.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from aiocg.workers.llvm.library import Library
 
 
-class PassOption(NamedTuple):
+class _PassOption(NamedTuple):
     """An option of the pass builder.
 
     Attributes:
@@ -25,12 +25,12 @@ class PassOption(NamedTuple):
     description: str
 
 
-def _option(name: str, boolean: bool, description: str) -> PassOption:
-    return PassOption(f"LLVMPassBuilderOptionsSet{name}", boolean, description)
+def _option(name: str, boolean: bool, description: str) -> _PassOption:
+    return _PassOption(f"LLVMPassBuilderOptionsSet{name}", boolean, description)
 
 
 # Options without effect are omitted: `default<...>` decides itself whether to vectorise, for example.
-OPTIONS: dict[str, PassOption] = {
+OPTIONS: dict[str, _PassOption] = {
     "inliner-threshold": _option("InlinerThreshold", False, "the cost up to which a call is inlined"),
     "licm-mssa-max-acc-promotion": _option(
         "LicmMssaNoAccForPromotionCap", False, "accesses in a loop above which licm promotes none of them"

@@ -11,11 +11,10 @@ import struct
 from typing import NamedTuple
 
 from aiocg.transport.arrays import Array
-from aiocg.workers.llvm.ir_lines import joined_lines
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.programl import ProgramGraph, ProgramGraphs
 from aiocg.workers.llvm.programl_text import instruction_texts
-from aiocg.workers.llvm.typed_ir import Rewriter
+from aiocg.workers.llvm.typed_ir import Rewriter, joined_lines
 
 __all__ = ["Llvm10Graph"]
 

@@ -1,7 +1,8 @@
 """The prototypes of the functions of LLVM's C API that our Python code calls."""
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_ulonglong, c_void_p
+import re
+from ctypes import c_char_p, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 DIAGNOSTIC_HANDLER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
@@ -9,159 +10,76 @@ DIAGNOSTIC_HANDLER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
 Prototype = tuple[Any, tuple[Any, ...]]
 """The types of the result and of the arguments."""
 
-# Strings that LLVM allocates and we must free are typed c_void_p: c_char_p would lose the pointer.
-PROTOTYPES: dict[str, Prototype] = {
-    "LLVMABISizeOfType": (c_ulonglong, (c_void_p, c_void_p)),
-    "LLVMAddAttributeAtIndex": (None, (c_void_p, c_uint, c_void_p)),
-    "LLVMAddCallSiteAttribute": (None, (c_void_p, c_uint, c_void_p)),
-    "LLVMAddFunction": (c_void_p, (c_void_p, c_char_p, c_void_p)),
-    "LLVMAddGlobal": (c_void_p, (c_void_p, c_void_p, c_char_p)),
-    "LLVMAddGlobalInAddressSpace": (c_void_p, (c_void_p, c_void_p, c_char_p, c_uint)),
-    "LLVMAliasGetAliasee": (c_void_p, (c_void_p,)),
-    "LLVMBasicBlockAsValue": (c_void_p, (c_void_p,)),
-    "LLVMCloneModule": (c_void_p, (c_void_p,)),
-    "LLVMConstIntGetSExtValue": (c_longlong, (c_void_p,)),
-    "LLVMConstIntGetZExtValue": (c_ulonglong, (c_void_p,)),
-    "LLVMContextCreate": (c_void_p, ()),
-    "LLVMContextDispose": (None, (c_void_p,)),
-    "LLVMContextSetDiagnosticHandler": (None, (c_void_p, DIAGNOSTIC_HANDLER, c_void_p)),
-    "LLVMContextSetDiscardValueNames": (None, (c_void_p, c_int)),
-    "LLVMCopyStringRepOfTargetData": (c_void_p, (c_void_p,)),
-    "LLVMCountParamTypes": (c_uint, (c_void_p,)),
-    "LLVMCountParams": (c_uint, (c_void_p,)),
-    "LLVMCountStructElementTypes": (c_uint, (c_void_p,)),
-    "LLVMCreateEnumAttribute": (c_void_p, (c_void_p, c_uint, c_ulonglong)),
-    "LLVMCreateMemoryBufferWithMemoryRange": (c_void_p, (c_char_p, c_size_t, c_char_p, c_int)),
-    "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, (c_char_p, c_size_t, c_char_p)),
-    "LLVMCreatePassBuilderOptions": (c_void_p, ()),
-    "LLVMCreateTargetDataLayout": (c_void_p, (c_void_p,)),
-    "LLVMCreateTargetMachine": (c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int)),
-    "LLVMDeleteFunction": (None, (c_void_p,)),
-    "LLVMDeleteGlobal": (None, (c_void_p,)),
-    "LLVMDisposeErrorMessage": (None, (c_void_p,)),
-    "LLVMDisposeMemoryBuffer": (None, (c_void_p,)),
-    "LLVMDisposeMessage": (None, (c_void_p,)),
-    "LLVMDisposeModule": (None, (c_void_p,)),
-    "LLVMDisposePassBuilderOptions": (None, (c_void_p,)),
-    "LLVMDisposeTargetData": (None, (c_void_p,)),
-    "LLVMDisposeTargetMachine": (None, (c_void_p,)),
-    "LLVMFunctionType": (c_void_p, (c_void_p, c_void_p, c_uint, c_int)),
-    "LLVMGetAllocatedType": (c_void_p, (c_void_p,)),
-    "LLVMGetArrayLength": (c_uint, (c_void_p,)),
-    "LLVMGetBasicBlockParent": (c_void_p, (c_void_p,)),
-    "LLVMGetBasicBlockTerminator": (c_void_p, (c_void_p,)),
-    "LLVMGetBufferSize": (c_size_t, (c_void_p,)),
-    "LLVMGetBufferStart": (c_void_p, (c_void_p,)),
-    "LLVMGetCallSiteEnumAttribute": (c_void_p, (c_void_p, c_uint, c_uint)),
-    "LLVMGetCalledFunctionType": (c_void_p, (c_void_p,)),
-    "LLVMGetCalledValue": (c_void_p, (c_void_p,)),
-    "LLVMGetComdat": (c_void_p, (c_void_p,)),
-    "LLVMGetDataLayoutStr": (c_char_p, (c_void_p,)),
-    "LLVMGetDefaultTargetTriple": (c_void_p, ()),
-    "LLVMGetDiagInfoDescription": (c_void_p, (c_void_p,)),
-    "LLVMGetDiagInfoSeverity": (c_int, (c_void_p,)),
-    "LLVMGetElementType": (c_void_p, (c_void_p,)),
-    "LLVMGetEnumAttributeAtIndex": (c_void_p, (c_void_p, c_uint, c_uint)),
-    "LLVMGetEnumAttributeKindForName": (c_uint, (c_char_p, c_size_t)),
-    "LLVMGetErrorMessage": (c_void_p, (c_void_p,)),
-    "LLVMGetFirstBasicBlock": (c_void_p, (c_void_p,)),
-    "LLVMGetFirstFunction": (c_void_p, (c_void_p,)),
-    "LLVMGetFirstGlobal": (c_void_p, (c_void_p,)),
-    "LLVMGetFirstGlobalAlias": (c_void_p, (c_void_p,)),
-    "LLVMGetFirstGlobalIFunc": (c_void_p, (c_void_p,)),
-    "LLVMGetFirstInstruction": (c_void_p, (c_void_p,)),
-    "LLVMGetFirstUse": (c_void_p, (c_void_p,)),
-    "LLVMGetFunctionCallConv": (c_uint, (c_void_p,)),
-    "LLVMGetGEPSourceElementType": (c_void_p, (c_void_p,)),
-    "LLVMGetHostCPUFeatures": (c_void_p, ()),
-    "LLVMGetHostCPUName": (c_void_p, ()),
-    "LLVMGetInitializer": (c_void_p, (c_void_p,)),
-    "LLVMGetInstructionOpcode": (c_int, (c_void_p,)),
-    "LLVMGetInstructionParent": (c_void_p, (c_void_p,)),
-    "LLVMGetLinkage": (c_int, (c_void_p,)),
-    "LLVMGetMDKindIDInContext": (c_uint, (c_void_p, c_char_p, c_uint)),
-    "LLVMGetMetadata": (c_void_p, (c_void_p, c_uint)),
-    "LLVMGetModuleDataLayout": (c_void_p, (c_void_p,)),
-    "LLVMGetNamedFunction": (c_void_p, (c_void_p, c_char_p)),
-    "LLVMGetNamedGlobal": (c_void_p, (c_void_p, c_char_p)),
-    "LLVMGetNamedGlobalAlias": (c_void_p, (c_void_p, c_char_p, c_size_t)),
-    "LLVMGetNextBasicBlock": (c_void_p, (c_void_p,)),
-    "LLVMGetNextFunction": (c_void_p, (c_void_p,)),
-    "LLVMGetNextGlobal": (c_void_p, (c_void_p,)),
-    "LLVMGetNextGlobalAlias": (c_void_p, (c_void_p,)),
-    "LLVMGetNextGlobalIFunc": (c_void_p, (c_void_p,)),
-    "LLVMGetNextInstruction": (c_void_p, (c_void_p,)),
-    "LLVMGetIntrinsicID": (c_uint, (c_void_p,)),
-    "LLVMGetNextUse": (c_void_p, (c_void_p,)),
-    "LLVMGetNumOperands": (c_int, (c_void_p,)),
-    "LLVMGetNumSuccessors": (c_uint, (c_void_p,)),
-    "LLVMGetOperand": (c_void_p, (c_void_p, c_uint)),
-    "LLVMGetOperandUse": (c_void_p, (c_void_p, c_uint)),
-    "LLVMGetParam": (c_void_p, (c_void_p, c_uint)),
-    "LLVMGetParamTypes": (None, (c_void_p, c_void_p)),
-    "LLVMGetPointerAddressSpace": (c_uint, (c_void_p,)),
-    "LLVMGetReturnType": (c_void_p, (c_void_p,)),
-    "LLVMGetSuccessor": (c_void_p, (c_void_p, c_uint)),
-    "LLVMGetTarget": (c_char_p, (c_void_p,)),
-    "LLVMGetTargetFromTriple": (c_int, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "LLVMGetTypeKind": (c_int, (c_void_p,)),
-    "LLVMGetUser": (c_void_p, (c_void_p,)),
-    "LLVMGetValueKind": (c_int, (c_void_p,)),
-    "LLVMGetValueName2": (c_void_p, (c_void_p, POINTER(c_size_t))),
-    "LLVMGetVisibility": (c_int, (c_void_p,)),
-    "LLVMGlobalGetValueType": (c_void_p, (c_void_p,)),
-    "LLVMIsABlockAddress": (c_void_p, (c_void_p,)),
-    "LLVMIsACallInst": (c_void_p, (c_void_p,)),
-    "LLVMIsAConstantInt": (c_void_p, (c_void_p,)),
-    "LLVMIsAFunction": (c_void_p, (c_void_p,)),
-    "LLVMIsAGlobalAlias": (c_void_p, (c_void_p,)),
-    "LLVMIsAGlobalObject": (c_void_p, (c_void_p,)),
-    "LLVMIsAGlobalValue": (c_void_p, (c_void_p,)),
-    "LLVMIsAInvokeInst": (c_void_p, (c_void_p,)),
-    "LLVMIsDeclaration": (c_int, (c_void_p,)),
-    "LLVMIsFunctionVarArg": (c_int, (c_void_p,)),
-    "LLVMIsGlobalConstant": (c_int, (c_void_p,)),
-    "LLVMIsNull": (c_int, (c_void_p,)),
-    "LLVMIsPackedStruct": (c_int, (c_void_p,)),
-    "LLVMIsThreadLocal": (c_int, (c_void_p,)),
-    "LLVMLinkModules2": (c_int, (c_void_p, c_void_p)),
-    "LLVMModuleCreateWithNameInContext": (c_void_p, (c_char_p, c_void_p)),
-    "LLVMParseBitcodeInContext2": (c_int, (c_void_p, c_void_p, POINTER(c_void_p))),
-    "LLVMParseIRInContext": (c_int, (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "LLVMPrintModuleToFile": (c_int, (c_void_p, c_char_p, POINTER(c_void_p))),
-    "LLVMParseCommandLineOptions": (None, (c_int, c_void_p, c_char_p)),
-    "LLVMPrintModuleToString": (c_void_p, (c_void_p,)),
-    "LLVMPrintTypeToString": (c_void_p, (c_void_p,)),
-    "LLVMPrintValueToString": (c_void_p, (c_void_p,)),
-    "LLVMRemoveCallSiteEnumAttribute": (None, (c_void_p, c_uint, c_uint)),
-    "LLVMRemoveEnumAttributeAtIndex": (None, (c_void_p, c_uint, c_uint)),
-    "LLVMReplaceAllUsesWith": (None, (c_void_p, c_void_p)),
-    "LLVMRunPasses": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),
-    "LLVMSetComdat": (None, (c_void_p, c_void_p)),
-    "LLVMSetDataLayout": (None, (c_void_p, c_char_p)),
-    "LLVMSetInitializer": (None, (c_void_p, c_void_p)),
-    "LLVMSetLinkage": (None, (c_void_p, c_int)),
-    "LLVMSetModuleInlineAsm2": (None, (c_void_p, c_char_p, c_size_t)),
-    "LLVMSetSection": (None, (c_void_p, c_char_p)),
-    "LLVMSetValueName2": (None, (c_void_p, c_char_p, c_size_t)),
-    "LLVMSetVisibility": (None, (c_void_p, c_int)),
-    "LLVMStructGetTypeAtIndex": (c_void_p, (c_void_p, c_uint)),
-    "LLVMTargetMachineEmitToMemoryBuffer": (c_int, (c_void_p, c_void_p, c_int, POINTER(c_void_p), POINTER(c_void_p))),
-    "LLVMTypeOf": (c_void_p, (c_void_p,)),
-    "LLVMValueAsMetadata": (c_void_p, (c_void_p,)),
-    "LLVMVerifyModule": (c_int, (c_void_p, c_int, POINTER(c_void_p))),
-    "LLVMVoidTypeInContext": (c_void_p, (c_void_p,)),
-    "LLVMWriteBitcodeToMemoryBuffer": (c_void_p, (c_void_p,)),
-}
+_TYPES = {"v": None, "P": c_void_p, "s": c_char_p, "i": c_int, "I": c_uint, "q": c_longlong, "Q": c_ulonglong}
+"""By letter, most as in `struct`. Strings that LLVM allocates and we must free are `P`: `s` would lose the pointer."""
 
-# Functions that some supported releases lack. Ask `Library.has` before calling one.
-OPTIONAL_PROTOTYPES: dict[str, Prototype] = {
-    "LLVMGetBlockAddressFunction": (c_void_p, (c_void_p,)),  # since LLVM 20
-    "LLVMPassBuilderOptionsSetInlinerThreshold": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetLicmMssaNoAccForPromotionCap": (None, (c_void_p, c_uint)),
-    "LLVMPassBuilderOptionsSetLicmMssaOptCap": (None, (c_void_p, c_uint)),
-    "LLVMPassBuilderOptionsSetLoopInterleaving": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetLoopUnrolling": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetMergeFunctions": (None, (c_void_p, c_int)),
-    "LLVMRunPassesOnFunction": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),  # since LLVM 20
-}
+
+def _prototypes(table: str) -> dict[str, Prototype]:
+    """Read lines of a result, arguments in parentheses, and the functions of that type, without `LLVM`."""
+    found: dict[str, Prototype] = {}
+    for result, arguments, names in re.findall(r"^(\w)\((\w*)\) ([^(]*)$", table, re.MULTILINE):
+        types = _TYPES[result], tuple(_TYPES[letter] for letter in arguments)
+        found |= {f"LLVM{name}": types for name in names.split()}
+    return found
+
+
+PROTOTYPES = _prototypes("""
+I(P)     CountParamTypes CountParams CountStructElementTypes GetArrayLength GetFunctionCallConv GetIntrinsicID
+         GetNumSuccessors GetPointerAddressSpace
+I(PsI)   GetMDKindIDInContext
+I(sQ)    GetEnumAttributeKindForName
+P()      ContextCreate CreatePassBuilderOptions GetDefaultTargetTriple GetHostCPUFeatures GetHostCPUName
+P(P)     AliasGetAliasee BasicBlockAsValue CloneModule CopyStringRepOfTargetData CreateTargetDataLayout
+         GetAllocatedType GetBasicBlockParent GetBasicBlockTerminator GetBufferStart GetCalledFunctionType
+         GetCalledValue GetComdat GetDiagInfoDescription GetElementType GetErrorMessage GetFirstBasicBlock
+         GetFirstFunction GetFirstGlobal GetFirstGlobalAlias GetFirstGlobalIFunc GetFirstInstruction GetFirstUse
+         GetGEPSourceElementType GetInitializer GetInstructionParent GetModuleDataLayout GetNextBasicBlock
+         GetNextFunction GetNextGlobal GetNextGlobalAlias GetNextGlobalIFunc GetNextInstruction GetNextUse
+         GetReturnType GetUser GlobalGetValueType IsABlockAddress IsACallInst IsAConstantInt IsAFunction
+         IsAGlobalAlias IsAGlobalObject IsAGlobalValue IsAInvokeInst PrintModuleToString PrintTypeToString
+         PrintValueToString TypeOf ValueAsMetadata VoidTypeInContext WriteBitcodeToMemoryBuffer
+P(PI)    GetMetadata GetOperand GetOperandUse GetParam GetSuccessor StructGetTypeAtIndex
+P(PII)   GetCallSiteEnumAttribute GetEnumAttributeAtIndex
+P(PIQ)   CreateEnumAttribute
+P(PP)    GetValueName2
+P(PPIi)  FunctionType
+P(PPs)   AddGlobal
+P(PPsI)  AddGlobalInAddressSpace
+P(Ps)    GetNamedFunction GetNamedGlobal
+P(PsP)   AddFunction
+P(PsPP)  RunPasses
+P(PsQ)   GetNamedGlobalAlias
+P(Psssiii) CreateTargetMachine
+P(sP)    ModuleCreateWithNameInContext
+P(sQsi)  CreateMemoryBufferWithMemoryRange
+Q(P)     ConstIntGetZExtValue GetBufferSize
+Q(PP)    ABISizeOfType
+i(P)     GetDiagInfoSeverity GetInstructionOpcode GetLinkage GetNumOperands GetTypeKind GetValueKind GetVisibility
+         IsDeclaration IsFunctionVarArg IsGlobalConstant IsNull IsPackedStruct IsThreadLocal
+i(PP)    LinkModules2
+i(PPPP)  ParseIRInContext
+i(PPiPP) TargetMachineEmitToMemoryBuffer
+i(PiP)   VerifyModule
+i(PsP)   PrintModuleToFile
+i(sPP)   GetTargetFromTriple
+q(P)     ConstIntGetSExtValue
+s(P)     GetDataLayoutStr GetTarget
+v(P)     ContextDispose DeleteFunction DeleteGlobal DisposeErrorMessage DisposeMemoryBuffer DisposeMessage
+         DisposeModule DisposePassBuilderOptions DisposeTargetData DisposeTargetMachine
+v(PII)   RemoveCallSiteEnumAttribute RemoveEnumAttributeAtIndex
+v(PIP)   AddAttributeAtIndex AddCallSiteAttribute
+v(PP)    GetParamTypes ReplaceAllUsesWith SetComdat SetInitializer
+v(PPP)   ContextSetDiagnosticHandler
+v(Pi)    ContextSetDiscardValueNames SetLinkage SetVisibility
+v(Ps)    SetDataLayout SetSection
+v(PsQ)   SetModuleInlineAsm2 SetValueName2
+v(iPs)   ParseCommandLineOptions
+""")
+OPTIONAL_PROTOTYPES = _prototypes("""
+P(P)     GetBlockAddressFunction
+P(PsPP)  RunPassesOnFunction
+v(PI)    PassBuilderOptionsSetLicmMssaNoAccForPromotionCap PassBuilderOptionsSetLicmMssaOptCap
+v(Pi)    PassBuilderOptionsSetInlinerThreshold PassBuilderOptionsSetLoopInterleaving
+         PassBuilderOptionsSetLoopUnrolling PassBuilderOptionsSetMergeFunctions
+""")
+"""Functions that some supported releases lack. Ask `Library.has` before calling one."""

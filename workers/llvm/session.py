@@ -11,14 +11,15 @@ from typing import Any, ClassVar, Self
 from aiocg.transport import elf
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.llvm.action_spaces import action_spaces
+from aiocg.workers.files import replace_file
+from aiocg.workers.llvm._action_spaces import action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, bitcode_file
-from aiocg.workers.llvm.pass_exclusions import UNSTEADY
+from aiocg.workers.llvm.pass_table import UNSTEADY
 from aiocg.workers.llvm.remembering import RememberedTransitions
 from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard
@@ -44,7 +45,8 @@ def identity(library: Library, cache: Path, *choices: object) -> bytes:
     """
     found = hashlib.blake2b(repr((FORMAT, library.version, *choices)).encode(), digest_size=20)
     found.update(_content(library.path, cache))
-    for path in sorted([*_SOURCES.glob("*.py"), *_SOURCES.glob("native/*.[ch]"), Path(elf.__file__)]):
+    sources = (path for pattern in ("*.py", "*.toml", "native/*") for path in _SOURCES.glob(pattern))
+    for path in sorted([*sources, Path(elf.__file__)]):
         found.update(path.read_bytes())
     return found.digest()
 
@@ -60,9 +62,7 @@ def _content(path: Path, cache: Path) -> bytes:
     with path.open("rb") as file:
         content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).digest()
     with contextlib.suppress(OSError):
-        passing = known.with_suffix(f".{os.getpid()}")
-        passing.write_bytes(content)
-        passing.replace(known)
+        replace_file(known, content)
     return content
 
 
@@ -75,6 +75,7 @@ _FOREIGN = {b"\x7fELF": "an ELF object or program", b"!<arch>": "an archive", b"
 class LlvmSession(CompilationSession):
     """One environment: a program and the passes applied to it."""
 
+    observations = OBSERVATIONS
     observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
     shareable = True
     engine: ClassVar[Engine]
@@ -135,7 +136,7 @@ class LlvmSession(CompilationSession):
         Raises:
             CompilationError: with `FailureCode.BENCHMARK` if it is neither, or not valid.
         """
-        refuse_foreign(content)
+        _refuse_foreign(content)
         recipe = decode_program(program)
         try:
             if cls.guard:
@@ -147,7 +148,7 @@ class LlvmSession(CompilationSession):
         except LlvmError as error:
             kind = "bitcode" if is_bitcode(content) else "textual IR"
             message = _in_benchmark(error)
-            advice = newer_llvm_advice(cls.engine.library) if is_bitcode(content) or _SYNTAX in message else ""
+            advice = _newer_llvm_advice(cls.engine.library) if is_bitcode(content) or _SYNTAX in message else ""
             raise CompilationError(
                 FailureCode.BENCHMARK, f"LLVM does not accept this {kind}: {message}{advice}"
             ) from None
@@ -202,16 +203,10 @@ class LlvmSession(CompilationSession):
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` or `FailureCode.OBSERVATION_UNKNOWN`.
         """
-        observation = OBSERVATIONS.get(name)
-        if observation is None:
-            raise CompilationError(
-                FailureCode.OBSERVATION_UNKNOWN,
-                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
-            )
         if self.guard:
             self.guard.check_observation(name)
         try:
-            return observation.compute(self)
+            return super().get_observation(name)
         except LlvmError as error:
             raise CompilationError(FailureCode.OBSERVATION, f"{name}: {error}") from None
 
@@ -239,7 +234,7 @@ class LlvmSession(CompilationSession):
         return self.state.fingerprint & MASK
 
 
-def refuse_foreign(content: bytes) -> None:
+def _refuse_foreign(content: bytes) -> None:
     """Raise an error if the content is clearly not a program; LLVM's message for such files would not help.
 
     Raises:
@@ -256,7 +251,7 @@ def refuse_foreign(content: bytes) -> None:
     )
 
 
-def newer_llvm_advice(library: Library) -> str:
+def _newer_llvm_advice(library: Library) -> str:
     """Return advice for reading a program that this library is too old for."""
     return (
         f". LLVM {library.version_text} reads what LLVM up to that version has written. If a newer one wrote this, "

@@ -6,7 +6,7 @@ Passes and code generators obey these marks when they choose between forms of co
 
 from typing import Any
 
-from aiocg.workers.llvm.attributes import FUNCTION_INDEX, add_attributes, new_attribute
+from aiocg.workers.llvm._attributes import FUNCTION_INDEX, add_attributes, new_attribute
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 

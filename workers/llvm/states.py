@@ -9,12 +9,13 @@ bitcode, if some was written, or by the action that led here from the state befo
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from aiocg.workers.llvm.action_text import LONG
 
 __all__ = ["MASK", "MOST_BEGUN", "MOST_INERT", "REACH", "Beginnings", "State", "States", "Transitions"]
 
+_T = TypeVar("_T")
 REACH = 64
 """Most actions that rebuilding a module may take: after this many, a state gets bitcode."""
 
@@ -61,6 +62,13 @@ class State:
     def hash(self) -> int:
         """64 bits of the fingerprint."""
         return self.fingerprint & MASK
+
+    def remember(self, name: str, compute: Callable[[], _T]) -> _T:
+        """Return what the memo has under a name, which is computed the first time."""
+        if name not in self.memo:
+            self.memo[name] = compute()
+        found: _T = self.memo[name]
+        return found
 
     def anchor(self, content: bytes) -> None:
         """Give the state bitcode that it keeps."""

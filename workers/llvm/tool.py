@@ -20,7 +20,7 @@ from aiocg.transport.messages import PROTOCOL_VERSION, FailureCode, Observed, Re
 from aiocg.transport.system import unnamed_file
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.limits import die_with_parent, disable_core_dumps
-from aiocg.workers.llvm import linkage
+from aiocg.workers.llvm import _linkage as linkage
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Context, LlvmError, Module
 from aiocg.workers.llvm.size_attributes import bound_early
@@ -62,13 +62,13 @@ def _module_symbols(library: Library, content: bytes) -> dict[str, list[str]]:
     return found
 
 
-def link(arguments: argparse.Namespace) -> None:
+def _link(arguments: argparse.Namespace) -> None:
     """Link modules into one."""
     contents = [(path.name, path.read_bytes()) for path in arguments.inputs]
     arguments.output.write_bytes(linkage.link(_library(), contents))
 
 
-def split(arguments: argparse.Namespace) -> None:
+def _split(arguments: argparse.Namespace) -> None:
     """Write one module per function and one for the variables, numbered, and the names as `names.json`."""
     library = _library()
     content, names = linkage.function_names(library, arguments.input.read_bytes())
@@ -78,19 +78,19 @@ def split(arguments: argparse.Namespace) -> None:
     (arguments.output / "names.json").write_text(json.dumps(chosen), encoding="utf-8")
 
 
-def strip_optnone(arguments: argparse.Namespace) -> None:
+def _strip_optnone(arguments: argparse.Namespace) -> None:
     """Remove `optnone` from functions."""
     content, _ = linkage.strip_optnone(_library(), arguments.input.read_bytes())
     arguments.output.write_bytes(content)
 
 
-def text(arguments: argparse.Namespace) -> None:
+def _text(arguments: argparse.Namespace) -> None:
     """Write a program as textual IR."""
     with Module.parse(_library(), arguments.input.read_bytes()) as module:
         arguments.output.write_text(module.to_text(), encoding="utf-8")
 
 
-def symbols(arguments: argparse.Namespace) -> None:
+def _symbols(arguments: argparse.Namespace) -> None:
     """Write the symbols of modules as a JSON list: for each module a map, or what is wrong with it."""
     library = _library()
     found: list[dict[str, list[str]] | str] = []
@@ -102,7 +102,7 @@ def symbols(arguments: argparse.Namespace) -> None:
     arguments.output.write_text(json.dumps(found), encoding="utf-8")
 
 
-def apply(arguments: argparse.Namespace) -> None:
+def _apply(arguments: argparse.Namespace) -> None:
     """Apply actions, a JSON list of texts, and write the program as bitcode, or as text if requested."""
     if options := arguments.llvm_option:
         words = [b"opt", *map(os.fsencode, options)]
@@ -121,7 +121,7 @@ def apply(arguments: argparse.Namespace) -> None:
         arguments.output.write_bytes(bound_early(_library(), content) if arguments.no_plt else content)
 
 
-def observe(arguments: argparse.Namespace) -> None:
+def _observe(arguments: argparse.Namespace) -> None:
     """Write observations of a program in the form that a worker sends."""
     compiler = _started(arguments.options)
     session = compiler(compiler.load_benchmark(arguments.input.read_bytes()))
@@ -129,7 +129,7 @@ def observe(arguments: argparse.Namespace) -> None:
     _write_message(arguments.output, Observed(0, values, session.state_hash()))
 
 
-def describe(arguments: argparse.Namespace) -> None:
+def _describe(arguments: argparse.Namespace) -> None:
     """Write a worker's description of itself."""
     compiler = _started(arguments.options)
     spaces = compiler.action_spaces, compiler.observation_spaces
@@ -137,7 +137,7 @@ def describe(arguments: argparse.Namespace) -> None:
     _write_message(arguments.output, welcome)
 
 
-def serve(arguments: argparse.Namespace) -> None:
+def _serve(arguments: argparse.Namespace) -> None:
     """Carry out commands, lines of JSON with a time limit and words, each in a fork of this process, which has LLVM."""
     _started("{}")
     parent = os.getpid()
@@ -183,27 +183,27 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(function: Any, *positional: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(function.__name__.replace("_", "-"), help=function.__doc__)
+        command = commands.add_parser(function.__name__.strip("_").replace("_", "-"), help=function.__doc__)
         command.set_defaults(function=function)
         for name in positional:
             command.add_argument(name, type=Path)
         return command
 
-    add(link, "output").add_argument("inputs", type=Path, nargs="+")
-    add(symbols, "output").add_argument("inputs", type=Path, nargs="+")
-    add(split, "output", "input").add_argument("--limit", type=int)
-    add(strip_optnone, "output", "input")
-    add(text, "output", "input")
-    observing = add(observe, "output", "input")
+    add(_link, "output").add_argument("inputs", type=Path, nargs="+")
+    add(_symbols, "output").add_argument("inputs", type=Path, nargs="+")
+    add(_split, "output", "input").add_argument("--limit", type=int)
+    add(_strip_optnone, "output", "input")
+    add(_text, "output", "input")
+    observing = add(_observe, "output", "input")
     observing.add_argument("names", nargs="+")
-    applying = add(apply, "output", "input", "actions")
+    applying = add(_apply, "output", "input", "actions")
     applying.add_argument("--text", action="store_true")
     applying.add_argument("--no-plt", action="store_true", help="call other libraries' functions without a stub")
     applying.add_argument("--remarks", type=Path, help="a file for what passes say they have done, a JSON list")
     applying.add_argument("--llvm-option", action="append", help="an option of LLVM itself; may be given several times")
-    for command in (applying, observing, add(describe, "output")):
+    for command in (applying, observing, add(_describe, "output")):
         command.add_argument("--options", default="{}", help="JSON object for the compiler")
-    add(serve)
+    add(_serve)
     return parser
 
 

@@ -11,7 +11,7 @@ from aiocg.workers.llvm.action_text import LONG, ActionSyntaxError, ActionText, 
 from aiocg.workers.llvm.inlining import split
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import CLANG_OZ
-from aiocg.workers.llvm.pass_exclusions import REFUSED
+from aiocg.workers.llvm.pass_table import REFUSED
 from aiocg.workers.llvm.passes import Pass, available, needs_memory_ssa
 from aiocg.workers.llvm.pipeline_text import Element, read, walk
 from aiocg.workers.llvm.probe import Probe

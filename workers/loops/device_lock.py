@@ -1,10 +1,10 @@
 """A lock for measuring on a device, and a cache of measured rooflines."""
 
+import contextlib
 import fcntl
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,14 +12,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.files import replace_file
 from aiocg.workers.loops.target import Roof
 
 FOLDER = Path("/tmp")
 SHORTEST, LONGEST = 0.001, 0.02  # seconds between two tries
-
-
-class DeviceBusyError(Exception):
-    """Other processes used the device until the deadline."""
 
 
 @contextmanager
@@ -32,7 +31,7 @@ def held(device: str, deadline: float = math.inf, folder: Path = FOLDER) -> Iter
         folder: the lock's folder.
 
     Raises:
-        DeviceBusyError: if the device is not free before the deadline.
+        CompilationError: with `FailureCode.OBSERVATION` if others measure on the device until the deadline.
         OSError: if the file cannot be opened.
     """
     descriptor = _open(folder / f"aiocg-measures-on-{device}.lock")
@@ -68,7 +67,7 @@ def _wait(descriptor: int, device: str, deadline: float) -> None:
         except BlockingIOError:
             left = deadline - time.monotonic()
         if left <= 0:
-            raise DeviceBusyError(f"others measured on {device} all the time")
+            raise CompilationError(FailureCode.OBSERVATION, f"others measured on {device} all the time")
         time.sleep(min(pause, left))
         pause = min(2 * pause, LONGEST)
 
@@ -110,14 +109,6 @@ def _read(path: Path, key: Mapping[str, str | int]) -> Roof | None:
 def _write(path: Path, key: Mapping[str, str | int], roof: Roof) -> None:
     """Write a file atomically."""
     text = json.dumps({"key": dict(key), "flops": roof.flops, "bandwidths": roof.bandwidths}, indent=1)
-    try:
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError:
-        return
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
+        replace_file(path, f"{text}\n".encode())

@@ -38,6 +38,11 @@ class Read:
     tensor: str
     indices: tuple[Affine, ...]
 
+    @property
+    def axes(self) -> frozenset[str]:
+        """The axes that its indices depend on."""
+        return frozenset(axis for index in self.indices for axis, _ in index.terms)
+
 
 @dataclass(frozen=True, slots=True)
 class Number:

@@ -42,11 +42,6 @@ def accesses(stage: Stage) -> list[Read]:
     return [written, *dict.fromkeys(stage.reads())]
 
 
-def varies(nest: Nest, access: Read, variable: str) -> bool:
-    """Return whether the element depends on a loop."""
-    return any(variable in nest.dependencies[axis] for index in access.indices for axis, _ in index.terms)
-
-
 def stride(nest: Nest, access: Read, shape: Sequence[int], variable: str) -> int:
     """Return the distance in elements of an access between a loop's first two iterations, other loops in their first.
 
@@ -140,7 +135,7 @@ def _loop_features(nest: Nest, position: int, shapes: Mapping[str, tuple[int, ..
         step = stride(nest, access, shapes[access.tensor], loop.variable)
         row[f"{name}_present"] = 1
         row[f"{name}_stride"] = math.copysign(math.log2(1 + abs(step)), step)
-        row[f"{name}_varies"] = varies(nest, access, loop.variable)
+        row[f"{name}_varies"] = nest.varies(access, loop.variable)
         row[f"{name}_touched"] = math.log2(elements)
     return row
 
@@ -178,7 +173,7 @@ def graph(schedule: Schedule) -> dict[str, Any]:
             ends = (node, tensors[access.tensor]) if written else (tensors[access.tensor], node)
             links.append({"source": ends[0], "target": ends[1], "type": "writes" if written else "reads"})
             for variable, loop in loops.items():
-                if varies(nest, access, variable):
+                if nest.varies(access, variable):
                     step = stride(nest, access, shapes[access.tensor], variable)
                     links.append({"source": loop, "target": node, "type": "indexes", "stride": step})
     return {"directed": True, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}

@@ -17,7 +17,7 @@ from aiocg.workers.loops.tile import staged_bytes
 MOST_SHARED_TOGETHER = 48 * 1024  # bytes of a block's shared memory for all joined stages
 
 
-def is_joined(nest: Nest) -> bool:
+def _is_joined(nest: Nest) -> bool:
     """Return whether a nest is joined to the one before it."""
     return bool(nest.loops) and nest.loops[0].kind == "joined"
 
@@ -26,7 +26,7 @@ def groups(nests: Sequence[Nest]) -> list[tuple[Nest, ...]]:
     """Return the nests in groups of one that is not joined and those that are joined to it, in order."""
     found: list[tuple[Nest, ...]] = []
     for nest in nests:
-        if found and is_joined(nest):
+        if found and _is_joined(nest):
             found[-1] = (*found[-1], nest)
         else:
             found.append((nest,))
@@ -44,7 +44,7 @@ def check_joins(nests: Sequence[Nest], rules: Rules) -> None:
     Raises:
         Refusal: if they do not, or it does not.
     """
-    if nests and is_joined(nests[0]):
+    if nests and _is_joined(nests[0]):
         raise Refusal(f"{nests[0].stage.tensor} is computed first, so there is nothing to join it to")
     for leader, *others in groups(nests):
         if others:

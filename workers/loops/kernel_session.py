@@ -1,6 +1,7 @@
 """The base class of sessions whose state is a schedule that is compiled, checked and measured."""
 
 import abc
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +10,24 @@ from typing import Any, ClassVar, NamedTuple, Self
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.loops.kernels import Kernels
-from aiocg.workers.loops.observations import Observation
+from aiocg.workers.loops.observations import COMPILED
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.target import Roof, Timing
 from aiocg.workers.loops.targets import open_target
+from aiocg.workers.programs.parameters import POSITIVE, Number
 
 MOST_SAMPLES = 10_000
 MOST_SECONDS = 30.0  # no other process can measure meanwhile
 
 
-class Parameters(NamedTuple):
+_NUMBERS = {
+    "samples": Number(f"a number from 1 to {MOST_SAMPLES:,}", 1, MOST_SAMPLES),
+    "seconds": Number(f"a number above 0, at most {MOST_SECONDS:g}", POSITIVE, MOST_SECONDS, float),
+    "patience": Number("a number above 0, at most inf", POSITIVE, math.inf, float),
+}
+
+
+class _Parameters(NamedTuple):
     """How to measure a kernel.
 
     Attributes:
@@ -33,7 +42,7 @@ class Parameters(NamedTuple):
     patience: float = math.inf
 
 
-def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, str]:
+def _exchange(parameters: _Parameters, key: str, value: str) -> tuple[_Parameters, str]:
     """Set or get a parameter; return the new parameters and the reply.
 
     Args:
@@ -44,41 +53,13 @@ def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, 
     Raises:
         CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is invalid.
     """
-    if key == "samples":
+    if key in _NUMBERS:
         if value:
-            parameters = parameters._replace(samples=_samples(value))
-        return parameters, str(parameters.samples)
-    if key == "seconds":
-        if value:
-            parameters = parameters._replace(seconds=_number(key, value, MOST_SECONDS))
-        return parameters, f"{parameters.seconds:g}"
-    if key == "patience":
-        if value:
-            parameters = parameters._replace(patience=_number(key, value, math.inf))
-        return parameters, f"{parameters.patience:g}"
+            parameters = parameters._replace(**{key: _NUMBERS[key].read(key, value)})
+        return parameters, f"{getattr(parameters, key):g}" if key != "samples" else str(parameters.samples)
     raise CompilationError(
-        FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {', '.join(Parameters._fields)}"
+        FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {', '.join(_Parameters._fields)}"
     )
-
-
-def _samples(value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) < 10 and 1 <= int(value) <= MOST_SAMPLES):
-        raise CompilationError(
-            FailureCode.PARAMETER, f"samples takes a number from 1 to {MOST_SAMPLES:,}, not {value[:40]!r}"
-        )
-    return int(value)
-
-
-def _number(key: str, value: str, most: float) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not 0 < number <= most:  # also rejects NaN
-        raise CompilationError(
-            FailureCode.PARAMETER, f"{key} takes a number above 0, at most {most:g}, not {value[:40]!r}"
-        )
-    return number
 
 
 GRACE = 1.0  # seconds before the worker is killed, to report that others kept the device busy
@@ -104,7 +85,6 @@ class KernelSession(CompilationSession):
 
     lookahead = 8
     options: ClassVar[Mapping[str, Any]] = {}
-    observations: ClassVar[Mapping[str, Observation]] = {}  # by name
     _devices: ClassVar[dict[str, Kernels]] = {}
 
     @classmethod
@@ -124,7 +104,7 @@ class KernelSession(CompilationSession):
     @classmethod
     def anticipate(cls, sessions: Sequence[Self], names: Sequence[str]) -> None:
         """Compile the schedules to be observed, in parallel; measuring is sequential."""
-        if not any(name in cls.observations and cls.observations[name].compiles for name in names):
+        if COMPILED.isdisjoint(names):
             return
         for kernels in {id(session.kernels): session.kernels for session in sessions}.values():
             kernels.prepare(session.schedule for session in sessions if session.kernels is kernels)
@@ -140,7 +120,7 @@ class KernelSession(CompilationSession):
 
     def __init__(self, target: str) -> None:
         self.kernels = self.device(target)
-        self.parameters = Parameters()
+        self.parameters = _Parameters()
         self._measurement = _Measurement()
         self._told: frozenset[str] = frozenset()  # the observations that the measurement has served
 
@@ -179,21 +159,6 @@ class KernelSession(CompilationSession):
         self._told |= {name}
         return self._measurement.timing
 
-    def get_observation(self, name: str) -> Any:
-        """Compute an observation of the state.
-
-        Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, and a `reason` in its fields if there is no correct
-                kernel; or `FailureCode.OBSERVATION_UNKNOWN`.
-        """
-        observation = self.observations.get(name)
-        if observation is None:
-            raise CompilationError(
-                FailureCode.OBSERVATION_UNKNOWN,
-                f"{name!r} is not an observation space: there are {', '.join(self.observations)}",
-            )
-        return observation.compute(self)
-
     def acted(self, changed: bool) -> None:
         """Record an action, and whether it changed the schedule."""
         self._told = frozenset()
@@ -202,8 +167,7 @@ class KernelSession(CompilationSession):
 
     def fork(self) -> Self:
         """Return a session at the same state."""
-        child = object.__new__(type(self))
-        child.__dict__.update(self.__dict__)
+        child = copy.copy(self)
         child._told = frozenset()
         return child
 
@@ -218,6 +182,6 @@ class KernelSession(CompilationSession):
                 raise CompilationError(FailureCode.PARAMETER, "device can only be asked for, by ''")
             return self.kernels.target.description
         before = self.parameters
-        self.parameters, answer = exchange(before, key, value)
+        self.parameters, answer = _exchange(before, key, value)
         self.acted(self.parameters != before)
         return answer

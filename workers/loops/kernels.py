@@ -25,7 +25,7 @@ LONG = 10  # times the seconds of a measurement: what takes longer is run once t
 KEPT_BYTES = 1 << 30  # of arrays of all computations; the latest one's are always kept
 
 
-class Workload:
+class _Workload:
     """The arrays that kernels of a computation work on, and the expected results.
 
     Attributes:
@@ -116,7 +116,7 @@ class Kernels:
         self.compiles = self.checks = self.measurements = self.hits = 0
         self._roof: Roof | None = None
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._workloads: OrderedDict[Computation, Workload] = OrderedDict()
+        self._workloads: OrderedDict[Computation, _Workload] = OrderedDict()
 
     def roof(self, deadline: float = math.inf) -> Roof:
         """Return the device's roofline; measuring it takes seconds the first time.
@@ -243,8 +243,8 @@ class Kernels:
         while len(self._entries) > KEPT_KERNELS:
             self._entries.popitem(last=False)
 
-    def _workload(self, computation: Computation) -> Workload:
-        found = self._workloads.pop(computation, None) or Workload(computation)
+    def _workload(self, computation: Computation) -> _Workload:
+        found = self._workloads.pop(computation, None) or _Workload(computation)
         self._workloads[computation] = found
         while len(self._workloads) > 1 and self._workloads_are_many():
             self._workloads.popitem(last=False)

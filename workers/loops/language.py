@@ -16,10 +16,13 @@ indices. Numbers are rounded to `float32`. Parsing any text ends soon, with a `C
 
 import difflib
 import math
+import re
 import struct
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, NoReturn, TypeVar
 
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.expression import (
     FUNCTIONS,
     REDUCERS,
@@ -33,12 +36,120 @@ from aiocg.workers.loops.expression import (
     Stage,
     Tensor,
 )
-from aiocg.workers.loops.tokens import Cursor, LanguageError, Token, tokenize
 
-__all__ = ["LIMITS", "LanguageError", "Limits", "parse"]
+__all__ = ["LIMITS", "LanguageError", "parse"]
 
 
-class Limits(NamedTuple):
+LONGEST_NAME = 32  # characters
+
+_TOKEN = re.compile(r"(?P<name>[A-Za-z_]\w*)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<sign>[][(),:=+*/-])",
+                    re.ASCII)  # fmt: skip
+_BLANK = re.compile(r"[ \t\r]*(?:#.*)?")
+_SHOWN = 100  # characters of a line that an error shows
+
+
+class LanguageError(CompilationError):
+    """The text is not a computation.
+
+    Attributes:
+        line, column: the position of the mistake, both counted from 1.
+    """
+
+    def __init__(self, line: int, column: int, reason: str, text: str = "") -> None:
+        start = max(0, column - 1 - _SHOWN // 2)
+        excerpt = "".join(one if one.isprintable() else " " for one in text[start : start + _SHOWN])
+        pointer = f"\n  {excerpt}\n  {' ' * (column - 1 - start)}^" if excerpt.strip() else ""
+        super().__init__(FailureCode.BENCHMARK, f"line {line}, column {column}: {reason}{pointer}",
+                         line=line, column=column)  # fmt: skip
+        self.line = line
+        self.column = column
+
+
+class _Token(NamedTuple):
+    """A name, number or sign.
+
+    Attributes:
+        kind: `name`, `number`, `sign`, or `end` of the line.
+        text: the source text.
+        line, column: its position, both counted from 1.
+    """
+
+    kind: str
+    text: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return "the end of the line" if self.kind == "end" else f'"{self.text[:40]}"'
+
+
+def _tokenize(number: int, line: str) -> list[_Token]:
+    """Split a line into tokens; the last one is an `end`."""
+    found = []
+    position = 0
+    while blank := _BLANK.match(line, position):
+        position = blank.end()
+        if position == len(line):
+            break
+        match = _TOKEN.match(line, position)
+        if match is None:
+            raise LanguageError(number, position + 1, f"unexpected character {line[position]!r}", line)
+        if match.lastgroup == "name" and len(match[0]) > LONGEST_NAME:
+            reason = f"expected a name of at most {LONGEST_NAME} characters, found one of {len(match[0])}"
+            raise LanguageError(number, position + 1, reason, line)
+        found.append(_Token(match.lastgroup or "", match[0], number, position + 1))
+        position = match.end()
+    return [*found, _Token("end", "", number, len(line.rstrip()) + 1)]
+
+
+class _Cursor:
+    """A position in the tokens of a line.
+
+    Args:
+        tokens: the line's tokens; the last one is its end.
+        text: the line, for error messages.
+    """
+
+    def __init__(self, tokens: list[_Token], text: str) -> None:
+        self._tokens = tokens
+        self._text = text
+        self._position = 0
+
+    def peek(self, ahead: int = 0) -> _Token:
+        """Return an upcoming token, by default the next one; past the end, the last one."""
+        return self._tokens[min(self._position + ahead, len(self._tokens) - 1)]
+
+    def next(self) -> _Token:
+        """Consume and return the next token."""
+        token = self.peek()
+        self._position += 1
+        return token
+
+    def accept(self, sign: str) -> bool:
+        """Consume the next token if it is this sign, and return whether it was."""
+        found = self.peek().text == sign
+        self._position += found
+        return found
+
+    def expect(self, sign: str) -> None:
+        """Consume this sign, or fail."""
+        if not self.accept(sign):
+            self.expected(f'"{sign}"')
+
+    def expected(self, what: str) -> NoReturn:
+        """Fail because the next token is not the expected one."""
+        self.fail(self.peek(), f"expected {what}, found {self.peek()}")
+
+    def fail(self, token: _Token, reason: str) -> NoReturn:
+        """Fail at a token."""
+        raise LanguageError(token.line, token.column, reason, self._text)
+
+    def back(self) -> None:
+        """Put back the last consumed token."""
+        self._position -= 1
+
+
+class _Limits(NamedTuple):
     """Upper limits of a computation.
 
     Attributes:
@@ -64,7 +175,7 @@ class Limits(NamedTuple):
     iterations: int = 2**40
 
 
-LIMITS = Limits()
+LIMITS = _Limits()
 
 _INFIX = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
@@ -85,7 +196,7 @@ def parse(text: str | bytes) -> Computation:
     program = _Program()
     lines = (_decoded(text) if isinstance(text, bytes) else text).split("\n")
     for number, one in enumerate(lines, 1):
-        tokens = tokenize(number, one)
+        tokens = _tokenize(number, one)
         if len(tokens) > 1:
             _Statement(program, tokens, one).parse()
     if not program.stages:
@@ -116,7 +227,7 @@ class _Program:
         self.stages: list[Stage] = []
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.inputs: dict[str, list[int]] = {}
-        self.first: dict[str, tuple[str, Token]] = {}
+        self.first: dict[str, tuple[str, _Token]] = {}
         self.axes = 0
 
     @property
@@ -125,10 +236,10 @@ class _Program:
         return 4 * sum(map(math.prod, (*self.shapes.values(), *self.inputs.values())))
 
 
-class _Statement(Cursor):
+class _Statement(_Cursor):
     """The parser of one statement, by recursive descent."""
 
-    def __init__(self, program: _Program, tokens: list[Token], text: str) -> None:
+    def __init__(self, program: _Program, tokens: list[_Token], text: str) -> None:
         super().__init__(tokens, text)
         self._program = program
         self._extents: dict[str, int] = {}
@@ -224,7 +335,7 @@ class _Statement(Cursor):
             self.fail(token, f'expected indices after "{token.text}", such as {token.text}[{self._an_index}]')
         self.expected("a number, an element of a tensor, a function, or (")
 
-    def _call(self, name: Token) -> Expression:
+    def _call(self, name: _Token) -> Expression:
         if name.text not in FUNCTIONS:
             if name.text in REDUCERS:
                 self._misplaced_reduction(name)
@@ -239,10 +350,10 @@ class _Statement(Cursor):
             self.fail(name, f'expected {arity} argument{"s" * (arity > 1)} of "{name.text}", found {len(arguments)}')
         return Call(name.text, tuple(arguments))
 
-    def _misplaced_reduction(self, name: Token) -> NoReturn:
+    def _misplaced_reduction(self, name: _Token) -> NoReturn:
         self.fail(name, f'a reduction such as {name.text}(k:8) stands only after "="; compute it in a line of its own')
 
-    def _number(self, token: Token, sign: float) -> Number:
+    def _number(self, token: _Token, sign: float) -> Number:
         try:
             (value,) = struct.unpack("<f", struct.pack("<f", sign * float(token.text)))
         except OverflowError:
@@ -251,13 +362,13 @@ class _Statement(Cursor):
             self.fail(token, f"{token} is beyond the range of float32")
         return Number(value)
 
-    def _read(self, name: Token) -> Read:
+    def _read(self, name: _Token) -> Read:
         self._claim(name, "tensor")
         program = self._program
         if name.text == self._defining:
             self.fail(name, f'"{name.text}" is what this line computes; expected a tensor of a line above or an input')
         self.next()
-        where: list[Token] = []
+        where: list[_Token] = []
 
         def index() -> Affine:
             where.append(self.peek())
@@ -275,7 +386,7 @@ class _Statement(Cursor):
             self._bound(name.text, dimension, token, affine)
         return Read(name.text, indices)
 
-    def _bound(self, tensor: str, dimension: int, token: Token, index: Affine) -> None:
+    def _bound(self, tensor: str, dimension: int, token: _Token, index: Affine) -> None:
         """Check the range of an index, and grow an input to hold it."""
         edges = [(factor * (self._extents[axis] - 1), factor) for axis, factor in index.terms]
         low = index.constant + sum(edge for edge, _ in edges if edge < 0)
@@ -339,7 +450,7 @@ class _Statement(Cursor):
             self.expected(f'"," or "{closing}"')
         return found
 
-    def _nested(self, token: Token, inner: Callable[[], T]) -> T:
+    def _nested(self, token: _Token, inner: Callable[[], T]) -> T:
         self._nesting += 1
         if self._nesting > LIMITS.nesting:
             self.fail(token, f"there is more than {LIMITS.nesting} times something inside something; use more lines")
@@ -347,19 +458,19 @@ class _Statement(Cursor):
         self._nesting -= 1
         return found
 
-    def _count(self, token: Token) -> None:
+    def _count(self, token: _Token) -> None:
         self._nodes += 1
         if self._nodes > LIMITS.nodes:
             self.fail(token, f"the expression has more than {LIMITS.nodes} parts; compute some in lines of their own")
 
-    def _name(self, expected: str, use: str) -> Token:
+    def _name(self, expected: str, use: str) -> _Token:
         if self.peek().kind != "name":
             self.expected(expected)
         token = self.next()
         self._claim(token, use)
         return token
 
-    def _claim(self, token: Token, use: str) -> None:
+    def _claim(self, token: _Token, use: str) -> None:
         """Check that a name may be used as a tensor or an axis, and only as one of them."""
         if token.text in FUNCTIONS or token.text in REDUCERS:
             self.fail(token, f'expected the name of a tensor or axis, found "{token.text}", which is a function')

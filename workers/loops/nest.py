@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from aiocg.workers.loops.expression import Stage
+from aiocg.workers.loops.expression import Read, Stage
 
 Kind = Literal[
     "serial", "unrolled", "vectorized", "parallel",
@@ -155,6 +155,10 @@ class Nest:
         """For each variable the position of the innermost loop that it depends on, where it can be computed."""
         position = {loop.variable: index for index, loop in enumerate(self.loops)}
         return {variable: max(map(position.__getitem__, loops)) for variable, loops in self.dependencies.items()}
+
+    def varies(self, read: Read, variable: str) -> bool:
+        """Say whether other elements are read in other turns of a loop."""
+        return any(variable in self.dependencies[axis] for axis in read.axes)
 
     def values(self, turns: Mapping[str, int]) -> dict[str, int]:
         """Return the values of all variables, including axes, from those of the loops."""

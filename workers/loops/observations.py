@@ -1,13 +1,16 @@
 """The observation spaces of `loops-v0`, by name."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
 from aiocg.workers.loops.expression import Computation, Stage
 from aiocg.workers.loops.features import FEATURES, features, graph
 from aiocg.workers.loops.layout import Layout, write_layout
@@ -63,7 +66,7 @@ def _staging_lines(nest: Nest, variable: str) -> Iterator[str]:
 
 def _statement(stage: Stage) -> str:
     """Return the body's statement, such as `C[i, j] <- sum(A[i, k] * B[k, j])`."""
-    alone = replace(stage, reduction=(), reducer="")
+    alone = dataclasses.replace(stage, reduction=(), reducer="")
     body = unparse(Computation((), (alone,))).partition(" = ")[2].strip()
     place = f"{stage.tensor}[{', '.join(axis.name for axis in stage.spatial)}]"
     return f"{place} <- {stage.reducer}({body})" if stage.reducer else f"{place} <- {body}"
@@ -81,7 +84,7 @@ def least_seconds(computation: Computation, roof: Roof) -> float:
     return max(computation.flops / roof.flops, moving)
 
 
-class Subject(Protocol):
+class _Subject(Protocol):
     """The input of an observation: a schedule with its kernel."""
 
     @property
@@ -109,27 +112,7 @@ class Subject(Protocol):
         """Return the kernel's timing, for the observation of this name."""
 
 
-class Observation(NamedTuple):
-    """An observation space, and the function that computes a value of it.
-
-    Attributes:
-        spec: the space.
-        compute: returns the value.
-        compiles: whether the value needs a kernel.
-    """
-
-    spec: ObservationSpec
-    compute: Callable[[Any], Any]
-    compiles: bool = False
-
-
-def flops_spec() -> ObservationSpec:
-    """Return the space of the speed, which all loop environments share."""
-    return _measured("flops", "real", "Floating-point operations, 10**9 a second.", 0.0, low=0)
-
-
-def flops(subject: Subject) -> float:
-    """Return the speed of the kernel in 10**9 floating-point operations per second; 0 if nobody would wait for it."""
+def _flops(subject: _Subject) -> float:
     if subject.schedule.left_alone:
         return 0.0
     return subject.schedule.computation.flops / subject.timing("flops").seconds / 1e9
@@ -137,33 +120,29 @@ def flops(subject: Subject) -> float:
 
 def observation_spaces(actions: int) -> tuple[ObservationSpec, ...]:
     """Return all spaces, for this number of actions in the first action space."""
-    return tuple([_sized(one.spec, actions) for one in OBSERVATIONS.values()])
+    specs = [one.spec for one in OBSERVATIONS.values()]
+    return tuple([replace(spec, shape=(actions,)) if spec.name == "action_mask" else spec for spec in specs])
 
 
-def _sized(spec: ObservationSpec, actions: int) -> ObservationSpec:
-    if spec.name != "action_mask":
-        return spec
-    return ObservationSpec(spec.name, spec.kind, spec.description, spec.dtype, (actions,), low=0, high=1)
+_measured = functools.partial(Observation.of, dtype="float64", low=0, deterministic=False, platform_dependent=True)
+FLOPS = _measured("flops", "real", "Floating-point operations, 10**9 a second.", _flops)
+"""The speed of the kernel, 0 if nobody would wait for it: an observation that all loop environments share."""
+COMPILED = frozenset({"source", "flops", "runtime", "runtime_spread", "roof_fraction"})
+"""The observations that need a kernel."""
 
 
-def _measured(name: str, kind: Any, description: str, default: Any, **bounds: Any) -> ObservationSpec:
-    return ObservationSpec(
-        name, kind, description, "float64", deterministic=False, platform_dependent=True, default=default, **bounds
-    )
-
-
-def _spread(subject: Subject) -> NDArray[np.float64]:
+def _spread(subject: _Subject) -> NDArray[np.float64]:
     timing = subject.timing("runtime_spread")
     return np.array([timing.low, timing.high])
 
 
-def _roof_fraction(subject: Subject) -> float:
+def _roof_fraction(subject: _Subject) -> float:
     if subject.schedule.left_alone:
         return 0.0
     return least_seconds(subject.schedule.computation, subject.roof) / subject.timing("roof_fraction").seconds
 
 
-def _templates(subject: Subject) -> dict[str, list[str]]:
+def _templates(subject: _Subject) -> dict[str, list[str]]:
     stages, found = subject.schedule.computation.stages, subject.templates()
     alone = {stage.tensor: list(map(write_layout, layouts)) for stage, layouts in zip(stages, found, strict=True)}
     joined = [";".join(map(write_layout, layouts)) for layouts in subject.joined_layouts()]
@@ -171,99 +150,92 @@ def _templates(subject: Subject) -> dict[str, list[str]]:
 
 
 _ALL = (
-    Observation(
-        ObservationSpec("loop_tree", "text", "The loops of each stage, with their numbers.", default=""),
+    Observation.of(
+        "loop_tree",
+        "text",
+        "The loops of each stage, with their numbers.",
         lambda subject: loop_tree(subject.schedule.nests),
     ),
-    Observation(
-        ObservationSpec("schedule", "text", "All that tells the schedule from others, nest by nest.", default=""),
+    Observation.of(
+        "schedule",
+        "text",
+        "All that tells the schedule from others, nest by nest.",
         lambda subject: subject.schedule.text,
     ),
-    Observation(
-        ObservationSpec(
-            "source", "text", "The code that the device's compiler is given.", platform_dependent=True, default=""
-        ),
+    Observation.of(
+        "source",
+        "text",
+        "The code that the device's compiler is given.",
         lambda subject: subject.source(),
-        compiles=True,
+        platform_dependent=True,
     ),
-    Observation(
-        ObservationSpec("graph", "json", "Loops, accesses and tensors as a graph, in NetworkX's form.", default={}),
+    Observation.of(
+        "graph",
+        "json",
+        "Loops, accesses and tensors as a graph, in NetworkX's form.",
         lambda subject: graph(subject.schedule),
     ),
-    Observation(
-        ObservationSpec(
-            "features",
-            "array",
-            "A row for each loop by its number: extent, kind, strides, reuse, footprint and what caches hold of it.",
-            "float32",
-            (MAX_LOOPS, len(FEATURES)),
-        ),
+    Observation.of(
+        "features",
+        "array",
+        "A row for each loop by its number: extent, kind, strides, reuse, footprint and what caches hold of it.",
         lambda subject: features(subject.schedule),
+        dtype="float32",
+        shape=(MAX_LOOPS, len(FEATURES)),
     ),
-    Observation(
-        ObservationSpec(
-            "action_mask", "array", "1 for each action of the space steps that is legal.", "int8", (-1,), low=0, high=1
-        ),
+    Observation.of(
+        "action_mask",
+        "array",
+        "1 for each action of the space steps that is legal.",
         lambda subject: subject.schedule.legal().astype(np.int8),
+        dtype="int8",
+        shape=(-1,),
+        low=0,
+        high=1,
     ),
-    Observation(
-        ObservationSpec("refusals", "json", "For each action of the space steps that is not, why.", default={}),
+    Observation.of(
+        "refusals",
+        "json",
+        "For each action of the space steps that is not, why.",
         lambda subject: subject.schedule.refusals(),
     ),
-    Observation(
-        ObservationSpec(
-            "cursor", "integer", "The number of the loop at the cursor.", low=0, high=MAX_LOOPS - 1, default=0
-        ),
-        lambda subject: subject.cursor,
+    Observation.integer(
+        "cursor", "The number of the loop at the cursor.", lambda subject: subject.cursor, high=MAX_LOOPS - 1
     ),
-    Observation(
-        ObservationSpec(
-            "templates",
-            "json",
-            "For each statement layouts that are likely to be fast, the likeliest first; behind `;`, if some can share "
-            "their outermost loop, layouts of all statements in which they do: what stands in `nests<…>`.",
-            platform_dependent=True,
-            default={},
-        ),
+    Observation.of(
+        "templates",
+        "json",
+        "For each statement layouts that are likely to be fast, the likeliest first; behind `;`, if some can share "
+        "their outermost loop, layouts of all statements in which they do: what stands in `nests<…>`.",
         _templates,
+        platform_dependent=True,
     ),
-    Observation(flops_spec(), flops, compiles=True),
-    Observation(
-        _measured("runtime", "real", "Seconds that the kernel takes, the median of several samples.", 0.0, low=0),
+    FLOPS,
+    _measured(
+        "runtime",
+        "real",
+        "Seconds that the kernel takes, the median of several samples.",
         lambda subject: subject.timing("runtime").seconds,
-        compiles=True,
     ),
-    Observation(
-        _measured(
-            "runtime_spread",
-            "array",
-            "The first and the third quartile of the samples, in seconds.",
-            None,
-            shape=(2,),
-            low=0,
-        ),
+    _measured(
+        "runtime_spread",
+        "array",
+        "The first and the third quartile of the samples, in seconds.",
         _spread,
-        compiles=True,
+        default=None,
+        shape=(2,),
     ),
-    Observation(
-        _measured(
-            "roof_fraction",
-            "real",
-            "The speed as a fraction of what the device's arithmetic and memory allow, as measured.",
-            0.0,
-            low=0,
-        ),
+    _measured(
+        "roof_fraction",
+        "real",
+        "The speed as a fraction of what the device's arithmetic and memory allow, as measured.",
         _roof_fraction,
-        compiles=True,
     ),
-    Observation(
-        ObservationSpec("flop_count", "integer", "Floating-point operations of the computation.", low=0, default=0),
+    Observation.integer(
+        "flop_count",
+        "Floating-point operations of the computation.",
         lambda subject: subject.schedule.computation.flops,
     ),
-    Observation(
-        ObservationSpec("footprint", "integer", "Bytes of all tensors.", low=0, default=0),
-        lambda subject: subject.schedule.computation.footprint,
-    ),
+    Observation.integer("footprint", "Bytes of all tensors.", lambda subject: subject.schedule.computation.footprint),
 )
-
 OBSERVATIONS: dict[str, Observation] = {observation.spec.name: observation for observation in _ALL}

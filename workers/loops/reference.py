@@ -53,7 +53,7 @@ class Expected(NamedTuple):
     tolerance: Floats | None
 
 
-class Mismatch(NamedTuple):
+class _Mismatch(NamedTuple):
     """A wrong result.
 
     Attributes:
@@ -127,7 +127,7 @@ def expect(computation: Computation, inputs: Sequence[Floats], rounded: Collecti
     return [known[stage.tensor] for stage in computation.stages]
 
 
-def compare(computation: Computation, got: Sequence[Floats], expected: Sequence[Expected]) -> Mismatch | None:
+def compare(computation: Computation, got: Sequence[Floats], expected: Sequence[Expected]) -> _Mismatch | None:
     """Return the mismatch of the first wrong stage; None if all results are right.
 
     Args:
@@ -144,7 +144,7 @@ def compare(computation: Computation, got: Sequence[Floats], expected: Sequence[
     return None
 
 
-def _mismatch(tensor: str, got: Floats, right: Expected) -> Mismatch | None:
+def _mismatch(tensor: str, got: Floats, right: Expected) -> _Mismatch | None:
     wrong, worst, place = 0, 0.0, -1
     flat, values = got.reshape(-1), right.values.reshape(-1)
     tolerances = None if right.tolerance is None else right.tolerance.reshape(-1)
@@ -167,7 +167,7 @@ def _mismatch(tensor: str, got: Floats, right: Expected) -> Mismatch | None:
         return None
     index = tuple(map(int, np.unravel_index(place, got.shape)))
     tolerance = 0.0 if tolerances is None else float(tolerances[place])
-    return Mismatch(tensor, index, float(flat[place]), float(values[place]), tolerance, wrong, got.size)
+    return _Mismatch(tensor, index, float(flat[place]), float(values[place]), tolerance, wrong, got.size)
 
 
 def _bits(computation: Computation) -> int:
@@ -240,10 +240,10 @@ class _StageEvaluation:
     def _block_extents(self) -> dict[str, int]:
         """Return the block size along each axis: the longest are halved until a block fits."""
         if self._factors is None:
-            sets, limit = [{axis.name for axis in self._stage.axes}], BROADCAST
+            sets, limit = [frozenset(axis.name for axis in self._stage.axes)], BROADCAST
         else:
-            reads = [{axis for index in read.indices for axis, _ in index.terms} for read in self._factors[1]]
-            sets, limit = [*reads, {axis.name for axis in self._stage.spatial}], CONTRACTED
+            reads = [read.axes for read in self._factors[1]]
+            sets, limit = [*reads, frozenset(axis.name for axis in self._stage.spatial)], CONTRACTED
         extents = {axis.name: axis.extent for axis in self._stage.axes}
         for axes in sets:
             while math.prod(extents[axis] for axis in axes) > limit:
@@ -376,7 +376,7 @@ def _view(array: Floats, read: Read, block: Block) -> Floats:
             high[dimension] += max(reach, 0)
     if any(one < 0 for one in low) or any(one >= size for one, size in zip(high, array.shape, strict=True)):
         raise ValueError(f"{read.tensor} of the shape {array.shape} is read outside of it")
-    used = {axis for index in read.indices for axis, _ in index.terms}
+    used = read.axes
     shape = [len(part) if axis in used else 1 for axis, part in block.items()]
     start = array[tuple(slice(one, None) for one in first)]
     return as_strided(start, shape, list(strides.values()), writeable=False)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from aiocg.workers.loops._tensor_cores import LANES, RESULTS, tensor_loops
 from aiocg.workers.loops.expression import ELEMENT_BYTES
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Loop, Nest
 from aiocg.workers.loops.primitives import STAGING, Refusal
-from aiocg.workers.loops.tensor_cores import LANES, RESULTS, tensor_loops
 from aiocg.workers.loops.tile import staged_bytes
 
 LONGEST_UNROLLED = 64

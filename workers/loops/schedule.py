@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.workers.loops import primitives
+from aiocg.workers.loops._tensor_cores import tensor_loops
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.joins import check_joins
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest, Split, initial_nest
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import LONGEST_BOUND, RULES, Rules, check
 from aiocg.workers.loops.spelling import unparse
-from aiocg.workers.loops.tensor_cores import tensor_loops
 
 __all__ = ["BINDINGS", "FACTORS", "MAX_LOOPS", "MAX_STAGED", "Refusal", "Schedule", "Step", "steps"]
 

@@ -16,6 +16,17 @@ from aiocg.workers.loops.schedule import Schedule
 Arrays = Sequence[NDArray[np.float32]]  # one for each of `Computation.tensors`, in that order
 
 
+def check_arrays(computation: Computation, arrays: Arrays) -> None:
+    """Check the arrays of a computation's tensors.
+
+    Raises:
+        ValueError: if one is not a contiguous array of `float32` of its tensor's shape.
+    """
+    for tensor, array in zip(computation.tensors, arrays, strict=True):
+        if array.dtype != np.float32 or array.shape != tensor.shape or not array.flags.c_contiguous:
+            raise ValueError(f"{tensor.name} must be a contiguous array of float32 of shape {tensor.shape}")
+
+
 class Timing(NamedTuple):
     """The run time of a kernel.
 

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -33,7 +33,8 @@ from aiocg.workers.programs.linking import (
     temporary_folder,
     write_files,
 )
-from aiocg.workers.programs.recipe import Run, failure
+from aiocg.workers.programs.parameters import Parameters
+from aiocg.workers.programs.recipe import Program, Run, failure
 from aiocg.workers.programs.sandbox import FOLDER, WRITABLE, Enclosure, Sandbox, choose, python
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space
@@ -289,6 +290,35 @@ class _Process:
         for file in self.files:
             file.close()
         self._root.cleanup()
+
+
+Start = Callable[[Run, int | None], contextlib.AbstractContextManager[Ended]]
+"""Performs a run of a program, on a core if one is given."""
+
+
+def run_times(start: Start, run: Run, parameters: Parameters, deadline: float) -> list[float]:
+    """Perform a run repeatedly; return the seconds of each. No other worker here measures on the same core meanwhile.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` if it does not behave as expected, as far as that is known.
+    """
+    times = []
+    with measuring_core(deadline, alone=bool(parameters.alone)) as core:
+        for _ in range(parameters.warmups + parameters.runtimes):
+            with start(run, core) as ended:
+                if problem := ended.problem():
+                    raise failure(f"the run {run.name!r} {problem}")
+                times.append(ended.seconds)
+    return times[parameters.warmups :]
+
+
+def run_all(start: Start, program: Program) -> list[dict[str, Any]]:
+    """Perform each run of a program once; return their descriptions, see `Ended.describe`."""
+    described = []
+    for run in program.runs:
+        with start(run, None) as ended:
+            described.append(ended.describe())
+    return described
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 """Parameters of observations, which forks inherit and resets keep."""
 
+import contextlib
+import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -35,7 +37,41 @@ KEYS = {
 """Parameters by the part after "llvm.set_" and "llvm.get_" in keys. All but the last two are CompilerGym's."""
 
 MOST = 10_000
-RANGES = {"warmups": (0, MOST), "alone": (0, 1)}  # of the numbers that do not begin at 1
+
+
+class Number(NamedTuple):
+    """A parameter that is a number.
+
+    Attributes:
+        takes: what it takes, in words.
+        least, most: the ends of what it may be.
+        kind: `int` or `float`.
+    """
+
+    takes: str
+    least: float
+    most: float
+    kind: type[int] | type[float] = int
+
+    def read(self, key: str, value: str) -> Any:
+        """Read the text of a value.
+
+        Raises:
+            CompilationError: with `FailureCode.PARAMETER` if it is another one.
+        """
+        number = math.nan
+        if value.isascii() and (self.kind is float or value.isdigit()):
+            with contextlib.suppress(ValueError):
+                number = self.kind(value)
+        if not self.least <= number <= self.most:  # also rejects NaN
+            raise CompilationError(FailureCode.PARAMETER, f"{key} takes {self.takes}, not {value[:40]!r}")
+        return number
+
+
+POSITIVE = math.ulp(0.0)
+"""The least number above 0."""
+_COUNT = Number(f"a number from 1 to {MOST}", 1, MOST)
+_NUMBERS = {"warmups": Number(f"a number from 0 to {MOST}", 0, MOST), "alone": Number("a number from 0 to 1", 0, 1)}
 
 
 def exchange(
@@ -59,13 +95,6 @@ def exchange(
         raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {known}")
     field = KEYS[name]
     if verb == "set":
-        new: Any = value if field == "measured_run" else _count(key, value, *RANGES.get(field, (1, MOST)))
+        new: Any = value if field == "measured_run" else _NUMBERS.get(field, _COUNT).read(key, value)
         parameters = parameters._replace(**{field: new})
     return parameters, str(getattr(parameters, field))
-
-
-def _count(key: str, value: str, least: int, most: int) -> int:
-    digits = len(value) <= len(str(MOST)) and value.isascii() and value.isdigit()
-    if not digits or not least <= int(value) <= most:
-        raise CompilationError(FailureCode.PARAMETER, f"{key} takes a number from {least} to {most}, not {value!r}")
-    return int(value)

@@ -4,7 +4,7 @@
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 import msgspec
@@ -86,17 +86,22 @@ def decode_program(recipe: bytes) -> Program | None:
         raise _not_a_recipe(str(error)) from None
     if program.version != VERSION:
         raise _not_a_recipe(f"its version is {program.version}, not {VERSION}")
-    for name in (*program.files, *(name for run in program.runs for name in (*run.files, *run.outputs))):
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-            raise _not_a_recipe(f"{name!r} is not the name of a file below a folder")
-    for word in _words(program):
-        if "\0" in word:
-            raise _not_a_recipe(f"there is a NUL in {word!r}")
+    names = (*program.files, *(name for run in program.runs for name in (*run.files, *run.outputs)))
+    if problem := problem_of_names(names, _words(program)):
+        raise _not_a_recipe(problem)
     for run in program.runs:
         if not run.timeout > 0:  # also rejects NaN
             raise _not_a_recipe(f"the run {run.name!r} has no time: {run.timeout} s")
     return msgspec.structs.replace(program, digest=hashlib.sha256(recipe).hexdigest())
+
+
+def problem_of_names(names: Iterable[str], words: Iterable[str]) -> str:
+    """Say what is wrong with names of files, or with words of commands; "" if nothing is."""
+    for name in names:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+            return f"{name!r} is not the name of a file below a folder"
+    return next((f"there is a NUL in {word!r}" for word in words if "\0" in word), "")
 
 
 def _words(program: Program) -> Iterator[str]:

@@ -44,7 +44,7 @@ def main() -> None:
     with contextlib.suppress(*UNKNOWN_LIMIT):
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the worker's limit does not apply to programs
     files = [int(number) for number in sys.argv[1:4]]
-    before = limits()
+    before = _limits()
     with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as answers:
         os.set_inheritable(requests.fileno(), False)
         os.set_inheritable(answers.fileno(), False)
@@ -53,27 +53,27 @@ def main() -> None:
             buffer += chunk
             while b"\n" in buffer:
                 line, _, buffer = buffer.partition(b"\n")
-                answer = run(json.loads(line), requests.fileno(), files)
-                answer["spent"] = os.getpid() == 1 and (limits() != before or left_behind())
+                answer = _run(json.loads(line), requests.fileno(), files)
+                answer["spent"] = os.getpid() == 1 and (_limits() != before or _left_behind())
                 answers.write(json.dumps(answer).encode() + b"\n")
 
 
-def run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str, Any]:
+def _run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str, Any]:
     """Run a program to its end, its timeout, or the end of the worker, and report the result."""
     if not PROCESSES:
         del request["limits"]["RLIMIT_NPROC"]
     elif os.getpid() != 1:  # a box counts only its own threads
-        request["limits"]["RLIMIT_NPROC"] += count_tasks()
+        request["limits"]["RLIMIT_NPROC"] += _count_tasks()
     reading, writing = os.pipe()
-    runner, ends, program = os.getpid(), -1 if hasattr(os, "pidfd_open") else told_of_children(), os.fork()
+    runner, ends, program = os.getpid(), -1 if hasattr(os, "pidfd_open") else _told_of_children(), os.fork()
     if not program:
-        become(request, writing, runner, files)
+        _become(request, writing, runner, files)
     os.close(writing)
     started, problem = STARTED.unpack(os.read(reading, STARTED.size).ljust(STARTED.size, b"\0"))
     more = os.read(reading, STARTED.size)  # only if the program could not be executed
     os.close(reading)
-    ended, stopped = wait(program, ends, worker, request["timeout"], request["resident"])
-    status = end(program)
+    ended, stopped = _wait(program, ends, worker, request["timeout"], request["resident"])
+    status = _end(program)
     if more:
         _, problem = STARTED.unpack(more)
     code = os.waitstatus_to_exitcode(status)
@@ -85,7 +85,7 @@ def run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str,
     }
 
 
-def become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]) -> NoReturn:
+def _become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]) -> NoReturn:
     """Turn this process, a fork of the runner, into the program; report the start time or error through the pipe."""
     try:
         os.setsid()
@@ -95,10 +95,10 @@ def become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]
         prctl(SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         for number, file in enumerate(files):
             os.dup2(file, number)
-        close_others(pipe)
+        _close_others(pipe)
         for name, value in request["limits"].items():
             if hasattr(resource, name):
-                set_limit(getattr(resource, name), value)
+                _set_limit(getattr(resource, name), value)
         if request["cpu"] is not None and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, [request["cpu"]])
         os.chdir(request["folder"])
@@ -114,13 +114,13 @@ def become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]
     os._exit(127)
 
 
-def close_others(pipe: int) -> None:
+def _close_others(pipe: int) -> None:
     """Close all files except the standard ones and one more, which closes on exec."""
     os.closerange(3, pipe)
     os.closerange(pipe + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def set_limit(limit: int, value: int) -> None:
+def _set_limit(limit: int, value: int) -> None:
     """Lower a limit to at most a value."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -128,12 +128,12 @@ def set_limit(limit: int, value: int) -> None:
         resource.setrlimit(limit, (value, value))
 
 
-def limits() -> list[tuple[int, int]]:
+def _limits() -> list[tuple[int, int]]:
     """Return this process's own limits, which a program of the same user may change."""
     return [resource.getrlimit(limit) for limit in LIMITS]
 
 
-def count_tasks() -> int:
+def _count_tasks() -> int:
     """Count the threads of this user, to which the limit on processes applies."""
     count = 0
     for name in os.listdir(PROCESSES):
@@ -143,7 +143,7 @@ def count_tasks() -> int:
     return count
 
 
-def left_behind() -> bool:
+def _left_behind() -> bool:
     """Return whether the box has System V objects, which outlive processes."""
     for kind in LEFT:
         with contextlib.suppress(OSError), open(f"/proc/sysvipc/{kind}") as table:
@@ -152,7 +152,7 @@ def left_behind() -> bool:
     return False
 
 
-def told_of_children() -> int:
+def _told_of_children() -> int:
     """Return a descriptor that is readable once a child has ended, where there is none for a process."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -162,7 +162,7 @@ def told_of_children() -> int:
     return reading
 
 
-def wait(program: int, ends: int, worker: int, timeout: float, resident: int) -> tuple[int, str]:
+def _wait(program: int, ends: int, worker: int, timeout: float, resident: int) -> tuple[int, str]:
     """Wait for the end of a program; return its end time, and what it ran out of: time or memory."""
     process, stop = os.pidfd_open(program) if ends < 0 else ends, time.monotonic() + timeout
     try:
@@ -176,17 +176,17 @@ def wait(program: int, ends: int, worker: int, timeout: float, resident: int) ->
             if process in ready:
                 return ended, ""
             if ready:  # the worker has ended
-                end(program)
+                _end(program)
                 sys.exit()
             if left <= WATCH:
                 return ended, "time"
-            if memory_of(program) > resident:
+            if _memory_of(program) > resident:
                 return ended, "memory"
     finally:
         os.close(process)
 
 
-def memory_of(program: int) -> int:
+def _memory_of(program: int) -> int:
     """Return the memory in bytes of a program and its children, except those that left its session."""
     size = 0
     for name in os.listdir(PROCESSES) if PROCESSES else ():
@@ -197,7 +197,7 @@ def memory_of(program: int) -> int:
     return size
 
 
-def end(program: int) -> int:
+def _end(program: int) -> int:
     """End a program and its children, and return its status."""
     if os.getpid() == 1:
         with contextlib.suppress(ProcessLookupError):
@@ -208,7 +208,7 @@ def end(program: int) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.kill(program, signal.SIGKILL)
     _, status = os.waitpid(program, 0)
-    while orphans := children():
+    while orphans := _children():
         for orphan in orphans:  # kill all before waiting: they may be starting others
             os.kill(orphan, signal.SIGKILL)
         for orphan in orphans:
@@ -216,7 +216,7 @@ def end(program: int) -> int:
     return status
 
 
-def children() -> list[int]:
+def _children() -> list[int]:
     """Return the adopted processes."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:

@@ -1,9 +1,11 @@
 """Observations of times, for all compilers whose programs can be run."""
 
 import struct
+from collections.abc import Callable
+from typing import Any
 
 from aiocg.transport.arrays import Array
-from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
 
 
 def time_values(values: list[float]) -> Array:
@@ -11,16 +13,23 @@ def time_values(values: list[float]) -> Array:
     return Array("float64", (len(values),), struct.pack(f"<{len(values)}d", *values))
 
 
-def times_spec(name: str, description: str) -> ObservationSpec:
-    """Return the space of an observation of times, which is not deterministic."""
-    return ObservationSpec(
+def times(name: str, description: str, compute: Callable[[Any], Array]) -> Observation:
+    """Return an observation of times, in seconds."""
+    return Observation.of(
         name,
         "array",
         description,
-        "float64",
-        (-1,),
+        compute,
+        dtype="float64",
+        shape=(-1,),
         low=0,
         deterministic=False,
         platform_dependent=True,
         default=time_values([]),
     )
+
+
+def execution(name: str, compute: Callable[[Any], list[dict[str, Any]]]) -> Observation:
+    """Return the observation of all runs of a program."""
+    about = "How each run of the program ended and what it wrote."
+    return Observation.of(name, "json", about, compute, platform_dependent=True, default=[])

@@ -5,60 +5,22 @@ branches. So the instructions of each kind of word are counted out here, with th
 """
 
 import re
+import tomllib
+from pathlib import Path
+from typing import Any
 
-_TYPE = r"(?:u?int\d+_t|double|float|size_t|struct \w+|char)"
-
-_WORDS: tuple[tuple[str, str, float], ...] = (
-    # kind, pattern, instructions
-    ("global", r"^(?:static|const|u?int|double|float|struct)[^(){}=;\n]*(?:= [^;]*)?;", 0.0),
-    ("table", r"\bstatic (?:const )?[^=;\n]*= [^;]*;", 0.0),
-    ("structure", r"^struct \w+ \{[^}]*\};", 0.0),
-    ("prototype", r"^static [^;={}\n]*\);", 0.0),
-    ("function", r"^\w[^;={}()\n]*\((?=[^;{}]*\)\s*\{)", 1.0),
-    ("parameter", rf"\b(?:const )?{_TYPE} \**\w+(?:\[\d*\])*(?=[,)])", 2.0),  # alloca, store
-    ("pointer_declaration", rf"\b(?:const )?{_TYPE} \*+\w+ =(?!=)", 4.0),  # alloca, store, start and end of life
-    ("array_declaration", rf"\b{_TYPE} \w+(?:\[\d+\])+ = \{{[^}}]*\}}", 4.0),
-    ("declaration", rf"\b{_TYPE} \w+ =(?!=)", 4.0),
-    ("bare_declaration", rf"\b{_TYPE} \w+(?:\[\d+\])*;", 3.0),
-    ("sizeof", r"\bsizeof\(?[^);,]*", 0.0),
-    ("for", r"\bfor\b", 4.0),
-    ("while", r"\bwhile\b", 3.0),
-    ("do", r"\bdo\b", 1.0),
-    ("if", r"\bif\b", 2.0),
-    ("else", r"\belse\b", 1.0),
-    ("switch", r"\bswitch\b", 2.0),
-    ("case", r"\bcase\b[^:]*:|\bdefault:", 0.3),
-    ("jump", r"\b(?:break|continue)\b", 1.0),
-    ("return", r"\breturn\b", 2.0),
-    ("call", r"\b[A-Za-z_]\w*\(", 1.0),
-    ("type", rf"\b(?:{_TYPE}|void|static|const|inline|unsigned|long|int)\b", 0.0),
-    ("number", r"\b\d[\w.]*(?:e[+-]?\d+)?\w*", 0.0),
-    ("variable", r"[A-Za-z_]\w*", 1.0),  # a load, or a store
-)
-
-_SIGNS: tuple[tuple[str, str, float], ...] = (
-    ("nothing", r'#.*|//.*|/\*.*?\*/|"[^"\n]*"|\'[^\']*\'', 0.0),
-    ("cast", rf"\({_TYPE} ?\**\)", 0.5),
-    ("member", r"(?:\.|->)[A-Za-z_]\w*", 1.0),  # an address
-    ("step", r"\+\+|--", 2.0),
-    ("update", r"(?:[-+*/%&|^]|<<|>>)=", 2.0),
-    ("shift", r"<<|>>", 1.0),
-    ("logical", r"&&|\|\|", 2.0),
-    ("comparison", r"[<>=!]=|[<>]", 1.3),  # sometimes it is a number, too
-    ("choice", r"\?", 3.0),
-    ("assignment", r"=", 0.0),
-    ("index", r"\[", 2.0),
-    ("operator", r"[-+*/%&|^~!]", 1.0),
-)
-
-_WEIGHT = {kind: weight for kind, _, weight in (*_WORDS, *_SIGNS)}
+_TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("cost.toml").read_text(encoding="utf-8"))
+_WEIGHT: dict[str, float] = {
+    kind: weight for kinds in ("words", "signs") for kind, (weight, _) in _TABLES[kinds].items()
+}
 
 
-def _alternatives(kinds: tuple[tuple[str, str, float], ...]) -> str:
-    return "|".join(f"(?P<{kind}>{pattern})" for kind, pattern, _ in kinds)
+def _alternatives(kinds: str) -> str:
+    patterns = ((kind, pattern.replace("TYPE", _TABLES["type"])) for kind, (_, pattern) in _TABLES[kinds].items())
+    return "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in patterns)
 
 
-_TOKEN = re.compile(rf"(?=\w)(?:{_alternatives(_WORDS)})|(?=[^\w\s])(?:{_alternatives(_SIGNS)})", re.MULTILINE)
+_TOKEN = re.compile(rf"(?=\w)(?:{_alternatives('words')})|(?=[^\w\s])(?:{_alternatives('signs')})", re.MULTILINE)
 
 
 def estimate(text: str) -> int:

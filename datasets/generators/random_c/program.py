@@ -1,12 +1,17 @@
 """Whole programs of a given size."""
 
-from aiocg.datasets.generators.random_c.block import mixed
+import tomllib
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from aiocg.datasets.generators.random_c._block import mixed
+from aiocg.datasets.generators.random_c._functions import helper, routine, structure
+from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
+from aiocg.datasets.generators.random_c._statements import Body
 from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.functions import helper, routine, structure
 from aiocg.datasets.generators.random_c.idioms import idiom
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
-from aiocg.datasets.generators.random_c.statements import Body
 from aiocg.datasets.generators.random_c.types import F64, I16, I32, I64, INTEGERS, REALS, U8, U32, U64, Scalar
 from aiocg.datasets.generators.random_c.values import Value
 
@@ -21,42 +26,9 @@ _BUDGETS = (30, 60, 80, 120, 160, 240, 320)  # instructions of a function of ran
 _LENGTHS = (8, 16, 16, 32, 32, 64)
 _SCALARS = (U8, I16, I32, I32, U32, I64, U64, *INTEGERS, F64, *REALS)
 _NAMES = ("update", "step", "process", "combine", "advance", "adjust", "visit", "resolve", "compute", "scan")
-_HEADERS = (
-    ("math.h", ("fabs", "sqrt")),
-    ("stdio.h", ("printf",)),
-    ("stdlib.h", ("strtoul", "qsort")),
-    ("string.h", ("memset", "memcpy", "memmove", "strlen", "memcmp")),
-)
-
-_MAIN = """\
-int main(int argc, char **argv)
-{{
-    uint64_t rounds = argc > 1 ? strtoul(argv[1], 0, 10) * {rounds} : 1;
-    uint64_t state = rounds;
-    while (rounds-- > 0) {{
-{body}
-    }}
-{end}    printf("%016llx\\n", (unsigned long long)state);
-    return 0;
-}}
-"""
-
-_DIGEST = """\
-static uint64_t digest_{suffix}(uint64_t state, const {name} *data, int32_t count)
-{{
-    for (int32_t i = 0; i < count; i++)
-        state = (state ^ {element}) * 1099511628211u;
-    return state;
-}}
-"""
-
-_BOUNDED = """\
-/* Keep a number where any integer type of 32 bits can hold it. */
-static double bounded(double x)
-{
-    return x > 1048576.0 ? 1048576.0 : x < -1048576.0 ? -1048576.0 : x;
-}
-"""
+_PARTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("program.toml").read_text(encoding="utf-8"))
+_MAIN, _DIGEST = Template(_PARTS["main"]), Template(_PARTS["digest"])
+_BOUNDED: str = _PARTS["bounded"]
 
 
 def random_program(seed: int, size: int) -> str:
@@ -82,7 +54,7 @@ class _Program:
         self._digest = Body(rng, Scope(), 0, _STATE, whole=False)
         self._phases = [Body(rng, Scope(), ROUND_WORK, _STATE, whole=False)]
         self._called: set[str] = set()
-        self._spent = estimate(_MAIN.format(rounds=1, body="", end=""))
+        self._spent = estimate(_MAIN.substitute(rounds=1, body="", end=""))
         self._names = 0
         self._bounds = size >= 200  # nearly all of these use `bounded`
         self._grow_to_size()
@@ -127,7 +99,7 @@ class _Program:
     def _price(self, function: Function) -> int:
         """Estimate the instructions of a function, and of the digests of the arrays that it wants declared."""
         arrays = [p for p in function.parameters if isinstance(p, Array)]
-        missing = [p for p in arrays if not any(_alike(p, array) for array in self._globals.arrays)]
+        missing = [p for p in arrays if not any(p.is_like(array) for array in self._globals.arrays)]
         bounds = 0 if self._bounds or "bounded(" not in function.text else estimate(_BOUNDED)
         return estimate(function.text) + bounds + sum(8 if _digest_name(p) in self._digests else 40 for p in missing)
 
@@ -158,8 +130,8 @@ class _Program:
         """Declare arrays and structures until there is one for each parameter."""
         arrays = [parameter for parameter in function.parameters if isinstance(parameter, Array)]
         for index, parameter in enumerate(arrays):
-            wanted = [other for other in arrays[: index + 1] if _alike(other, parameter)]
-            have = [a for a in self._globals.arrays if _alike(a, parameter) and a.text.isidentifier()]
+            wanted = [other for other in arrays[: index + 1] if other.is_like(parameter)]
+            have = [a for a in self._globals.arrays if a.is_like(parameter) and a.text.isidentifier()]
             if len(have) < len(wanted):
                 self._declare_array(parameter.element, parameter.shape)
 
@@ -215,7 +187,7 @@ class _Program:
         name = _digest_name(array)
         if name not in self._digests:
             element = mixed(Value("data[i]", kind, kind.low, kind.high, True))
-            self._digests[name] = _DIGEST.format(suffix=kind.suffix, name=kind.name, element=element)
+            self._digests[name] = _DIGEST.substitute(suffix=kind.suffix, name=kind.name, element=element)
             self._spent += estimate(self._digests[name])
         if len(array.shape) == 1:
             self._digest.write(f"state = {name}(state, {array.text}, {array.length});")
@@ -237,21 +209,19 @@ class _Program:
         if self._digest.lines:
             functions += [*self._digests.values(), _function("digest", self._digest.lines)]
         work = sum(phase.work for phase in self._phases) + 10
-        main = _MAIN.format(
+        main = _MAIN.substitute(
             rounds=max(1, min(_WORK // work, 10**6)),
             body="\n".join(f"    {line}" for line in body),
             end="    state = digest(state);\n" if self._digest.lines else "",
         )
         parts = [*(structure.text for structure in self._structures), "".join(self._declarations), *functions, main]
         program = "\n".join(part for part in parts if part)
-        headers = [header for header, words in _HEADERS if any(f"{word}(" in program for word in words)]
+        headers = [
+            header for header, words in _PARTS["headers"].items() if any(f"{word}(" in program for word in words)
+        ]
         includes = "".join(f"#include <{header}>\n" for header in sorted([*headers, "stdint.h"]))
         prelude = [_BOUNDED] if "bounded(" in program else []
         return "\n".join([f"/* {title} */\n{includes}", *prelude, program])
-
-
-def _alike(a: Array, b: Array) -> bool:
-    return (a.element, a.shape) == (b.element, b.shape)
 
 
 def _digest_name(array: Array) -> str:

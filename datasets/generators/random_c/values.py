@@ -73,7 +73,7 @@ def real_constant(number: float, kind: Real = F64) -> Value:
     return Value(f"{number!r}{'f' if kind.bits == 32 else ''}", kind, number, number, number >= 0)
 
 
-def convert(value: Value, kind: Scalar) -> Value:
+def _convert(value: Value, kind: Scalar) -> Value:
     """Return what becomes of a value where C converts it by itself."""
     if isinstance(kind, Real) or kind.holds(value.low, value.high):
         return Value(value.text, kind, value.low, value.high, value.atomic)
@@ -87,7 +87,7 @@ def cast(value: Value, kind: Scalar) -> Value:
     if isinstance(value.type, Real) and isinstance(kind, Integer):
         value = bounded(value)
         return cast(Value(f"(int32_t){value}", I32, int(value.low) - 1, int(value.high) + 1, True), kind)
-    converted = convert(value, kind)
+    converted = _convert(value, kind)
     return Value(f"({kind.name}){value}", kind, converted.low, converted.high, True)
 
 
@@ -101,7 +101,7 @@ def bounded(value: Value) -> Value:
 def arithmetic(operator: str, a: Value, b: Value) -> Value:
     """Add, subtract or multiply."""
     kind = common_type(a.type, b.type)
-    left, right = convert(a, kind), convert(b, kind)
+    left, right = _convert(a, kind), _convert(b, kind)
     exact = _EXACT[operator]
     corners = [exact(x, y) for x in (left.low, left.high) for y in (right.low, right.high)]
     low, high = min(corners), max(corners)
@@ -119,7 +119,7 @@ def arithmetic(operator: str, a: Value, b: Value) -> Value:
 def bitwise(operator: str, a: Value, b: Value) -> Value:
     """Combine the bits of two integers by `&`, `|` or `^`."""
     kind = common_type(a.type, b.type)
-    a_bits, b_bits = convert(a, kind), convert(b, kind)
+    a_bits, b_bits = _convert(a, kind), _convert(b, kind)
     low, high = kind.low, kind.high
     if a_bits.low >= 0 and b_bits.low >= 0:
         full = 2 ** max(int(a_bits.high).bit_length(), int(b_bits.high).bit_length()) - 1
@@ -168,11 +168,11 @@ def quotient(operator: str, a: Value, b: Value) -> Value:
             b = dataclasses.replace(b, low=1.0)
         most = max(-a.low, a.high) / b.low
         return bounded(Value(f"{a} / {b}", kind, -most, most))
-    if convert(b, kind).low < 1:
+    if _convert(b, kind).low < 1:
         grown = arithmetic("+", b, constant(1)) if b.low >= 0 else b
         b = grown if grown.low >= 1 else bitwise("|", cast(b, kind.unsigned), constant(1))
         return quotient(operator, a, b)
-    left, right = convert(a, kind), convert(b, kind)
+    left, right = _convert(a, kind), _convert(b, kind)
     low, high = min(left.low, 0), max(left.high, 0)
     if operator == "%":
         low, high = max(low, 1 - right.high), min(high, right.high - 1)
@@ -209,7 +209,7 @@ def logical(operator: str, a: Value, b: Value) -> Value:
 def conditional(condition: Value, a: Value, b: Value) -> Value:
     """Choose one of two values."""
     kind = common_type(a.type, b.type)
-    x, y = convert(a, kind), convert(b, kind)
+    x, y = _convert(a, kind), _convert(b, kind)
     return Value(f"{condition} ? {a} : {b}", kind, min(x.low, y.low), max(x.high, y.high))
 
 

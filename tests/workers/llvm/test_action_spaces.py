@@ -15,10 +15,9 @@ import pytest
 
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.action_spaces import FLAGS, SEQUENCES
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.macro_actions import MACROS
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
+from aiocg.workers.llvm.pass_table import FLAGS, MACROS, SEQUENCES
 from aiocg.workers.llvm.passes import nested
 from aiocg.workers.llvm.probe import Probe
 from aiocg.workers.llvm.session import LlvmSession

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.llvm.action_spaces import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS
-from aiocg.workers.llvm.pass_table import ENTRIES
+from aiocg.workers.llvm.pass_table import ENTRIES, EXCLUSIONS, FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
 from aiocg.workers.llvm.passes import Pass, available
 from aiocg.workers.llvm.session import LlvmSession
 from bench.actions_page import render

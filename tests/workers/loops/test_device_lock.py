@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.loops.device_lock import DeviceBusyError, held
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops.device_lock import held
 
 HOLD = """
 import sys, time
@@ -27,7 +28,7 @@ def test_another_process_holds_it_until_it_dies(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "held\n"
-            with pytest.raises(DeviceBusyError, match="cpu"), held("cpu", time.monotonic() + 0.05, tmp_path):
+            with pytest.raises(CompilationError, match="cpu"), held("cpu", time.monotonic() + 0.05, tmp_path):
                 pass
             process.kill()
             with held("cpu", time.monotonic() + 60, tmp_path):

@@ -1,5 +1,6 @@
 """The observation spaces of the LLVM environments, by name. Each kind has its module; this one joins them."""
 
+from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.observations import (
     bitcode_file,
     counts,
@@ -11,22 +12,11 @@ from aiocg.workers.llvm.observations import (
     sanitizers,
     targets,
 )
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Subject
 
-__all__ = ["OBSERVATIONS", "Observation", "Subject"]
+__all__ = ["OBSERVATIONS", "Subject"]
 
-_MODULES = (
-    bitcode_file,
-    counts,
-    ir2vec,
-    lexed_ir,
-    machine,
-    program,
-    programl,
-    sanitizers,
-    targets,
-)
-
+_MODULES = (bitcode_file, counts, ir2vec, lexed_ir, machine, program, programl, sanitizers, targets)
 OBSERVATIONS: dict[str, Observation] = {
     observation.spec.name: observation for module in _MODULES for observation in module.OBSERVATIONS
 }

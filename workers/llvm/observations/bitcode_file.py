@@ -1,13 +1,13 @@
 """The program as a file, for tools that need one."""
 
 import functools
-import os
 import tempfile
 from pathlib import Path
 
-from aiocg.transport.messages import FailureCode, ObservationSpec
-from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError, Observation
+from aiocg.workers.files import replace_file
+from aiocg.workers.llvm.observations.observation import Subject
 
 __all__ = ["OBSERVATIONS", "use_folder"]
 
@@ -25,24 +25,12 @@ def _bitcode_file(subject: Subject) -> str:
     try:
         path = _folder() / f"{subject.state.hash:016x}.bc"
         if not path.exists() or path.stat().st_size != len(content):
-            _write(content, path)
+            replace_file(path, content)
     except OSError as error:
         raise CompilationError(
             FailureCode.OBSERVATION, f"BitcodeFile: no file can be written ({error}); free some space, or set TMPDIR"
         ) from None
     return str(path)
-
-
-def _write(content: bytes, path: Path) -> None:
-    """Write a file atomically."""
-    with tempfile.NamedTemporaryFile(prefix=".", dir=path.parent, delete=False) as file:
-        try:
-            file.write(content)
-            file.close()
-            os.replace(file.name, path)
-        except OSError:
-            os.unlink(file.name)
-            raise
 
 
 def use_folder(folder: str | None) -> None:
@@ -63,14 +51,11 @@ def _own_folder() -> "tempfile.TemporaryDirectory[str]":
 
 
 OBSERVATIONS = (
-    Observation(
-        ObservationSpec(
-            "BitcodeFile",
-            "text",
-            "Path of a file with the program as bitcode, which is there until the runtime is closed.",
-            deterministic=False,
-            default="",
-        ),
+    Observation.of(
+        "BitcodeFile",
+        "text",
+        "Path of a file with the program as bitcode, which is there until the runtime is closed.",
         _bitcode_file,
+        deterministic=False,
     ),
 )

@@ -7,12 +7,12 @@ import functools
 import hashlib
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from aiocg.transport.arrays import Array
-from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.observations.levels import LEVELS
-from aiocg.workers.llvm.observations.observation import Observation, Subject, count, text
+from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
 
 
@@ -20,28 +20,6 @@ def _statements(subject: Subject, llvm: int = 6) -> list[str]:
     from aiocg.workers.llvm.inst2vec import statements  # its regular expressions are slow to compile
 
     return statements(subject.engine.text(subject.state), llvm)
-
-
-_OF_INST2VEC = (
-    Observation(
-        ObservationSpec(
-            "Inst2vecPreprocessedText",
-            "texts",
-            "The statements of the program, without names and values, as inst2vec's dictionary has them.",
-            default=[],
-        ),
-        _statements,
-    ),
-    Observation(
-        ObservationSpec(
-            "Inst2vecPreprocessedTextLlvm10",
-            "texts",
-            "The same of LLVM 10's text of the program, labels included, as CompilerGym has it.",
-            default=[],
-        ),
-        functools.partial(_statements, llvm=10),
-    ),
-)
 
 
 _MODULE_NAMES = re.compile(r'\A(?:; ModuleID = .*\n)?(?:source_filename = ".*"\n)?')
@@ -76,75 +54,85 @@ def _inst_count_norm(subject: Subject) -> Array:
     return Array("float64", (len(values),), struct.pack(f"<{len(values)}d", *values))
 
 
-def _autophase_dict(subject: Subject) -> dict[str, int]:
-    return dict(zip(AUTOPHASE_NAMES, integers(subject.engine.autophase(subject.state)), strict=True))
-
-
 def integers(packed: bytes) -> tuple[int, ...]:
     """Unpack little-endian int64."""
     return struct.unpack(f"<{len(packed) // 8}q", packed)
 
 
-def _array(name: str, description: str, dtype: str, size: int, compute: Callable[[Subject], object]) -> Observation:
-    zeros = Array(dtype, (size,), bytes(8 * size))
-    spec = ObservationSpec(name, "array", description, dtype, (size,), low=0, default=zeros)
-    return Observation(spec, compute)
+def _counts(name: str, description: str, size: int, compute: Callable[[Subject], bytes]) -> Observation:
+    def array(subject: Subject) -> Array:
+        return Array("int64", (size,), compute(subject))
+
+    zeros = Array("int64", (size,), bytes(8 * size))
+    return Observation.of(name, "array", description, array, dtype="int64", shape=(size,), low=0, default=zeros)
 
 
-def _mapping(
-    name: str, description: str, dtype: str, keys: tuple[str, ...], compute: Callable[[Subject], object]
+def _by_name(
+    name: str, keys: tuple[str, ...], compute: Callable[[Subject], Sequence[float]], dtype: str = "int64"
 ) -> Observation:
-    spec = ObservationSpec(name, "mapping", description, dtype, keys=keys, low=0, default=dict.fromkeys(keys, 0))
-    return Observation(spec, compute)
+    """Return the observation that another one's values have by name."""
+
+    def mapping(subject: Subject) -> dict[str, float]:
+        return dict(zip(keys, compute(subject), strict=True))
+
+    zeros = dict.fromkeys(keys, 0)
+    of = name.removesuffix("Dict")
+    return Observation.of(name, "mapping", f"{of} by name.", mapping, dtype=dtype, keys=keys, low=0, default=zeros)
 
 
 OBSERVATIONS = (
-    text("Ir", "The program as textual LLVM IR.", lambda subject: subject.engine.text(subject.state)),
-    text("IrSha1", "SHA1 of the textual IR without the lines that name the module and its source, in hex.", _ir_sha1),
-    Observation(
-        ObservationSpec("Bitcode", "binary", "The program as LLVM bitcode.", default=b""),
-        lambda subject: subject.engine.bitcode(subject.state),
+    Observation.of("Ir", "text", "The program as textual LLVM IR.", lambda subject: subject.engine.text(subject.state)),
+    Observation.of(
+        "IrSha1",
+        "text",
+        "SHA1 of the textual IR without the lines that name the module and its source, in hex.",
+        _ir_sha1,
     ),
-    count(INSTRUCTION_COUNT, "Number of IR instructions.", lambda subject: subject.state.instructions),
+    Observation.of(
+        "Bitcode", "binary", "The program as LLVM bitcode.", lambda subject: subject.engine.bitcode(subject.state)
+    ),
+    Observation.integer(INSTRUCTION_COUNT, "Number of IR instructions.", lambda subject: subject.state.instructions),
     *(
-        count(f"{INSTRUCTION_COUNT}{level}", f"Number of IR instructions {what}.", _instruction_count_at(level))
+        Observation.integer(
+            f"{INSTRUCTION_COUNT}{level}", f"Number of IR instructions {what}.", _instruction_count_at(level)
+        )
         for level, what in LEVELS.items()
     ),
-    _array(
+    _counts(
         "InstCount",
         "Instructions, blocks, functions, and instructions by opcode.",
-        "int64",
         len(INST_COUNT_NAMES),
-        lambda subject: Array("int64", (len(INST_COUNT_NAMES),), subject.engine.inst_count(subject.state)),
+        lambda subject: subject.engine.inst_count(subject.state),
     ),
-    _mapping(
-        "InstCountDict",
-        "InstCount by name.",
-        "int64",
-        DICT_KEYS,
-        lambda subject: dict(zip(DICT_KEYS, integers(subject.engine.inst_count(subject.state)), strict=True)),
-    ),
-    _array(
+    _by_name("InstCountDict", DICT_KEYS, lambda subject: integers(subject.engine.inst_count(subject.state))),
+    Observation.of(
         "InstCountNorm",
+        "array",
         "InstCount divided by its first entry, which is left out.",
-        "float64",
-        len(NORM_DICT_KEYS),
         _inst_count_norm,
+        dtype="float64",
+        shape=(len(NORM_DICT_KEYS),),
+        low=0,
+        default=Array("float64", (len(NORM_DICT_KEYS),), bytes(8 * len(NORM_DICT_KEYS))),
     ),
-    _mapping(
-        "InstCountNormDict",
-        "InstCountNorm by name.",
-        "float64",
-        NORM_DICT_KEYS,
-        lambda subject: dict(zip(NORM_DICT_KEYS, _densities(subject), strict=True)),
-    ),
-    _array(
+    _by_name("InstCountNormDict", NORM_DICT_KEYS, _densities, "float64"),
+    _counts(
         "Autophase",
         "The 56 Autophase features.",
-        "int64",
         len(AUTOPHASE_NAMES),
-        lambda subject: Array("int64", (len(AUTOPHASE_NAMES),), subject.engine.autophase(subject.state)),
+        lambda subject: subject.engine.autophase(subject.state),
     ),
-    _mapping("AutophaseDict", "Autophase by name.", "int64", AUTOPHASE_NAMES, _autophase_dict),
-    *_OF_INST2VEC,
+    _by_name("AutophaseDict", AUTOPHASE_NAMES, lambda subject: integers(subject.engine.autophase(subject.state))),
+    Observation.of(
+        "Inst2vecPreprocessedText",
+        "texts",
+        "The statements of the program, without names and values, as inst2vec's dictionary has them.",
+        _statements,
+    ),
+    Observation.of(
+        "Inst2vecPreprocessedTextLlvm10",
+        "texts",
+        "The same of LLVM 10's text of the program, labels included, as CompilerGym has it.",
+        functools.partial(_statements, llvm=10),
+    ),
 )

@@ -25,8 +25,9 @@ from ctypes import c_double, c_int64, c_uint64, c_void_p
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.native_library import NativeLibrary
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Subject
 
 __all__ = ["ENTITIES", "OBSERVATIONS", "Counter"]
 
@@ -134,26 +135,29 @@ def _functions(flow_aware: bool) -> Callable[[Subject], dict[str, object]]:
 
 def _observations(form: str, description: str, flow_aware: bool) -> tuple[Observation, Observation]:
     size = len(ENTITIES)
-    program = ObservationSpec(
-        f"Ir2vec{form}Counts",
-        "array",
-        f"How often each entity of the vocabulary goes into the {description} IR2Vec embedding.",
-        "float64",
-        (size,),
-        keys=ENTITIES,
-        low=0,
-        default=Array("float64", (size,), bytes(8 * size)),
-    )
-    functions = ObservationSpec(
-        f"Ir2vecFunctionLevel{form}Counts",
-        "record",
-        f"The same for the {description} embedding of each function that has a body.",
-        fields=(
-            ObservationSpec("functions", "texts"),
-            ObservationSpec("counts", "array", dtype="float64", shape=(-1, size), keys=ENTITIES, low=0),
+    return (
+        Observation.of(
+            f"Ir2vec{form}Counts",
+            "array",
+            f"How often each entity of the vocabulary goes into the {description} IR2Vec embedding.",
+            _program(flow_aware),
+            dtype="float64",
+            shape=(size,),
+            keys=ENTITIES,
+            low=0,
+            default=Array("float64", (size,), bytes(8 * size)),
+        ),
+        Observation.of(
+            f"Ir2vecFunctionLevel{form}Counts",
+            "record",
+            f"The same for the {description} embedding of each function that has a body.",
+            _functions(flow_aware),
+            fields=(
+                ObservationSpec("functions", "texts"),
+                ObservationSpec("counts", "array", dtype="float64", shape=(-1, size), keys=ENTITIES, low=0),
+            ),
         ),
     )
-    return Observation(program, _program(flow_aware)), Observation(functions, _functions(flow_aware))
 
 
 OBSERVATIONS = (*_observations("Symbolic", "symbolic", False), *_observations("FlowAware", "flow-aware", True))

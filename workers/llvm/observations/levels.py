@@ -7,7 +7,8 @@ measured are marked before code generation. So sizes with the same mark differ o
 
 from collections.abc import Callable
 
-from aiocg.workers.llvm.observations.observation import Observation, Subject, count
+from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.size_attributes import MINSIZE, NOTHING, OPTSIZE, Attributes
 from aiocg.workers.llvm.states import State
 
@@ -54,7 +55,8 @@ def sizes(
     found = []
     for mark, attributes, what, levels in _MARKS:
         cost = f"{prefix}{mark}Bytes"
-        found.append(count(cost, f"{description}{what}.", here(attributes), platform=True))
+        found.append(Observation.integer(cost, f"{description}{what}.", here(attributes), platform_dependent=True))
         for end, level in levels.items():
-            found.append(count(f"{prefix}{end}", f"{cost} {LEVELS[level]}.", at(level, attributes), platform=True))
+            about = f"{cost} {LEVELS[level]}."
+            found.append(Observation.integer(f"{prefix}{end}", about, at(level, attributes), platform_dependent=True))
     return tuple(found)

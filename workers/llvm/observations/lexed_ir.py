@@ -10,15 +10,16 @@ from typing import NamedTuple
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.native_library import NativeLibrary
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Subject
 
 KIND_COUNT = 542  # number of token kinds
 TABLE_SLOTS = 2048  # as in lexer.c
 
 
-class Tokens(NamedTuple):
+class _Tokens(NamedTuple):
     """The tokens of a text, column by column.
 
     Attributes:
@@ -54,7 +55,7 @@ class Lexer:
         self.categories: Sequence[str] = tuple(category for category, _ in entries)
         self.kinds: Sequence[str] = tuple(kind for _, kind in entries)
 
-    def lex(self, text: str) -> Tokens:
+    def lex(self, text: str) -> _Tokens:
         """Split a text into tokens; text that is not an LLVM token becomes a token of the kind `Error`."""
         content = text.encode()
         capacity = len(content) // 4 + 16  # tokens average more than 4 bytes
@@ -66,7 +67,7 @@ class Lexer:
         kinds, categories = self.kinds, self.categories
         texts = values.decode(errors="replace").split("\0")
         texts.pop()  # after the last NUL
-        return Tokens(packed, [kinds[i] for i in numbers], [categories[i] for i in numbers], texts)
+        return _Tokens(packed, [kinds[i] for i in numbers], [categories[i] for i in numbers], texts)
 
     def _lex(self, content: bytes, capacity: int) -> tuple["ctypes.Array[c_int32]", bytes, int]:
         ids = (c_int32 * capacity)()
@@ -80,7 +81,7 @@ _FIELDS = ("token_kind", "token_category", "token_value")
 _lexers: weakref.WeakKeyDictionary[Engine, Lexer] = weakref.WeakKeyDictionary()
 
 
-def lexer_of(engine: Engine) -> Lexer:
+def _lexer_of(engine: Engine) -> Lexer:
     """Return the lexer of an engine."""
     if engine not in _lexers:
         _lexers[engine] = Lexer(engine.natives.load("lexer"))
@@ -88,7 +89,7 @@ def lexer_of(engine: Engine) -> Lexer:
 
 
 def _lexed_ir(subject: Subject) -> dict[str, object]:
-    tokens = lexer_of(subject.engine).lex(subject.engine.text(subject.state))
+    tokens = _lexer_of(subject.engine).lex(subject.engine.text(subject.state))
     ids = Array("int32", (len(tokens.values),), tokens.ids)
     return {"token_id": ids, **dict(zip(_FIELDS, (tokens.kinds, tokens.categories, tokens.values), strict=True))}
 
@@ -96,19 +97,17 @@ def _lexed_ir(subject: Subject) -> dict[str, object]:
 _EMPTY = Array("int32", (0,), b"")
 
 OBSERVATIONS = (
-    Observation(
-        ObservationSpec(
-            "LexedIr",
-            "record",
-            "The textual IR cut into tokens: four columns of one length.",
-            default={"token_id": _EMPTY, **{name: [] for name in _FIELDS}},
-            fields=(
-                ObservationSpec(
-                    "token_id", "array", "Number of the token's kind.", "int32", (-1,), low=0, high=KIND_COUNT - 1
-                ),
-                *(ObservationSpec(name, "texts", default=[]) for name in _FIELDS),
-            ),
-        ),
+    Observation.of(
+        "LexedIr",
+        "record",
+        "The textual IR cut into tokens: four columns of one length.",
         _lexed_ir,
+        default={"token_id": _EMPTY, **{name: [] for name in _FIELDS}},
+        fields=(
+            ObservationSpec(
+                "token_id", "array", "Number of the token's kind.", "int32", (-1,), low=0, high=KIND_COUNT - 1
+            ),
+            *(ObservationSpec(name, "texts", default=[]) for name in _FIELDS),
+        ),
     ),
 )

@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.observations.observation import Observation
 
 __all__ = ["OBSERVATIONS"]
 
@@ -89,14 +88,11 @@ def _caches(files: dict[str, str]) -> set[tuple[str, int, str]]:
 
 
 OBSERVATIONS = (
-    Observation(
-        ObservationSpec(
-            "CpuInfo",
-            "json",
-            "The processor: name, cores, caches, what LLVM may use of it.",
-            platform_dependent=True,
-            default={},
-        ),
+    Observation.of(
+        "CpuInfo",
+        "json",
+        "The processor: name, cores, caches, what LLVM may use of it.",
         lambda subject: describe(subject.engine.library),
+        platform_dependent=True,
     ),
 )

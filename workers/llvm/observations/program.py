@@ -5,21 +5,19 @@ measured, this worker does nothing else, and no other worker on this machine mea
 asked for, at all.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from aiocg.transport.arrays import Array
-from aiocg.transport.messages import ObservationSpec
-from aiocg.workers.compilation import CompilationError
+from aiocg.workers.compilation import CompilationError, Observation
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.observations.levels import BASELINES, sizes
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.size_attributes import Attributes
 from aiocg.workers.llvm.states import State
-from aiocg.workers.programs.execution import measuring_core
+from aiocg.workers.programs.execution import Start, measuring_core, run_all, run_times
 from aiocg.workers.programs.linking import remaining
-from aiocg.workers.programs.recipe import LinkError, failure
-from aiocg.workers.programs.times import time_values, times_spec
+from aiocg.workers.programs.recipe import LinkError, Program
+from aiocg.workers.programs.times import execution, time_values, times
 
 
 def _image_size(subject: Subject, state: State, attributes: Attributes) -> int:
@@ -42,13 +40,19 @@ def _zeroed_at_most(subject: Subject, attributes: Attributes) -> int:
 
 
 _OF_OBJECT_CODE = (
-    Observation(
-        ObservationSpec("ObjectFile", "binary", "The program as an object file.", platform_dependent=True, default=b""),
+    Observation.of(
+        "ObjectFile",
+        "binary",
+        "The program as an object file.",
         lambda subject: subject.engine.code.object_file(subject.state),
+        platform_dependent=True,
     ),
-    Observation(
-        ObservationSpec("Assembly", "text", "The program as assembly.", platform_dependent=True, default=""),
+    Observation.of(
+        "Assembly",
+        "text",
+        "The program as assembly.",
         lambda subject: subject.engine.code.assembly(subject.state),
+        platform_dependent=True,
     ),
     *sizes(
         "ObjectImageSize",
@@ -111,61 +115,44 @@ def _run_times(subject: Subject) -> Array:
     if program is None or not _has_runs(subject):
         return time_values([])
     run = program.run(parameters.measured_run)
-    executable = subject.engine.builder.build(subject.state, program, subject.deadline)
-    times = []
-    with measuring_core(subject.deadline, alone=bool(parameters.alone)) as core:
-        for _ in range(parameters.warmups + parameters.runtimes):
-            with subject.engine.runner.run(executable.path, run, subject.deadline, core) as ended:
-                if problem := ended.problem():
-                    raise failure(f"the run {run.name!r} {problem}")
-                times.append(ended.seconds)
-    return time_values(times[parameters.warmups :])
+    return time_values(run_times(_starting(subject, program), run, parameters, subject.deadline))
 
 
 def _execution(subject: Subject) -> list[dict[str, Any]]:
     program = subject.benchmark.program
     if program is None or not _has_runs(subject):
         return []
-    executable = subject.engine.builder.build(subject.state, program, subject.deadline)
-    results = []
-    for run in program.runs:
-        with subject.engine.runner.run(executable.path, run, subject.deadline) as ended:
-            results.append(ended.describe())
-    return results
+    return run_all(_starting(subject, program), program)
 
 
-def _flag(name: str, description: str, compute: Callable[[Subject], int]) -> Observation:
-    spec = ObservationSpec(name, "integer", description, low=0, high=1, default=0, platform_dependent=True)
-    return Observation(spec, compute)
-
-
-def _times(name: str, description: str, compute: Callable[[Subject], Array]) -> Observation:
-    return Observation(times_spec(name, description), compute)
+def _starting(subject: Subject, program: Program) -> Start:
+    runner, deadline = subject.engine.runner, subject.deadline
+    path = subject.engine.builder.build(subject.state, program, deadline).path
+    return lambda run, core: runner.run(path, run, deadline, core)
 
 
 OBSERVATIONS = (
     *_OF_OBJECT_CODE,
     *sizes("TextSize", "Bytes of code and read-only data in the linked program, with what is linked to it", _text_size),
-    _flag("IsBuildable", "1 if the program can be linked as the benchmark says.", _is_buildable),
-    _flag(
+    Observation.integer(
+        "IsBuildable",
+        "1 if the program can be linked as the benchmark says.",
+        _is_buildable,
+        high=1,
+        platform_dependent=True,
+    ),
+    Observation.integer(
         "IsRunnable",
         "1 if the benchmark can be built and says how it is run.",
         lambda subject: int(_has_runs(subject) and bool(_is_buildable(subject))),
+        high=1,
+        platform_dependent=True,
     ),
-    _times("Buildtime", "Seconds that generating machine code and linking take, for each build.", _build_times),
-    _times(
+    times("Buildtime", "Seconds that generating machine code and linking take, for each build.", _build_times),
+    times(
         "Runtime",
         "Seconds that the program takes, for each run; an error if one does not do what is expected of it.",
         _run_times,
     ),
-    Observation(
-        ObservationSpec(
-            "Execution",
-            "json",
-            "How each run of the program ended and what it wrote.",
-            platform_dependent=True,
-            default=[],
-        ),
-        _execution,
-    ),
+    execution("Execution", _execution),
 )

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.programl import ProgramGraphs, program_graphs
 from aiocg.workers.llvm.programl_text import full_texts
 
@@ -74,39 +75,29 @@ _FIELDS = (
 _NOTHING = {field.name: _nothing(field) for field in _FIELDS}
 
 OBSERVATIONS = (
-    Observation(
-        ObservationSpec(
-            "ProgramlArrays",
-            "record",
-            "The ProGraML graph of the program as flat arrays.",
-            fields=_FIELDS,
-            default=_NOTHING,
-        ),
+    Observation.of(
+        "ProgramlArrays",
+        "record",
+        "The ProGraML graph of the program as flat arrays.",
         _arrays,
+        fields=_FIELDS,
+        default=_NOTHING,
     ),
-    Observation(
-        ObservationSpec(
-            "ProgramlArraysLlvm10",
-            "record",
-            "The same with typed pointers, without nodes for types, as CompilerGym has it.",
-            fields=_FIELDS,
-            default=_NOTHING,
-        ),
+    Observation.of(
+        "ProgramlArraysLlvm10",
+        "record",
+        "The same with typed pointers, without nodes for types, as CompilerGym has it.",
         _llvm10_arrays,
+        fields=_FIELDS,
+        default=_NOTHING,
     ),
-    Observation(
-        ObservationSpec(
-            "ProgramlFullTextLlvm10",
-            "texts",
-            "For each node of ProgramlArraysLlvm10, its text in the program.",
-            default=[],
-        ),
+    Observation.of(
+        "ProgramlFullTextLlvm10",
+        "texts",
+        "For each node of ProgramlArraysLlvm10, its text in the program.",
         _llvm10_full_texts,
     ),
-    Observation(
-        ObservationSpec(
-            "ProgramlFullText", "texts", "For each node of ProgramlArrays, its text in the program.", default=[]
-        ),
-        _full_texts,
+    Observation.of(
+        "ProgramlFullText", "texts", "For each node of ProgramlArrays, its text in the program.", _full_texts
     ),
 )

@@ -13,22 +13,22 @@ import shutil
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from aiocg.transport.messages import ObservationSpec
-from aiocg.workers.llvm.attributes import add_attributes
+from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm._attributes import add_attributes
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import SOURCES
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.program import BITCODE
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.execution import Ended
-from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Executable, link, temporary_folder, write_files
+from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Executable, build, link
 from aiocg.workers.programs.recipe import LinkError, Program, Run
 
 FOUND = 99  # the exit status after a sanitizer finding
@@ -99,8 +99,8 @@ def watch(
 
     Returns:
         JSON. Either `skipped` gives the reason why nothing was run, or `runs` lists the `Ended.describe` of each run,
-        with `finding`, such as "AddressSanitizer: heap-buffer-overflow" or "", `report`, the sanitizer's output, and
-        `place`, such as "main.c:3:7", "" if the program has no debug information or nothing here reads it.
+        with `_finding`, such as "AddressSanitizer: heap-buffer-overflow" or "", `report`, the sanitizer's output, and
+        `_place`, such as "main.c:3:7", "" if the program has no debug information or nothing here reads it.
 
     Raises:
         CompilationError: with `FailureCode.OBSERVATION` if the program cannot be built or started.
@@ -110,15 +110,15 @@ def watch(
         if program is None or not program.runs:
             raise Unavailable("the benchmark does not say how it is run")
         settings = usable(engine, sanitizer)
-        executable = build(engine, engine.bitcode(state), program, sanitizer, deadline)
+        executable = _build(engine, engine.bitcode(state), program, sanitizer, deadline)
     except Unavailable as reason:
         return {"skipped": str(reason), "runs": []}
     runs = []
     with contextlib.closing(executable):
         for run in program.runs:
             with _started(engine, executable, run, settings, deadline) as ended:
-                found = finding(ended)
-                runs.append({**ended.describe(), **found, "place": place(executable.path, found["report"], deadline)})
+                found = _finding(ended)
+                runs.append({**ended.describe(), **found, "place": _place(executable.path, found["report"], deadline)})
     return {"skipped": "", "runs": runs}
 
 
@@ -148,7 +148,7 @@ def _try(engine: Engine, sanitizer: Sanitizer) -> dict[str, str] | str:
     try:
         triple = engine.library.take_string(engine.library.c.LLVMGetDefaultTargetTriple())
         empty = engine.load(f'target triple = "{triple}"\ndefine i32 @main() {{\n  ret i32 0\n}}\n'.encode())
-        with contextlib.closing(build(engine, engine.bitcode(empty), program, sanitizer, deadline)) as executable:
+        with contextlib.closing(_build(engine, engine.bitcode(empty), program, sanitizer, deadline)) as executable:
             for settings in sanitizer.settings:
                 with _started(engine, executable, run, settings, deadline) as ended:
                     problem = ended.problem()
@@ -160,7 +160,7 @@ def _try(engine: Engine, sanitizer: Sanitizer) -> dict[str, str] | str:
     return f"an empty program {problem}"
 
 
-def build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitizer, deadline: float) -> Executable:
+def _build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitizer, deadline: float) -> Executable:
     """Link a program with a sanitizer; close the executable when done.
 
     Raises:
@@ -171,18 +171,15 @@ def build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitizer
     command, files = _recipe(program, sanitizer)
     checked = instrument(engine, content, sanitizer)
     files = files | {OBJECT: engine.code.generate(checked), BITCODE: checked}
-    executable = Executable(folder := temporary_folder("build-"))
-    try:
-        write_files(Path(folder.name), files)
-        tools = engine.builder.tools
+    tools = engine.builder.tools
+
+    def link_by_clang(command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:
         if tools.linker:  # lld selects its mode by its own file name
-            os.symlink(shutil.which(tools.linker[0]) or tools.linker[0], Path(folder.name, _LINKER))
-            command = (*command, f"--ld-path={Path(folder.name, _LINKER)}")
-        link([*tools.expand(command), *tools.runtime], folder.name, program.environment, deadline)
-    except BaseException:
-        executable.close()
-        raise
-    return executable
+            os.symlink(shutil.which(tools.linker[0]) or tools.linker[0], Path(folder, _LINKER))
+            command = [*command, f"--ld-path={Path(folder, _LINKER)}"]
+        link([*command, *tools.runtime], folder, environment, deadline)
+
+    return build(tools.expand(command), files, program.environment, deadline, linker=link_by_clang)
 
 
 def _recipe(program: Program, sanitizer: Sanitizer) -> tuple[tuple[str, ...], dict[str, bytes]]:
@@ -208,8 +205,8 @@ def _started(
         yield ended
 
 
-def finding(ended: Ended) -> dict[str, str]:
-    """Return a sanitizer's `finding` and `report` about a run."""
+def _finding(ended: Ended) -> dict[str, str]:
+    """Return a sanitizer's `_finding` and `report` about a run."""
     words = _words(ended)
     if ended.exit_code != FOUND or "Sanitizer" not in words:
         return {"finding": "", "report": ""}
@@ -221,7 +218,7 @@ def finding(ended: Ended) -> dict[str, str]:
     return {"finding": f"{summary[1]}: {what}", "report": report}
 
 
-def place(executable: Path, report: str, deadline: float) -> str:
+def _place(executable: Path, report: str, deadline: float) -> str:
     """Return the place in the sources that a report is about, as file:line:column; "" if it cannot be found.
 
     LLVM's llvm-symbolizer or binutils' addr2line reads the debug information of the program.
@@ -297,16 +294,14 @@ def _execution_under(sanitizer: Sanitizer) -> Callable[[Subject], dict[str, Any]
 
 
 OBSERVATIONS = tuple(
-    Observation(
-        ObservationSpec(
-            f"Execution{name}",
-            "json",
-            f"As Execution, under {what}; or why that cannot be.",
-            deterministic=False,
-            platform_dependent=True,
-            default={"skipped": "", "runs": []},
-        ),
+    Observation.of(
+        f"Execution{name}",
+        "json",
+        f"As Execution, under {what}; or why that cannot be.",
         _execution_under(sanitizer),
+        deterministic=False,
+        platform_dependent=True,
+        default={"skipped": "", "runs": []},
     )
     for name, sanitizer, what in _KINDS
 )

@@ -1,15 +1,17 @@
 """The functions and loops of a program, which actions target, and the definitions that it exports."""
 
 import struct
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from aiocg.transport.arrays import Array
-from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm._exports import exports
 from aiocg.workers.llvm.action_text import quote
-from aiocg.workers.llvm.exports import exports
 from aiocg.workers.llvm.inlining import Calls, calls
 from aiocg.workers.llvm.loops import Loop
 from aiocg.workers.llvm.observations.counts import integers
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.size_attributes import MINSIZE
 
 FUNCTIONS = "Functions"
@@ -23,44 +25,38 @@ FEATURES = Loop._fields
 
 
 def _function_names(subject: Subject) -> list[bytes]:
-    memo = subject.state.memo
-    if "functions" not in memo:
-        memo["functions"] = subject.engine.module(subject.state).defined_functions()
-    names: list[bytes] = memo["functions"]
-    return names
+    module = subject.engine.module
+    return subject.state.remember("functions", lambda: module(subject.state).defined_functions())
 
 
 def _found_loops(subject: Subject) -> list[Loop]:
     """Return the loops of the named functions."""
-    memo = subject.state.memo
-    if "loops" not in memo:
-        names = _function_names(subject)
-        found = subject.engine.loops.find(subject.engine.module(subject.state))
-        memo["loops"] = [loop for loop in found if names[loop.function]]
-    loops: list[Loop] = memo["loops"]
-    return loops
+
+    def find() -> list[Loop]:
+        names, found = _function_names(subject), subject.engine.loops.find(subject.engine.module(subject.state))
+        return [loop for loop in found if names[loop.function]]
+
+    return subject.state.remember("loops", find)
 
 
 def _calls(subject: Subject) -> Calls:
-    memo = subject.state.memo
-    if "calls" not in memo:
-        memo["calls"] = calls(subject.engine.module(subject.state))
-    found: Calls = memo["calls"]
-    return found
+    return subject.state.remember("calls", lambda: calls(subject.engine.module(subject.state)))
+
+
+def _named(subject: Subject, values: Sequence[int]) -> Array:
+    """Return the values of the functions that have a name."""
+    named = [value for name, value in zip(_function_names(subject), values, strict=True) if name]
+    return Array("int64", (len(named),), struct.pack(f"<{len(named)}q", *named))
 
 
 def _function_counts(subject: Subject) -> Array:
-    names, engine = _function_names(subject), subject.engine
-    counts = integers(engine.walker.function_counts(engine.module(subject.state).pointer, len(names)))
-    named = [count for name, count in zip(names, counts, strict=True) if name]
-    return Array("int64", (len(named),), struct.pack(f"<{len(named)}q", *named))
+    engine, count = subject.engine, len(_function_names(subject))
+    return _named(subject, integers(engine.walker.function_counts(engine.module(subject.state).pointer, count)))
 
 
 def _function_sizes(subject: Subject) -> Array:
     state, engine = subject.state, subject.engine
-    sizes = engine.function_sizes.of(state, engine.module(state), MINSIZE)
-    named = [size for name, size in zip(_function_names(subject), sizes, strict=True) if name]
-    return Array("int64", (len(named),), struct.pack(f"<{len(named)}q", *named))
+    return _named(subject, engine.function_sizes.of(state, engine.module(state), MINSIZE))
 
 
 def _loops(subject: Subject) -> list[str]:
@@ -78,86 +74,59 @@ def _loop_features(subject: Subject) -> Array:
     return Array("int64", (len(rows), len(FEATURES)), struct.pack(f"<{len(values)}q", *values))
 
 
+def _array(
+    name: str, description: str, compute: Callable[[Subject], Array], *columns: str, **about: Any
+) -> Observation:
+    """Return an observation of whole numbers: one for each of something, or a row of several."""
+    shape = (-1, len(columns)) if columns else (-1,)
+    nothing = Array("int64", (0, *shape[1:]), b"")
+    about = {"dtype": "int64", "shape": shape, "keys": columns, "low": 0, "default": nothing, **about}
+    return Observation.of(name, "array", description, compute, **about)
+
+
 OBSERVATIONS = (
-    Observation(
-        ObservationSpec(
-            FUNCTIONS, "texts", "The functions that have a body and a name, as LLVM writes them: `@main`.", default=[]
-        ),
+    Observation.of(
+        FUNCTIONS,
+        "texts",
+        "The functions that have a body and a name, as LLVM writes them: `@main`.",
         lambda subject: [quote(name) for name in _function_names(subject) if name],
     ),
-    Observation(
-        ObservationSpec(
-            FUNCTION_COUNTS,
-            "array",
-            "IR instructions of each of `Functions`.",
-            "int64",
-            (-1,),
-            low=0,
-            default=Array("int64", (0,), b""),
-        ),
-        _function_counts,
-    ),
-    Observation(
-        ObservationSpec(
-            FUNCTION_SIZES,
-            "array",
-            "Bytes that each of `Functions` brings into an image, marked minsize and optsize before code is generated: "
-            "machine code, its entry of the unwind table, jump tables and the constants that it refers to.",
-            "int64",
-            (-1,),
-            low=0,
-            platform_dependent=True,
-            default=Array("int64", (0,), b""),
-        ),
+    _array(FUNCTION_COUNTS, "IR instructions of each of `Functions`.", _function_counts),
+    _array(
+        FUNCTION_SIZES,
+        "Bytes that each of `Functions` brings into an image, marked minsize and optsize before code is generated: "
+        "machine code, its entry of the unwind table, jump tables and the constants that it refers to.",
         _function_sizes,
+        platform_dependent=True,
     ),
-    Observation(
-        ObservationSpec(
-            CALLS,
-            "texts",
-            "The direct calls between two of `Functions` that can be inlined: caller and callee, `@main @parse`.",
-            default=[],
-        ),
+    Observation.of(
+        CALLS,
+        "texts",
+        "The direct calls between two of `Functions` that can be inlined: caller and callee, `@main @parse`.",
         lambda subject: [f"{quote(caller)} {quote(callee)}" for caller, callee in _calls(subject).edges],
     ),
-    Observation(
-        ObservationSpec(
-            REMOVABLE,
-            "texts",
-            "Those of `Functions` that are dead once their calls are inlined: local or linkonce, and only called.",
-            default=[],
-        ),
+    Observation.of(
+        REMOVABLE,
+        "texts",
+        "Those of `Functions` that are dead once their calls are inlined: local or linkonce, and only called.",
         lambda subject: [quote(name) for name in _calls(subject).removable],
     ),
-    Observation(
-        ObservationSpec(
-            EXPORTS,
-            "json",
-            "The definitions that other modules can see: types, linkage, and whether functions return.",
-            default={},
-        ),
+    Observation.of(
+        EXPORTS,
+        "json",
+        "The definitions that other modules can see: types, linkage, and whether functions return.",
         lambda subject: exports(subject.engine.module(subject.state)),
     ),
-    Observation(
-        ObservationSpec(
-            LOOPS,
-            "texts",
-            "The natural loops: a function and a number from 0, in the order of the loops' headers: `@main:2`.",
-            default=[],
-        ),
+    Observation.of(
+        LOOPS,
+        "texts",
+        "The natural loops: a function and a number from 0, in the order of the loops' headers: `@main:2`.",
         _loops,
     ),
-    Observation(
-        ObservationSpec(
-            "LoopFeatures",
-            "array",
-            f"For each of `Loops`: {', '.join(FEATURES)}. Functions with a body and blocks count from 0.",
-            "int64",
-            (-1, len(FEATURES)),
-            keys=FEATURES,
-            low=0,
-            default=Array("int64", (0, len(FEATURES)), b""),
-        ),
+    _array(
+        "LoopFeatures",
+        f"For each of `Loops`: {', '.join(FEATURES)}. Functions with a body and blocks count from 0.",
         _loop_features,
+        *FEATURES,
     ),
 )

@@ -15,10 +15,10 @@ from aiocg.transport.messages import FailureCode
 from aiocg.transport.system import processors
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
-from aiocg.workers.loops.cpu.driver import BARRIER_BYTES, NAME
+from aiocg.workers.loops.cpu._driver import BARRIER_BYTES, NAME
 from aiocg.workers.loops.cpu.jit import Code
 from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.target import Arrays, Timing
+from aiocg.workers.loops.target import Arrays, Timing, check_arrays
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class CpuKernel:
 
     def run(self, arrays: Arrays) -> None:
         """Run all stages once, in place: inputs are read, all other arrays are written."""
-        self._check(arrays)
+        check_arrays(self._computation, arrays)
         self._nanoseconds(arrays, 1)
 
     def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
@@ -123,16 +123,13 @@ class CpuKernel:
         self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf
     ) -> tuple[list[float], int]:
         """Return the samples that `time` summarises, in seconds, and the number of runs that each averages."""
-        self._check(arrays)
-        try:
-            with device_lock.held(DEVICE, deadline):
-                runs, taken = self._warm_up(arrays, seconds / samples / NANO)
-                if runs == 1 and NANO * taken >= seconds:
-                    return [NANO * taken], 1  # warming up took all the time
-                fitting = max(1, min(samples, round(seconds / (NANO * taken * runs))))
-                return [NANO * self._nanoseconds(arrays, runs) / runs for _ in range(fitting)], runs
-        except device_lock.DeviceBusyError as error:
-            raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
+        check_arrays(self._computation, arrays)
+        with device_lock.held(DEVICE, deadline):
+            runs, taken = self._warm_up(arrays, seconds / samples / NANO)
+            if runs == 1 and NANO * taken >= seconds:
+                return [NANO * taken], 1  # warming up took all the time
+            fitting = max(1, min(samples, round(seconds / (NANO * taken * runs))))
+            return [NANO * self._nanoseconds(arrays, runs) / runs for _ in range(fitting)], runs
 
     def _warm_up(self, arrays: Arrays, nanoseconds: float) -> tuple[int, float]:
         """Return how many runs fit into some time, at least 1, and how long one run takes."""
@@ -153,8 +150,3 @@ class CpuKernel:
             return int(self._drive(ctypes.addressof(pointers), ctypes.addressof(barrier), thread, self.threads, runs))
 
         return self._team.together(call, self.threads)[0]
-
-    def _check(self, arrays: Arrays) -> None:
-        for tensor, array in zip(self._computation.tensors, arrays, strict=True):
-            if array.dtype != np.float32 or array.shape != tensor.shape or not array.flags.c_contiguous:
-                raise ValueError(f"{tensor.name} must be a contiguous array of float32 of shape {tensor.shape}")

@@ -8,11 +8,11 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from aiocg.workers.loops.cpu import jit
-from aiocg.workers.loops.cpu.driver import Step, write_driver
-from aiocg.workers.loops.cpu.functions import FLOAT, call, splat
+from aiocg.workers.loops.cpu._driver import Step, write_driver
+from aiocg.workers.loops.cpu._functions import FLOAT, call, splat
+from aiocg.workers.loops.cpu._loops import INDEX, Loops
+from aiocg.workers.loops.cpu._stages import Room, write_stage
 from aiocg.workers.loops.cpu.kernel import CpuKernel, Team
-from aiocg.workers.loops.cpu.loops import INDEX, Loops
-from aiocg.workers.loops.cpu.stages import Room, write_stage
 from aiocg.workers.loops.expression import Affine, Axis, Computation, Read, Stage, Tensor
 from aiocg.workers.loops.nest import Loop, Nest, Split
 from aiocg.workers.loops.target import Roof
@@ -51,7 +51,7 @@ def measure_roof(team: Team, deadline: float = math.inf) -> Roof:
     return Roof(_flops(team, deadline), bandwidths)
 
 
-def copy_nest(size: int, threads: int) -> tuple[Computation, Nest]:
+def _copy_nest(size: int, threads: int) -> tuple[Computation, Nest]:
     """Return the computation that copies so many elements, and its loops: each thread copies one part, by long vectors.
 
     `size` must be a multiple of threads * `UNROLLED` * vector length.
@@ -70,7 +70,7 @@ def copy_nest(size: int, threads: int) -> tuple[Computation, Nest]:
 def _bandwidth(team: Team, size: int, threads: int, deadline: float) -> float:
     """Return the bytes per second of a copy whose two arrays have so many bytes together."""
     elements = size // 8
-    computation, nest = copy_nest(elements, threads)
+    computation, nest = _copy_nest(elements, threads)
     module = ir.Module("copy")
     function = jit.declare(module, "copy", ir.FunctionType(ir.VoidType(), [ir.PointerType()] * 2 + [INDEX, INDEX]))
     write_stage(function, nest, computation.tensors, Room())

@@ -11,11 +11,11 @@ from llvmlite import ir
 
 from aiocg.transport import system
 from aiocg.workers.loops.cpu import jit
-from aiocg.workers.loops.cpu.driver import Step, write_driver
+from aiocg.workers.loops.cpu._driver import Step, write_driver
+from aiocg.workers.loops.cpu._loops import INDEX
+from aiocg.workers.loops.cpu._stages import Room, write_stage
 from aiocg.workers.loops.cpu.kernel import CpuKernel, Team
-from aiocg.workers.loops.cpu.loops import INDEX
 from aiocg.workers.loops.cpu.peak import measure_roof
-from aiocg.workers.loops.cpu.stages import Room, write_stage
 from aiocg.workers.loops.cpu.templates import Machine, templates
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation

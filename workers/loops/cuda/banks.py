@@ -8,11 +8,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from aiocg.workers.loops.cuda.vectors import longest, width
+from aiocg.workers.loops._tensor_cores import tensor_loops
+from aiocg.workers.loops.cuda._vectors import longest, width
 from aiocg.workers.loops.expression import Read
 from aiocg.workers.loops.nest import THREADS, Nest
 from aiocg.workers.loops.rules import block_threads
-from aiocg.workers.loops.tensor_cores import tensor_loops
 from aiocg.workers.loops.tile import Tile
 
 BANKS = 32
@@ -93,9 +93,7 @@ def _places(nest: Nest, tile: Tile, read: Read, warp: Sequence[dict[str, int]]) 
 
 def _work(nest: Nest, tile: Tile, read: Read) -> tuple[int, int]:
     """Return how many elements a thread reads for each copy of a tile, and how many of them at once."""
-    needed = {
-        loop for index in read.indices for axis, _ in index.terms for loop in nest.dependencies[axis] & tile.inside
-    }
+    needed = {loop for axis in read.axes for loop in nest.dependencies[axis] & tile.inside}
     loops = [loop for loop in nest.loops if loop.variable in needed and loop.kind not in THREADS]
     unrolled = (loop for loop in loops if loop.kind == "unrolled")
     vectors = max((width(nest, read, tile.shape, loop) for loop in unrolled), default=1)

@@ -107,7 +107,7 @@ def open_device() -> Device:
         CompilationError: with `FailureCode.UNSUPPORTED`, listing everything that is missing.
     """
     _lift_address_space_limit()
-    problems = missing()
+    problems = _missing()
     if problems:
         raise _unsupported("; ".join(problems))
     # A search compiles thousands of kernels and rarely repeats one, so none is written to ~/.cupy.
@@ -123,7 +123,7 @@ def open_device() -> Device:
         ) from error
 
 
-def missing() -> list[str]:
+def _missing() -> list[str]:
     """Describe what this machine lacks for CUDA, without importing CuPy."""
     problems = []
     if importlib.util.find_spec("cupy") is None:

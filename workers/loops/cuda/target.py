@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
@@ -21,7 +19,7 @@ from aiocg.workers.loops.layout import Layout
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.rules import MOST_SHARED, RULES
 from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.target import Arrays, Roof, Timing
+from aiocg.workers.loops.target import Arrays, Roof, Timing, check_arrays
 
 OPTIONS = ("--std=c++17",)
 KEPT_MODULES = 256
@@ -57,7 +55,7 @@ class CudaTarget:
         kinds = RULES["cuda"].kinds - (frozenset() if tensor_cores else {"tensor"})
         self.rules = RULES["cuda"]._replace(shared_memory=shared_memory, kinds=kinds)
 
-    def compile(self, computation: Computation, nests: Sequence[Nest]) -> "CudaKernel":
+    def compile(self, computation: Computation, nests: Sequence[Nest]) -> "_CudaKernel":
         """Compile a nest for each stage. Several threads may do so at once.
 
         Raises:
@@ -66,7 +64,7 @@ class CudaTarget:
         program = generate(computation, nests, self.rules)
         if next(self._compiled) % KEPT_MODULES == 0:
             self._device.cupy.clear_memo()  # otherwise CuPy keeps all modules forever
-        return CudaKernel(self._device, computation, program)
+        return _CudaKernel(self._device, computation, program)
 
     def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
         """Return layouts for each statement that are likely to be fast; see `cuda.templates`."""
@@ -85,14 +83,11 @@ class CudaTarget:
         return remembered(self._cache_dir, key, lambda: self._measure_roof(deadline))
 
     def _measure_roof(self, deadline: float) -> Roof:
-        try:
-            with device_lock.held(self._device.lock, deadline):
-                return measure_roof(self._device)
-        except device_lock.DeviceBusyError as error:
-            raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
+        with device_lock.held(self._device.lock, deadline):
+            return measure_roof(self._device)
 
 
-class CudaKernel:
+class _CudaKernel:
     """A computation compiled for a GPU.
 
     Attributes:
@@ -144,17 +139,12 @@ class CudaKernel:
             MemoryError: if the device has too little memory.
             CompilationError: with `FailureCode.OBSERVATION` if it refuses, or others measure until the deadline.
         """
-        try:
-            with device_lock.held(self._device.lock, deadline), self._device.use():
-                memory = self._upload(arrays)
-                return time_runs(self._device, lambda: self._launch(memory), samples=samples, seconds=seconds)
-        except device_lock.DeviceBusyError as error:
-            raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
+        with device_lock.held(self._device.lock, deadline), self._device.use():
+            memory = self._upload(arrays)
+            return time_runs(self._device, lambda: self._launch(memory), samples=samples, seconds=seconds)
 
     def _upload(self, arrays: Arrays) -> list[Any]:
-        for tensor, array in zip(self._computation.tensors, arrays, strict=True):
-            if array.dtype != np.float32 or array.shape != tensor.shape or not array.flags.c_contiguous:
-                raise ValueError(f"{tensor.name} must be a contiguous array of float32 of shape {tensor.shape}")
+        check_arrays(self._computation, arrays)
         return [self._device.cupy.asarray(array) for array in arrays]
 
     def _launch(self, memory: Sequence[Any]) -> None:

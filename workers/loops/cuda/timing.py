@@ -1,6 +1,7 @@
 """Measuring a GPU: the run time of kernels, and the roofline."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,27 +76,9 @@ BLOCKS = 32  # per multiprocessor, which has room for 8
 SMALLEST, LARGEST = 1 << 13, 1 << 30  # bytes read and written
 SAMPLES, SECONDS = 5, 0.05
 
-SOURCE = f"""\
-extern "C" __global__ void __launch_bounds__({THREADS}) copy(const float4 *__restrict__ a, float4 *__restrict__ b) {{
-    const int i = blockIdx.x * {THREADS} + threadIdx.x;
-    b[i] = a[i];
-}}
-
-extern "C" __global__ void __launch_bounds__({THREADS}) multiply_add(float factor, float term, float *result) {{
-    float value[{CHAINS}];
-    #pragma unroll
-    for (int i = 0; i < {CHAINS}; ++i) value[i] = threadIdx.x + i;
-    #pragma unroll 16
-    for (int turn = 0; turn < {TURNS}; ++turn) {{
-        #pragma unroll
-        for (int i = 0; i < {CHAINS}; ++i) value[i] = value[i] * factor + term;
-    }}
-    float sum = 0.0f;
-    #pragma unroll
-    for (int i = 0; i < {CHAINS}; ++i) sum += value[i];
-    result[blockIdx.x * {THREADS} + threadIdx.x] = sum;
-}}
-"""
+SOURCE = f"#define THREADS {THREADS}\n#define CHAINS {CHAINS}\n#define TURNS {TURNS}\n" + (
+    Path(__file__).with_name("roof.cu").read_text(encoding="utf-8")
+)
 
 
 def measure_roof(device: Device) -> Roof:

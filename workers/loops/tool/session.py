@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode, ObservationSpec
-from aiocg.workers.compilation import CompilationError
+from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
+from aiocg.workers.compilation import CompilationError, Observation
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernel_session import KernelSession
-from aiocg.workers.loops.observations import Observation, flops, flops_spec
+from aiocg.workers.loops.observations import FLOPS
 from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.session import initial_schedule
@@ -22,7 +22,7 @@ SIMPLE = tuple(ActionSpec(name, description) for name, description in ACTIONS.it
 MARKS = {"cpu": "cpu_parallel ", "cuda": ""}
 
 
-class Benchmark(NamedTuple):
+class _Benchmark(NamedTuple):
     """A computation along one axis, and its target.
 
     Attributes:
@@ -42,17 +42,21 @@ def _action_state(session: "LoopToolSession") -> NDArray[np.int64]:
 OBSERVATIONS: dict[str, Observation] = {
     observation.spec.name: observation
     for observation in (
-        Observation(
-            ObservationSpec(
-                "action_state", "array", "The cursor, and size and tail of the loop that it is at.", shape=(3,), low=0
-            ),
+        Observation.of(
+            "action_state",
+            "array",
+            "The cursor, and size and tail of the loop that it is at.",
             _action_state,
+            shape=(3,),
+            low=0,
         ),
-        Observation(
-            ObservationSpec("loop_tree", "text", "The loops around each operation, parallel ones marked.", default=""),
+        Observation.of(
+            "loop_tree",
+            "text",
+            "The loops around each operation, parallel ones marked.",
             lambda session: listing(session.structure, session.stage, MARKS[session.benchmark.target]),
         ),
-        Observation(flops_spec(), flops, compiles=True),
+        FLOPS,
     )
 }
 
@@ -78,7 +82,7 @@ class LoopToolSession(KernelSession):
         cls.observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
 
     @classmethod
-    def load_benchmark(cls, content: bytes, program: bytes = b"") -> Benchmark:
+    def load_benchmark(cls, content: bytes, program: bytes = b"") -> _Benchmark:
         """Parse a first line, `target cpu` or `target cuda`, followed by a computation along one axis.
 
         Raises:
@@ -94,7 +98,7 @@ class LoopToolSession(KernelSession):
             raise CompilationError(
                 FailureCode.BENCHMARK, "loop_tool has one statement without a reduction, for the elements of one vector"
             )
-        return Benchmark(target, computation)
+        return _Benchmark(target, computation)
 
     @classmethod
     def check_action(cls, action: Any) -> None:
@@ -111,7 +115,7 @@ class LoopToolSession(KernelSession):
         else:
             super().check_action(action)
 
-    def __init__(self, benchmark: Benchmark) -> None:
+    def __init__(self, benchmark: _Benchmark) -> None:
         super().__init__(benchmark.target)
         self.benchmark = benchmark
         (stage,) = benchmark.computation.stages

@@ -1,22 +1,22 @@
 """Idioms of real code, with random details."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from operator import methodcaller
 
-from aiocg.datasets.generators.random_c.idioms import arrays, matrices, numbers, sorting, structures, text
-from aiocg.datasets.generators.random_c.idioms.kit import Idiom, Kit
+from aiocg.datasets.generators.random_c._scope import Function
+from aiocg.datasets.generators.random_c.idioms.drawn import DRAWN
+from aiocg.datasets.generators.random_c.idioms.kit import Idiom, Kit, tables
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Function
 
 __all__ = ["IDIOMS", "idiom"]
 
-IDIOMS: tuple[Idiom, ...] = (  # those that are there twice are drawn more often
-    *numbers.IDIOMS,
-    *arrays.IDIOMS,
-    *sorting.IDIOMS,
-    *matrices.IDIOMS,
-    *text.IDIOMS,
-    *structures.IDIOMS,
-)
+
+def _idioms() -> Iterator[Idiom]:
+    for name, table in tables().items():
+        yield from [DRAWN.get(name) or methodcaller("write", name)] * table.get("often", 1)
+
+
+IDIOMS: tuple[Idiom, ...] = tuple(_idioms())
 
 
 def idiom(rng: Rng, name: Callable[[str], str], limit: int) -> Function:

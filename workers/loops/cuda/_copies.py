@@ -1,0 +1,218 @@
+"""Tiles of tensors in shared memory: how all threads of a block copy them, and where a thread finds an element.
+
+Tiles are arrays of their own as long as a kernel may have them without being launched with more shared memory. A
+pipelined loop has two tiles of each tensor: a turn reads one, while the other is filled for the next turn.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from aiocg.workers.loops.cuda._formulas import affine, at_start, flat, from_start, joined, product
+from aiocg.workers.loops.cuda._vectors import divisor, longest
+from aiocg.workers.loops.cuda.banks import row_length
+from aiocg.workers.loops.cuda.geometry import Launch, Lines, Names
+from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine, Read, Tensor
+from aiocg.workers.loops.nest import Loop, Nest
+from aiocg.workers.loops.tile import ALIGNMENT, Tile, staged_tile
+
+ZEROS = {1: "0.0f", 2: "make_float2(0.0f, 0.0f)", 4: "make_float4(0.0f, 0.0f, 0.0f, 0.0f)"}
+STATIC = 48 * 1024  # bytes of shared memory that a kernel may have without asking for them
+COPIES_AT_ONCE = 4  # per thread, so that it waits for memory less often
+
+
+class Copies:
+    """The tiles of a kernel.
+
+    Args:
+        nest: the loops.
+        tensors: the kernel's tensors by name.
+        launch: the kernel's threads.
+        names: names for what the copies need.
+        most: the shared memory of a block in bytes.
+        taken: how much of that is for other things.
+
+    Attributes:
+        tiles: the tiles by the names of their tensors.
+        shared: the shared memory that the kernel has to be launched with, in bytes.
+        thread: the name of the thread's number in its block.
+    """
+
+    def __init__(
+        self, nest: Nest, tensors: Mapping[str, Tensor], launch: Launch, names: Names, most: int, taken: int
+    ) -> None:
+        self.tiles = {staging.tensor: staged_tile(nest, staging) for staging in nest.stagings}
+        self._nest = nest
+        self._tensors = tensors
+        self._launch = launch
+        pipelined = {loop.variable for loop in nest.loops if loop.kind == "pipelined"}
+        self._buffers = {
+            staging.tensor: names.take(f"{staging.tensor}_buffer")
+            for staging in nest.stagings
+            if staging.variable in pipelined
+        }
+        widths = {name: self._width(name) for name in self.tiles}
+        self._rows = {name: row_length(nest, tile, widths[name]) for name, tile in self.tiles.items()}
+        if self._bytes() + taken > most:
+            self._rows = {name: tile.shape[-1] for name, tile in self.tiles.items()}
+        self._widths = {name: longest(self._rows[name], width) for name, width in widths.items()}
+        self.shared = self._bytes() if self._bytes() + taken > STATIC else 0
+        self._names = {name: names.take(f"{name}_tile") for name in self.tiles}
+        self._places = {
+            name: [names.take(f"{name}_{at}") for at in range(len(tile.shape))] for name, tile in self.tiles.items()
+        }
+        self.thread, self._index, self._element = map(names.take, ("thread", "index", "element"))
+        self._shared, self._inside = map(names.take, ("shared", "inside"))
+
+    def declare(self, lines: Lines) -> None:
+        """Write the definitions of the tiles."""
+        if self.shared:
+            lines.add(f"extern __shared__ __align__(16) float {self._shared}[];")
+        offset = 0
+        for name, tile in self.tiles.items():
+            if self.shared:
+                lines.add(f"float *const {self._names[name]} = {joined([self._shared, str(offset)])};")
+            else:
+                lines.add(f"__shared__ __align__(16) float {self._names[name]}[{self._all_words(tile)}];")
+            offset += self._all_words(tile)
+
+    def number(self, lines: Lines) -> None:
+        """Write the definition of the thread's number in its block."""
+        x, y, _ = self._launch.block
+        lines.add(f"const int {self.thread} = threadIdx.x + {x} * (threadIdx.y + {y} * (int)threadIdx.z);")
+
+    def write(self, lines: Lines, loop: Loop, values: Mapping[str, str], integer: str) -> None:
+        """Write the copies of what is staged in a loop.
+
+        Args:
+            lines: get the copies.
+            loop: the loop.
+            values: the names of tensors and of the loops' variables.
+            integer: the type of indices.
+        """
+        if loop.kind == "pipelined":
+            turn = values[loop.variable]
+            lines.add("finish_copies();", "__syncthreads();")
+            for name in self._staged_in(loop):
+                lines.add(f"const int {self._buffers[name]} = {turn} % 2 * {self._words(self.tiles[name])};")
+            with lines.braces(f"if ({turn} < {loop.extent - 1})"):
+                self._copy_all(lines, loop, {**values, loop.variable: f"{turn} + 1"}, integer, f"({turn} + 1) % 2")
+            return
+        lines.add("__syncthreads();")
+        self._copy_all(lines, loop, values, integer)
+        lines.add("__syncthreads();")
+
+    def begin(self, lines: Lines, loop: Loop, values: Mapping[str, str], integer: str, *, again: bool) -> None:
+        """Write what comes before a loop: if it is pipelined, the copies for its first turn.
+
+        Args:
+            lines: get the copies.
+            loop: the loop.
+            values: the names of tensors and of the loops' variables.
+            integer: the type of indices.
+            again: whether other threads may still be in the loop's last turn, because another loop is around it.
+        """
+        if loop.kind == "pipelined":
+            if again:
+                lines.add("__syncthreads();")
+            self._copy_all(lines, loop, {**values, loop.variable: "0"}, integer)
+
+    def element(self, read: Read, values: Mapping[str, str]) -> str:
+        """Return an element of a tile.
+
+        Args:
+            read: the element.
+            values: the values of variables.
+        """
+        tile = self.tiles[read.tensor]
+        places = []
+        for index, start in zip(read.indices, tile.start, strict=True):
+            inside = {axis: from_start(self._nest, axis, tile.inside, values) for axis, _ in index.terms}
+            places.append(affine(Affine(index.constant - start.constant, index.terms), inside))
+        place = flat(places, self._shape(tile))
+        if read.tensor in self._buffers:
+            place = joined([self._buffers[read.tensor], place])
+        return f"{self._names[read.tensor]}[{place}]"
+
+    def _staged_in(self, loop: Loop) -> list[str]:
+        return [staging.tensor for staging in self._nest.stagings if staging.variable == loop.variable]
+
+    def _copy_all(self, lines: Lines, loop: Loop, values: Mapping[str, str], integer: str, buffer: str = "0") -> None:
+        for name in self._staged_in(loop):
+            first = "0" if buffer == "0" else f"{buffer} * {self._words(self.tiles[name])}"
+            self._copy(lines, name, values, integer, first)
+
+    def _shape(self, tile: Tile) -> tuple[int, ...]:
+        """Return a tile's shape with the words between its rows."""
+        return (*tile.shape[:-1], self._rows[tile.tensor])
+
+    def _words(self, tile: Tile) -> int:
+        """Return the words from a tile to the next one, which begins where a vector may lie."""
+        return -(-ELEMENT_BYTES * math.prod(self._shape(tile)) // ALIGNMENT) * ALIGNMENT // ELEMENT_BYTES
+
+    def _all_words(self, tile: Tile) -> int:
+        return self._words(tile) * (2 if tile.tensor in self._buffers else 1)
+
+    def _bytes(self) -> int:
+        return ELEMENT_BYTES * sum(map(self._all_words, self.tiles.values()))
+
+    def _copy(self, lines: Lines, name: str, values: Mapping[str, str], integer: str, first: str) -> None:
+        tile, shape, places = self.tiles[name], self._tensors[name].shape, self._places[name]
+        threads, size = self._launch.threads, math.prod(tile.shape)
+        turn, element = self._index, self._element
+        width = self._widths[name]
+        lines.add(f"#pragma unroll {COPIES_AT_ONCE}")
+        with ExitStack() as inside:
+            step = threads * width
+            inside.enter_context(lines.braces(f"for (int {turn} = 0; {turn} < {size}; {turn} += {step})"))
+            lines.add(f"const int {element} = {joined([turn, product(self.thread, width)])};")
+            if size % step:
+                inside.enter_context(lines.braces(f"if ({element} < {size})"))
+            digits = _digits(element, tile.shape)
+            for place, start, digit in zip(places, tile.start, digits, strict=True):
+                lines.add(f"const {integer} {place} = {joined([self._start(tile, start, values), digit])};")
+            bounds = [
+                bound
+                for place, extent, start in zip(places, shape, tile.start, strict=True)
+                for bound in self._bounds(place, extent, start)
+            ]
+            condition = " && ".join(bounds)
+            source = f"{values[name]}[{flat(places, shape)}]"
+            at = element if tile.shape == self._shape(tile) else flat(digits, self._shape(tile))
+            target = f"{self._names[name]}[{joined([first, at])}]"
+            if name in self._buffers:
+                lines.add(f"const bool {self._inside} = {condition or 'true'};")
+                lines.add(f"copy_later<{width}>(&{target}, &{source}, {self._inside});")
+                return
+            if width > 1:
+                source, target = f"*(const float{width} *)&{source}", f"*(float{width} *)&{target}"
+            value = f"{condition} ? {source} : {ZEROS[width]}" if bounds else source
+            lines.add(f"{target} = {value};")
+
+    def _width(self, name: str) -> int:
+        """Return how many elements of a tile are copied at once: all of them are in the tensor, or none."""
+        tile, last = self.tiles[name], self._tensors[name].shape[-1]
+        start = tile.start[-1]
+        multiples = (factor * divisor(self._nest, axis, tile.inside) for axis, factor in start.terms)
+        return longest(tile.shape[-1], last, start.constant, *multiples)
+
+    def _start(self, tile: Tile, start: Affine, values: Mapping[str, str]) -> str:
+        return affine(start, {axis: at_start(self._nest, axis, tile.inside, values) for axis, _ in start.terms})
+
+    def _bounds(self, place: str, extent: int, start: Affine) -> list[str]:
+        """Return the conditions under which an index is within its tensor, where a guard may let it leave that."""
+        axes = {axis for axis, _ in start.terms}
+        if not any(axes & self._nest.axes[guard.variable] for guard in self._nest.guards):
+            return []
+        first = [f"{place} >= 0"] if start.constant < 0 or any(factor < 0 for _, factor in start.terms) else []
+        return [*first, f"{place} < {extent}"]
+
+
+def _digits(element: str, shape: Sequence[int]) -> list[str]:
+    """Return an element's index along each dimension of a shape."""
+    digits, stride = [], math.prod(shape)
+    for extent in shape:
+        digit = element if stride == math.prod(shape) else f"{element} % {stride}"
+        stride //= extent
+        digits.append(digit if stride == 1 else f"{digit} / {stride}")
+    return digits

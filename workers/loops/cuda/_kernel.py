@@ -1,0 +1,392 @@
+"""The kernel of a stage.
+
+A kernel looks like this; parts in brackets are optional:
+
+    definitions of what the bound loops determine; [if (guards)]
+    loops over the result
+        [accumulators = the reduction's initial value]
+        loops from the outermost reduction loop on
+            [__syncthreads(), all threads of the block copy tiles, __syncthreads()]
+            accumulators <- body
+        [__syncthreads(), threads combine their accumulators in shared memory]
+        [the result = accumulators, by vectors where that is possible]
+
+A pipelined loop copies before it begins what its first turn reads; each turn waits for its copies, has a barrier, and
+begins those of the next one.
+
+There is one accumulator for each iteration of the result loops inside a reduction loop. Accumulators are registers if
+the compiler finds room and knows their indices, which it does if those loops are unrolled. If there are too many, the
+kernel accumulates in the result itself, since no other thread accesses a thread's elements.
+
+A reduction loop may be bound to threads: each then accumulates its share, and the first stores what they have together.
+
+A guard is tested as soon as its variable is known, and outside of a loop in which it holds for all turns or none.
+Guards that differ between threads of a block are tested inside all loops that contain a barrier, since all threads of a
+block must reach each barrier. A reduction into registers does without those guards that `guards.dropped` finds.
+"""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from aiocg.workers.loops._tensor_cores import RESULTS, tensor_loops
+from aiocg.workers.loops.cuda._copies import Copies
+from aiocg.workers.loops.cuda._expressions import Expressions, Text, VariableNames, within
+from aiocg.workers.loops.cuda._formulas import at_start, fits, flat, joined, number, product, recomputed
+from aiocg.workers.loops.cuda._guards import NOTHING, dropped, uniform_turns
+from aiocg.workers.loops.cuda._tensor_code import TensorCode
+from aiocg.workers.loops.cuda._vectors import width
+from aiocg.workers.loops.cuda.geometry import COORDINATES, KernelCall, Lines, Names, parameter
+from aiocg.workers.loops.expression import REDUCERS, Affine, Read, Tensor
+from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
+from aiocg.workers.loops.rules import MOST_ACCUMULATORS, accumulated, reduced_by_threads, shared_by_reduction
+
+REGISTERS = 65536  # of a multiprocessor
+ENOUGH = 128  # registers per thread, where half of them are accumulators
+LONGEST_INDEX = 2**31 - 1  # in 32 bits, which is cheaper than 64
+
+REDUCTIONS = {"sum": "{0} += {1};", "max": "{0} = maximum({0}, {1});", "min": "{0} = minimum({0}, {1});"}
+NO_BARRIERS: frozenset[str] = frozenset()
+
+Body = Callable[[frozenset[str], tuple[Guard, ...]], None]
+Value = Callable[[Mapping[str, str], Mapping[Read, str]], str]
+
+
+class Kernel:
+    """Writes one kernel.
+
+    Args:
+        nest: the loops.
+        call: the kernel's name and launch.
+        tensors: those that it takes; the last is the one it writes.
+        shared_memory: that of a block, in bytes.
+
+    Attributes:
+        call: the same with the shared memory that it takes.
+    """
+
+    def __init__(self, nest: Nest, call: KernelCall, tensors: Sequence[Tensor], shared_memory: int) -> None:
+        self._nest = nest
+        self._tensors = {tensor.name: tensor for tensor in tensors}
+        self._shapes = {tensor.name: tensor.shape for tensor in tensors}
+        self._lines = Lines()
+        free = [loop for loop in nest.loops if loop.kind not in COORDINATES and loop.kind != "tensor"]
+        first = next((at for at, loop in enumerate(free) if loop.variable in nest.reductions), len(free))
+        self._bound = [loop for loop in nest.loops if loop.kind in COORDINATES]
+        self._outer, self._inner = free[:first], free[first:]
+        self._kept = accumulated(nest)
+        self._across = reduced_by_threads(nest)
+        self._barriers = frozenset(staging.variable for staging in nest.stagings)
+        self._last = frozenset({self._across.variable} if self._across else ())  # stands for the barriers at the end
+        names = Names()
+        self._names = VariableNames({name: names.take(name) for name in (*self._tensors, *nest.extent)})
+        taken = shared_by_reduction(nest)
+        self._copies = Copies(nest, self._tensors, call.launch, names, shared_memory, taken)
+        self.call = call._replace(shared=self._copies.shared)
+        self._total, self._index, self._first = map(names.take, ("total", "index", "first"))
+        self._partial, self._left, self._half = map(names.take, ("partial", "left", "half"))
+        sizes = [tensor.size for tensor in tensors]
+        self._integer = "int" if fits(nest, sizes, LONGEST_INDEX) else "long long"
+        self._expressions = Expressions(nest, self._tensors, self._copies, self._names)
+        self._result = Read(nest.stage.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in nest.stage.spatial))
+        self._dropped = NOTHING
+        tensor = tensor_loops(nest)
+        self._count = math.prod(loop.extent for loop in self._kept) * (RESULTS if tensor else 1)  # of accumulators
+        self._in_registers = self._count <= MOST_ACCUMULATORS
+        if nest.stage.reducer and self._in_registers:
+            self._dropped = dropped(nest, self._left_to_the_reduction(), self._copies.tiles, self._shapes)
+        self._tensor: TensorCode | None = None
+        if tensor:
+            self._dropped = self._dropped.without_axes(nest)
+            self._tensor = TensorCode(nest, tensor, self._expressions, names, self._dropped.guards)
+        self._expressions.within = {axis: names.take(f"{axis}_within") for axis in sorted(self._dropped.axes)}
+        self._vectors = {read: names.take(f"{read.tensor}_vector") for read in dict.fromkeys(nest.stage.reads())}
+
+    def text(self, changing: Collection[str] | None = None) -> str:
+        """Return the kernel's definition, or a part's of a kernel that changes these tensors in several stages."""
+        stage = self._nest.stage
+        parameters = ", ".join(
+            parameter(self._names[name], written=name == stage.tensor, alone=name not in (changing or ()))
+            for name in self._tensors
+        )
+        head = "static __device__ __forceinline__ void"
+        if changing is None:
+            self._lines.add(self.call.comment(self._tensors))
+            head = f'extern "C" __global__ void __launch_bounds__({", ".join(map(str, self._launch_bounds()))})'
+        with self._lines.braces(f"{head} {self.call.function}({parameters})"):
+            self._copies.declare(self._lines)
+            if self._across:
+                self._lines.add(f"__shared__ float {self._partial}[{self.call.launch.threads}];")
+            if self._across or self._copies.tiles:
+                self._copies.number(self._lines)
+            if self._tensor:
+                self._tensor.number(self._lines)
+            for loop in self._bound:
+                self._lines.add(f"const {self._integer} {self._names[loop.variable]} = {COORDINATES[loop.kind]};")
+            result = self._expressions.needing(lambda: self._expressions.element(self._result))
+            body = self._expressions.needing(lambda: self._expressions.value(stage.body))
+            part = _Part(self._outer, self._nest.guards, self._barriers | self._last, result.needs | body.needs)
+            known = frozenset(loop.variable for loop in self._bound)
+            if stage.reducer:
+                self._loops(part, known, lambda inside, guards: self._stage(result, body, inside, guards))
+            else:
+                part = part._replace(reads=tuple(self._vectors))
+                self._assign(part, known, lambda values, read: self._expressions.value(stage.body, values, read))
+        return self._lines.text
+
+    def _launch_bounds(self) -> list[int]:
+        """Return the threads of a block, and perhaps how many blocks a multiprocessor is to have registers for."""
+        threads = self.call.launch.threads
+        if self._nest.stage.reducer and ENOUGH // 8 < self._count <= ENOUGH // 2 <= threads <= REGISTERS // ENOUGH:
+            return [threads, REGISTERS // (ENOUGH * threads)]
+        return [threads]
+
+    # ------------------------------------------------------------------------------------------------- loops
+
+    def _loops(self, part: "_Part", known: frozenset[str], body: Body) -> None:
+        """Write loops around a body.
+
+        Args:
+            part: the loops.
+            known: the variables known here.
+            body: writes the loops' body, with the variables known there and the guards not tested.
+        """
+        known = self._define(part.needs, known)
+        tested = [guard for guard in part.guards if guard.variable in known and self._may_branch(guard, part.barriers)]
+        conditions = [f"{self._names[guard.variable]} < {guard.bound}" for guard in tested]
+        loop = next(iter(part.loops), None)
+        turns = {guard: self._uniform_turns(guard, loop, known, part.barriers) for guard in part.guards if loop}
+        for guard in part.guards:
+            if loop and guard not in tested and turns[guard] == loop.extent:
+                first = at_start(self._nest, guard.variable, {loop.variable}, self._names)
+                conditions.append(f"{first} < {guard.bound}")
+                tested.append(guard)
+        guards = tuple(guard for guard in part.guards if guard not in tested)
+        with ExitStack() as inside:
+            if conditions:
+                inside.enter_context(self._lines.braces(f"if ({' && '.join(conditions)})"))
+            if not loop:
+                body(known, guards)
+                return
+            if part.value and len(part.loops) == 1 and not part.barriers:
+                most = width(self._nest, self._result, self._shapes[self._result.tensor], loop)
+                length = min([most, *(turns[guard] for guard in guards)])
+                if length > 1:
+                    self._assign_vectors(inside, loop, guards, length, part)
+                    return
+            if loop.variable in part.barriers:
+                again = loop is not [*self._outer, *self._inner][0]
+                self._copies.begin(self._lines, loop, self._names, self._integer, again=again)
+            self._loop(inside, loop, self._names[loop.variable])
+            if loop.variable in part.barriers:
+                self._copies.write(self._lines, loop, self._names, self._integer)
+            rest = part._replace(loops=part.loops[1:], guards=guards, barriers=part.barriers - {loop.variable})
+            self._loops(rest, known | {loop.variable}, body)
+
+    def _loop(self, inside: ExitStack, loop: Loop, name: str, step: int = 1) -> None:
+        """Begin a loop."""
+        if loop.kind == "unrolled":
+            self._lines.add("#pragma unroll")
+        turn = f"++{name}" if step == 1 else f"{name} += {step}"
+        inside.enter_context(self._lines.braces(f"for ({self._integer} {name} = 0; {name} < {loop.extent}; {turn})"))
+
+    def _assign(self, part: "_Part", known: frozenset[str], value: Value) -> None:
+        """Write loops that assign a value to the result, several elements at once where these are neighbours."""
+        element, names = self._expressions.element(self._result), self._names
+        self._loops(part._replace(value=value), known, lambda *_: self._lines.add(f"{element} = {value(names, {})};"))
+
+    def _assign_vectors(
+        self, inside: ExitStack, loop: Loop, guards: Sequence[Guard], length: int, part: "_Part"
+    ) -> None:
+        """Write the innermost loop of an assignment.
+
+        Args:
+            inside: closes what is opened.
+            loop: the loop.
+            guards: those not tested; each holds for all elements of a vector or for none.
+            length: of a vector.
+            part: the loop as a part, with what is assigned.
+        """
+        assert part.value is not None
+        first = "0" if length == loop.extent else self._first
+        if length != loop.extent:
+            self._loop(inside, loop, first, length)
+        values = recomputed(self._nest, self._names, {loop.variable: first})
+        if guards:
+            conditions = (f"{values[guard.variable]} < {guard.bound}" for guard in guards)
+            inside.enter_context(self._lines.braces(f"if ({' && '.join(conditions)})"))
+        known: dict[Read, str] = {}
+        for read in part.reads:
+            name = self._vectors[read]
+            most = width(self._nest, read, self._shapes[read.tensor], loop)
+            if read.tensor not in self._copies.tiles and most % length == 0:
+                known[read] = name
+                element = self._expressions.element(read, values)
+                self._lines.add(f"const float{length} {name} = *(const float{length} *)&{element};")
+        elements = [
+            part.value(
+                recomputed(self._nest, self._names, {loop.variable: joined([first, str(lane)])}),
+                {read: f"{name}.{'xyzw'[lane]}" for read, name in known.items()},
+            )
+            for lane in range(length)
+        ]
+        target = self._expressions.element(self._result, values)
+        self._lines.add(f"*(float{length} *)&{target} = make_float{length}(")
+        self._lines.add(*(f"    {element}," for element in elements[:-1]), f"    {elements[-1]}", ");")
+
+    def _may_branch(self, guard: Guard, barriers: Set[str]) -> bool:
+        """Return whether a guard may be tested here without keeping some threads of a block from a barrier."""
+        threads = {loop.variable for loop in self._bound if loop.kind.startswith("thread")}
+        return not barriers or threads.isdisjoint(self._nest.dependencies[guard.variable])
+
+    def _uniform_turns(self, guard: Guard, loop: Loop, known: Set[str], barriers: Set[str]) -> int:
+        """Return for how many turns of a loop a guard can be tested at once; 0 if it cannot be tested in it."""
+        loops = self._nest.dependencies[guard.variable]
+        if loop.variable in loops <= known | {loop.variable} and self._may_branch(guard, barriers):
+            return uniform_turns(self._nest, guard, loop)
+        return 0
+
+    def _left_to_the_reduction(self) -> list[Guard]:
+        """Return the guards that are not tested in the loops outside of the reduction."""
+        known = frozenset(loop.variable for loop in (*self._bound, *self._outer))
+        barriers = self._barriers & {loop.variable for loop in self._inner} | self._last
+        return [
+            guard
+            for guard in self._nest.guards
+            if not (self._nest.dependencies[guard.variable] <= known and self._may_branch(guard, barriers))
+        ]
+
+    def _define(self, needs: Set[str], known: frozenset[str]) -> frozenset[str]:
+        """Define what is needed of the variables that follow from the known ones; return all known variables."""
+        for relation in reversed(self._nest.relations):
+            formulas: dict[str, str] = {}
+            if isinstance(relation, Split):
+                if {relation.outer, relation.inner} <= known and relation.parent not in known:
+                    outer = product(self._names[relation.outer], relation.factor)
+                    formulas = {relation.parent: joined([outer, self._names[relation.inner]])}
+            elif relation.fused in known and relation.outer not in known:
+                fused = self._names[relation.fused]
+                formulas = {
+                    relation.outer: f"{fused} / {relation.extent}",
+                    relation.inner: f"{fused} % {relation.extent}",
+                }
+            for variable, formula in formulas.items():
+                self._define_one(variable, formula, needs)
+            known |= formulas.keys()
+        return known
+
+    def _define_one(self, variable: str, formula: str, needs: Set[str]) -> None:
+        name = self._names[variable]
+        if variable in needs:
+            self._lines.add(f"const {self._integer} {name} = {formula};")
+        if within(variable) in needs:
+            last = self._nest.extent[variable] - 1
+            self._lines.add(
+                f"const {self._integer} {self._expressions.within[variable]} = {name} < {last} ? {name} : {last};"
+            )
+
+    # ------------------------------------------------------------------------------------- loop bodies
+
+    def _stage(self, result: Text, body: Text, known: frozenset[str], guards: tuple[Guard, ...]) -> None:
+        """Write the code inside the result loops that surround all reduction loops."""
+        nest, code = self._nest, self._tensor
+        initial = number(REDUCERS[nest.stage.reducer])
+        lanes = frozenset(guard for guard in guards if code and code.depends(guard))  # tested by each lane on its own
+        spatial = tuple(guard for guard in guards if guard.variable not in nest.reductions)
+        kept = _Part(self._kept, tuple(guard for guard in spatial if guard not in lanes), NO_BARRIERS, result.needs)
+        tested = tuple(guard for guard in guards if guard not in self._dropped.guards | lanes)
+        barriers = self._barriers & {loop.variable for loop in self._inner}
+        named = self._named(tested, known, barriers) | {guard.variable for guard in lanes}
+        needs = body.needs | self._expressions.closed(named)
+        if self._in_registers:
+            self._define_accumulators(initial)
+            total = self._accumulator(self._names)
+        else:
+            total, needs = result.text, needs | result.needs
+            self._assign(kept, known, lambda *_: initial)
+        lines = [REDUCTIONS[nest.stage.reducer].format(total, body.text)]
+        if code:
+            lines = code.multiplied(total, self._names, lanes)
+        self._loops(_Part(self._inner, tested, barriers, needs), known, lambda *_: self._lines.add(*lines))
+        with ExitStack() as inside:
+            if self._across:
+                self._combine(self._across)
+                inside.enter_context(self._lines.braces(f"if ({self._names[self._across.variable]} == 0)"))
+            if code:
+                own = [self._accumulator(self._names, each) for each in range(RESULTS)]
+                stores = code.stored(self._result, self._shapes[self._result.tensor], own, self._names,
+                                     [guard for guard in spatial if guard in lanes])  # fmt: skip
+                part = kept._replace(needs=result.needs | self._expressions.closed({one.variable for one in lanes}))
+                self._loops(part, known, lambda *_: self._lines.add(*stores))
+            elif self._in_registers:
+                self._assign(kept, known, lambda values, _: self._accumulator(values))
+
+    def _combine(self, across: Loop) -> None:
+        """Write how threads combine what they have accumulated, which the first of them then has."""
+        count, thread = self._count, self._copies.thread
+        total = f"{self._total}[{self._index}]" if self._kept else self._total
+        step = math.prod(self.call.launch.block[: "xyz".index(across.kind[-1])])  # from one of them to the next
+        mine, other = f"{self._partial}[{thread}]", f"{self._partial}[{thread} + {product(self._half, step)}]"
+        head = f"for (int {self._index} = 0; {self._index} < {count}; ++{self._index})" if self._kept else ""
+        if self._kept:
+            self._lines.add("#pragma unroll")
+        with self._lines.braces(head):
+            if self._kept or self._outer:
+                self._lines.add("__syncthreads();")  # until others have read what they combine before this
+            self._lines.add(f"{mine} = {total};")
+            left, half = self._left, self._half
+            with self._lines.braces(f"for (int {left} = {across.extent}; {left} > 1; {left} = ({left} + 1) / 2)"):
+                self._lines.add("__syncthreads();", f"const int {half} = ({left} + 1) / 2;")
+                with self._lines.braces(f"if ({self._names[across.variable]} + {half} < {left})"):
+                    self._lines.add(REDUCTIONS[self._nest.stage.reducer].format(mine, other))
+            self._lines.add(f"{total} = {mine};")
+
+    def _named(self, guards: Sequence[Guard], known: Set[str], barriers: Set[str]) -> frozenset[str]:
+        """Return the variables of the guards that the reduction tests inside the last loop that they depend on."""
+        found = {guard.variable for guard in guards}
+        for at, loop in enumerate(self._inner):
+            left = barriers & {one.variable for one in self._inner[at:]}
+            for guard in guards:
+                if self._uniform_turns(guard, loop, known, left) == loop.extent:
+                    found.discard(guard.variable)
+            known = known | {loop.variable}
+        return frozenset(found)
+
+    def _define_accumulators(self, initial: str) -> None:
+        if not self._kept and not self._tensor:
+            self._lines.add(f"float {self._total} = {initial};")
+            return
+        self._lines.add(f"float {self._total}[{self._count}];", "#pragma unroll")
+        with self._lines.braces(f"for (int {self._index} = 0; {self._index} < {self._count}; ++{self._index})"):
+            self._lines.add(f"{self._total}[{self._index}] = {initial};")
+
+    def _accumulator(self, values: Mapping[str, str], result: int = 0) -> str:
+        """Return an accumulator of the current iteration of the result loops; a lane of a warp has several results."""
+        if not self._kept and not self._tensor:
+            return self._total
+        position = flat([values[loop.variable] for loop in self._kept], [loop.extent for loop in self._kept])
+        if self._tensor:
+            position = joined([product(position, RESULTS), str(result)])
+        return f"{self._total}[{position}]"
+
+
+class _Part(NamedTuple):
+    """Loops that are to be written.
+
+    Attributes:
+        loops: from the outermost to the innermost.
+        guards: those not tested yet.
+        barriers: those of the kernel's loops from here inwards that begin with a barrier.
+        needs: the variables that have to be defined.
+        value: what is assigned to the result in the innermost loop, if that is what they do: from the values of
+            variables, and of elements that are read.
+        reads: the elements that this value reads.
+    """
+
+    loops: Sequence[Loop]
+    guards: tuple[Guard, ...]
+    barriers: frozenset[str]
+    needs: frozenset[str]
+    value: Value | None = None
+    reads: tuple[Read, ...] = ()
