@@ -8,7 +8,7 @@ Each is an async function that takes an environment, made but not necessarily re
 `functionwise` optimises each function of a program by itself: for size with LLVM it is the best that there is, and
 `racing` is for running time. `greedy`, `beam` and `random` look for lists of actions; `screening`, `hill_climb`,
 `genetic` and, in an action space of that kind, `random` for a choice for all options of a compiler at once.
-`nevergrad`, `optuna`, `opentuner`, `cma` and `lamcts` have optimisers of other libraries choose either. `pareto`
+`nevergrad`, `opentuner` and `lamcts` have outside optimisers choose either. `pareto`
 looks for programs that trade one cost for another.
 
 All take a `Budget`, a progress callback and a state to resume from, and can be cancelled at any time.
@@ -16,10 +16,8 @@ Without a time limit the result of all but `racing` depends on nothing but the a
 nor on what becomes of them.
 """
 
-from aiocg.search.anneal import anneal
 from aiocg.search.beam import beam
 from aiocg.search.budget import Budget
-from aiocg.search.cma import cma
 from aiocg.search.command_lines import hill_climb
 from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.evolve import evolve
@@ -32,7 +30,6 @@ from aiocg.search.mcts import mcts
 from aiocg.search.metrics import compare
 from aiocg.search.nevergrad import nevergrad
 from aiocg.search.opentuner import opentuner
-from aiocg.search.optuna import optuna
 from aiocg.search.pareto import ParetoPoint, ParetoResult, pareto
 from aiocg.search.policy import policy, policy_prior
 from aiocg.search.portfolio import portfolio
@@ -56,9 +53,7 @@ __all__ = [
     "SearchResult",
     "SearchState",
     "Tuner",
-    "anneal",
     "beam",
-    "cma",
     "compare",
     "coreset",
     "evolve",
@@ -70,7 +65,6 @@ __all__ = [
     "mcts",
     "nevergrad",
     "opentuner",
-    "optuna",
     "pareto",
     "policy",
     "policy_prior",

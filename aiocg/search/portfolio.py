@@ -1,4 +1,4 @@
-"""Several searches at once: whichever finds more gets more of the budget."""
+"""Several evolutions at once: whichever finds more gets more of the budget."""
 
 import math
 from collections import deque
@@ -7,7 +7,6 @@ from typing import Unpack
 
 from aiocg.env.env import Env
 from aiocg.search.alphabet import Alphabet
-from aiocg.search.anneal import Annealer
 from aiocg.search.baselines import AS_IT_IS, baselines
 from aiocg.search.budget import Budget
 from aiocg.search.driver import Options, tune
@@ -23,11 +22,11 @@ EXPLORATION = 0.01  # the weight of what was used seldom
 
 
 async def portfolio(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> SearchResult:
-    """Share the budget among evolution and annealing.
+    """Share the budget among evolutions from several starts: nothing and, where the compiler has levels, -Oz.
 
-    Each batch goes to the search that has found new bests most often lately, weighed against how seldom it was used: a
-    bandit by the area under the curve, as in OpenTuner (Ansel et al., PACT 2014). Where the compiler has levels, a
-    second evolution begins with -Oz, with and without attributes. Evolution and annealing go on from what others find.
+    Each batch goes to the evolution that has found new bests most often lately, weighed against how seldom it was used:
+    a bandit by the area under the curve, as in OpenTuner (Ansel et al., PACT 2014). Each goes on from what the other
+    finds. -Oz is tried with and without attributes.
 
     Args:
         env: with a reward space.
@@ -44,7 +43,7 @@ async def portfolio(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> S
         arms: list[Tuner] = [Evolver(alphabet, seed)]
         if smallest:
             arms.append(Evolver(alphabet, seed, smallest))
-        return Portfolio([*arms, Annealer(alphabet, seed)])
+        return Portfolio(arms)
 
     return await tune(env, make, name="portfolio", default=DEFAULT_BUDGET, **options)
 
@@ -82,7 +81,7 @@ class Portfolio:
         if news:
             self._best = outcome.reward
             for arm in self._arms:
-                if arm is not self._arms[index] and isinstance(arm, Evolver | Annealer):
+                if arm is not self._arms[index] and isinstance(arm, Evolver):
                     arm.consider(outcome)
 
     def _scores(self) -> list[float]:

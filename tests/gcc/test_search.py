@@ -104,7 +104,7 @@ async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Mak
 
 @pytest.mark.slow
 @pytest.mark.sampled
-@pytest.mark.parametrize("name", ["cma", "optuna", "opentuner", "lamcts", "nevergrad"])
+@pytest.mark.parametrize("name", ["opentuner", "lamcts", "nevergrad"])
 async def test_outside_tuners_choose_options(make: Make, name: str) -> None:
     pytest.importorskip("sklearn" if name == "lamcts" else name, reason=f"this search needs the extra {name}")
     search = getattr(aiocg.search, name)

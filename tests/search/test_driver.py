@@ -14,16 +14,13 @@ from aiocg.search import (
     Proposal,
     SearchResult,
     SearchState,
-    anneal,
     beam,
-    cma,
     evolve,
     greedy,
     lamcts,
     mcts,
     nevergrad,
     opentuner,
-    optuna,
     portfolio,
     random,
     tune,
@@ -42,18 +39,15 @@ SEARCHES: dict[str, Search] = {
     "beam": beam,
     "random": random,
     "evolve": evolve,
-    "anneal": anneal,
     "mcts": mcts,
     "portfolio": portfolio,
 }
 
 
 OUTSIDE: dict[str, Search] = {
-    "cma": cma,
     "lamcts": lamcts,
     "nevergrad": nevergrad,
     "opentuner": opentuner,
-    "optuna": optuna,
 }
 MODULES = {**{name: name for name in OUTSIDE}, "lamcts": "sklearn"}
 
