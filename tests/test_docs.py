@@ -46,7 +46,7 @@ PUBLIC = (
     "aiocg.registry",
     "aiocg.spaces.rewards",
     "aiocg.search",
-    "aiocg.search.prior",
+    "aiocg.search.priors",
     "aiocg.cli.shell",
     "aiocg.spaces",
     "aiocg.states.files",

@@ -35,7 +35,7 @@ def _existing(prior: str | None) -> str | None:
 
 
 def _actions_of(prior: str) -> tuple[str, ...]:
-    from aiocg.search.prior import actions_of
+    from aiocg.search.priors import actions_of
 
     try:
         return actions_of(prior)

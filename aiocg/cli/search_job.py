@@ -226,7 +226,7 @@ class Job:
                     action_space=self.action_space,
                 )
                 if self.texts:
-                    from aiocg.search.policy import usable_actions
+                    from aiocg.search.priors import usable_actions
 
                     known = await usable_actions(env, self.texts)
                     await env.choose_actions([text for text, usable in zip(self.texts, known, strict=True) if usable])

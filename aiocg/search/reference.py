@@ -50,6 +50,7 @@ LEAST = 1.0  # seconds that it may take in any case
 ENDLESS = 0.5  # seconds that a program is watched where the reference does not end
 REMEMBERED = 256  # references
 ATTEMPTS = 8  # at running a program while workers die
+COMPARING = ("loops", "loop_tool")  # workers that compare what a kernel computes before they measure it
 UBSAN_FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 
 _SMALL, _FAST = ("OzMinsize", "Oz", "Os"), ("O3", "O2")  # levels to compare with, the first of each that there is

@@ -15,12 +15,22 @@ from aiocg.search import (
     SearchResult,
     SearchState,
     compare,
-    genetic,
-    greedy,
     hill_climb,
-    pareto,
-    random,
-    screening,
+)
+from aiocg.search import (
+    _greedy as greedy,
+)
+from aiocg.search import (
+    _random as random,
+)
+from aiocg.search import (
+    command_lines as genetic,
+)
+from aiocg.search import (
+    command_lines as screening,
+)
+from aiocg.search import (
+    fronts as pareto,
 )
 from aiocg.search.baselines import baselines
 from aiocg.search.command_lines import WINDOW, search_command_lines
@@ -272,7 +282,7 @@ async def test_without_pymoo_the_extra_is_named(make: Make, monkeypatch: pytest.
     for name in [name for name in sys.modules if name.split(".")[0] == "pymoo"]:
         monkeypatch.setitem(sys.modules, name, None)  # what Python takes for a package that is not there
     monkeypatch.setitem(sys.modules, "pymoo", None)
-    monkeypatch.delitem(sys.modules, "aiocg.search.breeding", raising=False)
+    monkeypatch.delitem(sys.modules, "aiocg.search._breeding", raising=False)
     monkeypatch.delattr(aiocg.search, "breeding", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'aiocg\[search\]'"):
         await genetic(await make())

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.search import Budget, random
+from aiocg.search import Budget
+from aiocg.search import _random as random
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

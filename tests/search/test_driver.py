@@ -14,20 +14,30 @@ from aiocg.search import (
     Proposal,
     SearchResult,
     SearchState,
-    beam,
-    evolve,
-    greedy,
-    lamcts,
-    mcts,
-    nevergrad,
-    opentuner,
-    portfolio,
-    random,
     tune,
 )
-from aiocg.search.alphabet import Alphabet
+from aiocg.search import (
+    _beam as beam,
+)
+from aiocg.search import (
+    _evolution as evolve,
+)
+from aiocg.search import (
+    _evolution as portfolio,
+)
+from aiocg.search import (
+    _greedy as greedy,
+)
+from aiocg.search import (
+    _mcts as mcts,
+)
+from aiocg.search import (
+    _random as random,
+)
+from aiocg.search._alphabet import Alphabet
+from aiocg.search._lane import Lane
 from aiocg.search.baselines import baselines
-from aiocg.search.lane import Lane
+from aiocg.search.outside import lamcts, nevergrad, opentuner
 from aiocg.spaces import DiscreteActions
 from aiocg.spaces.rewards import Reward
 
@@ -231,8 +241,8 @@ async def test_a_job_that_takes_far_too_long_is_begun_twice_and_the_first_answer
                 ended.append(self)
             raise AssertionError
 
-    monkeypatch.setattr("aiocg.search.driver.Lane", Stuck)
-    monkeypatch.setattr("aiocg.search.dispatcher.LEAST", 0.05)
+    monkeypatch.setattr("aiocg.search._driver.Lane", Stuck)
+    monkeypatch.setattr("aiocg.search._dispatcher.LEAST", 0.05)
     async with asyncio.timeout(60):
         result = await greedy(await calm(2, 997), budget=Budget(evaluations=60), lanes=2)
     assert essence(result) == essence(right)

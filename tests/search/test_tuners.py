@@ -12,19 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aiocg.search.beam import Beam
-from aiocg.search.encoding import Encoding, encode_lists
-from aiocg.search.evolve import LONGEST, Evolver
-from aiocg.search.greedy import Greedy
-from aiocg.search.lamcts import LaMcts
-from aiocg.search.levels import Peeler
-from aiocg.search.mcts import TreeSearcher
-from aiocg.search.nevergrad import Nevergrad
-from aiocg.search.opentuner import OpenTuner
-from aiocg.search.portfolio import Portfolio
-from aiocg.search.random import RandomWalks
+from aiocg.search._beam import Beam
+from aiocg.search._evolution import LONGEST, Evolver, Portfolio
+from aiocg.search._greedy import Greedy
+from aiocg.search._levels import Peeler
+from aiocg.search._mcts import TreeSearcher
+from aiocg.search._random import RandomWalks
+from aiocg.search.outside.lamcts import LaMcts
+from aiocg.search.outside.nevergrad import Nevergrad
+from aiocg.search.outside.opentuner import OpenTuner
 from aiocg.search.tuner import FAILED, Outcome, Prefixed, Proposal, Tuner
-from aiocg.search.vectors import Minimizer, Vectors
+from aiocg.search.vectors import Encoding, Minimizer, Vectors, encode_lists
 
 from .toy import ALPHABET, START, STEPS, TARGET, Texts, outcome_of, play
 
@@ -246,7 +244,7 @@ def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> Non
     pytest.importorskip(MODULES[name], reason=f"this search needs the extra {name}")
     script = (
         f"from {OUTSIDE[name].__module__} import {OUTSIDE[name].__name__} as Outside\n"  # type: ignore[attr-defined]
-        "from aiocg.search.encoding import Encoding\n"
+        "from aiocg.search.vectors import Encoding\n"
         "minimizer, asked = Outside(Encoding([50] * 20, lambda vector: (), sparse=False), 1), []\n"
         "for _ in range(250):\n"
         "    vector, tag = minimizer.ask()\n"
@@ -265,7 +263,9 @@ def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> Non
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_without_its_package_an_outside_tuner_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [one for one in sys.modules if one.split(".")[0] == MODULES[name] or one == "aiocg.search.bandit"]:
+    for module in [
+        one for one in sys.modules if one.split(".")[0] == MODULES[name] or one == "aiocg.search.outside._bandit"
+    ]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, MODULES[name], None)
     with pytest.raises(ImportError, match=rf"pip install 'aiocg\[{name}\]'"):
@@ -286,8 +286,8 @@ def test_opentuner_leaves_the_formatter_of_others_and_no_files(tmp_path: Path, m
     before = logging.Formatter
     script = (
         "import logging; before = logging.Formatter\n"
-        "from aiocg.search.encoding import Encoding\n"
-        "from aiocg.search.opentuner import OpenTuner\n"
+        "from aiocg.search.vectors import Encoding\n"
+        "from aiocg.search.outside.opentuner import OpenTuner\n"
         "OpenTuner(Encoding([3] * 9, lambda vector: (), sparse=False), 0).ask()\n"
         "assert logging.Formatter is before and not logging.getLogger().handlers\n"
     )

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from aiocg.env.env import Env
-from aiocg.search.driver import Options
-from aiocg.search.encoding import Encoding, Vector
+from aiocg.search._driver import Options
 from aiocg.search.result import SearchResult
-from aiocg.search.vectors import LENGTH, Finite, needed, search_vectors
+from aiocg.search.vectors import LENGTH, Encoding, Finite, Vector, needed, search_vectors
 
 __all__ = ["LaMcts", "lamcts"]
 

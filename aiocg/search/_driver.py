@@ -7,16 +7,14 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from aiocg.env.env import Env
-from aiocg.search.alphabet import Alphabet, SpaceAlphabet
+from aiocg.search._alphabet import Alphabet, SpaceAlphabet
+from aiocg.search._checking import Checker
+from aiocg.search._dispatcher import FINAL, Dispatcher, Finals, Memory, Pace
+from aiocg.search._lane import Lane
+from aiocg.search._levels import Peeler
 from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget, checked
-from aiocg.search.checking import Checker
-from aiocg.search.dispatcher import Dispatcher, Pace
-from aiocg.search.finals import FINAL, Finals
-from aiocg.search.lane import Lane
 from aiocg.search.lanes import go_to, open_lanes
-from aiocg.search.levels import Peeler
-from aiocg.search.memory import Memory
 from aiocg.search.result import (
     ProgressCallback,
     Record,
@@ -37,6 +35,8 @@ MakeTuner = Callable[[Alphabet], Tuner]
 
 MINIMIZING = 0.1  # part of the budget reserved for minimizing
 PEELING = Pace(batch=64, ahead=1)
+WINDOW = 16  # command lines that may be under way; more lanes than that have nothing to do
+LINES = Pace(batch=1, ahead=WINDOW)  # compiles of command lines take very different times
 
 
 class Options(TypedDict, total=False):

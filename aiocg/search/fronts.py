@@ -9,16 +9,15 @@ import numpy as np
 
 from aiocg.env.env import Env
 from aiocg.errors import ServiceError
-from aiocg.search.alphabet import Alphabet
+from aiocg.search._alphabet import Alphabet
+from aiocg.search._driver import Options, Pace, tune
+from aiocg.search._lane import median_of
 from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget
-from aiocg.search.driver import Options, Pace, tune
-from aiocg.search.encoding import Encoding, encode
-from aiocg.search.lane import median_of
 from aiocg.search.lanes import go_to
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
-from aiocg.search.vectors import LENGTH, LINES, Finite, needed
+from aiocg.search.vectors import LENGTH, LINES, Encoding, Finite, encode, needed
 from aiocg.spaces.actions.options import OptionActions
 from aiocg.spaces.rewards import CostReward, RuntimeReward
 
@@ -141,7 +140,7 @@ class FrontBreeder:
     def __init__(self, encoding: Encoding, objectives: int, seed: int, before: tuple[str, ...] = ()) -> None:
         self._encoding = encoding
         self._before = before
-        breeding = needed("aiocg.search.breeding", "search")
+        breeding = needed("aiocg.search._breeding", "search")
         self._algorithm = breeding.front_algorithm(encoding, objectives, seed, POPULATION, CHILDREN)
         self._finite = [Finite() for _ in range(objectives)]
         self._generation: Any = ()

@@ -17,9 +17,9 @@ import anyio
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.env.env import Env
 from aiocg.errors import ServiceError
-from aiocg.search.alphabet import SpaceAlphabet
+from aiocg.search._alphabet import SpaceAlphabet
+from aiocg.search._evolution import Evolver
 from aiocg.search.budget import Budget, checked
-from aiocg.search.evolve import Evolver
 from aiocg.search.lanes import go_to
 from aiocg.search.result import (
     Checks,
@@ -30,17 +30,14 @@ from aiocg.search.result import (
     WatchCallback,
     begin_state,
 )
-from aiocg.search.timing import Contender, Timing, measuring, run_in_turns, speedup
+from aiocg.search.timing import ALONE_AND_ONCE, LEVELS, Contender, Timing, measuring, run_in_turns, speedup
 from aiocg.search.tuner import FAILED, Outcome
 from aiocg.spaces.rewards import RuntimeReward
 from aiocg.states.behaviour import Behaviour
 
-__all__ = ["LEVELS", "racing"]
+__all__ = ["racing"]
 
 Actions = tuple[str, ...]
-
-LEVELS: dict[str, Actions] = {"O0": (), "O2": ("default<O2>",), "O3": ("default<O3>",)}
-"""What no answer is slower than, by name."""
 
 _OPTIONS = ("inliner-threshold=50", "inliner-threshold=1000", "loop-unrolling=0", "loop-interleaving=0")
 STARTS: tuple[Actions, ...] = (
@@ -60,12 +57,6 @@ LEAST_RUNS, MOST_RUNS = 2, 6  # of each level before the search
 LEVELS_SHARE = 0.2  # of the budget, after which there are no more of these
 ROUNDS, LEAST_ROUNDS = 30, 5  # of the last measurement
 CLOSE = 1.2  # how many times as slow a level may be to take part in that
-ALONE_AND_ONCE = {
-    "llvm.set_runtimes_per_observation_count": "1",
-    "llvm.set_warmup_runs_count_per_runtime_observation": "0",
-    "llvm.set_measured_alone": "1",
-}
-"""One observation of `Runtime` is one run, alone on the machine; see `aiocg.llvm.measurement`."""
 PATIENCE = 10.0  # seconds to build a candidate, and how many times as slow as the program as it was one may run
 BATCH = 4  # candidates that the tuner is asked for at once
 STALE = 2_000  # proposals in a row that led nowhere new

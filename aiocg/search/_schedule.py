@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.env.env import Env
+from aiocg.search._driver import Options, Pace, tune
 from aiocg.search.budget import Budget
-from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.result import SearchResult
 from aiocg.search.timing import measuring
 from aiocg.search.tuner import Outcome, Proposal

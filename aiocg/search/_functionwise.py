@@ -1,4 +1,4 @@
-"""The search: bases compete, the best one's functions are combined and cleaned up, and that is the next base."""
+"""A search that optimises each function separately: one evaluation tests new passes for every function."""
 
 import asyncio
 import functools
@@ -6,7 +6,9 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from operator import attrgetter
 from weakref import WeakSet
 
@@ -15,16 +17,12 @@ import anyio
 from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError
-from aiocg.search.alphabet import SpaceAlphabet
+from aiocg.search._alphabet import SpaceAlphabet
+from aiocg.search._checking import Checker
+from aiocg.search._population import NAME, Passes, Population, text_of
 from aiocg.search.baselines import baselines
 from aiocg.search.budget import Budget, Meter, checked
-from aiocg.search.checking import Checker
-from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions, marked
-from aiocg.search.functionwise.calls import NAME
-from aiocg.search.functionwise.core import core
-from aiocg.search.functionwise.population import Population, text_of
-from aiocg.search.functionwise.sites import Chunk, Site, costs_of, go_on
-from aiocg.search.lanes import go_to, open_lanes, repeats, spread
+from aiocg.search.lanes import each, go_to, open_lanes, repeats, spread
 from aiocg.search.result import (
     Progress,
     ProgressCallback,
@@ -37,7 +35,186 @@ from aiocg.search.result import (
 )
 from aiocg.search.tuner import Outcome
 
-__all__ = ["functionwise"]
+Actions = tuple[str, ...]
+MARK = "mark<minsize>"
+
+_RAW: Actions = (
+    "always-inline", "inferattrs", "ipsccp", "globalopt", "sroa", "early-cse", "simplifycfg", "function-attrs",
+    "globaldce", "deadargelim",
+)  # fmt: skip
+_ARGUMENTS: Actions = (*_RAW, "argpromotion", "ipsccp<func-spec>", "globaldce", "deadargelim")
+
+
+def _oz(threshold: int) -> Actions:
+    return (f"{{inliner-threshold={threshold}}}default<Oz>",)
+
+
+def _inlined(threshold: int) -> Actions:
+    return (*_ARGUMENTS, f"{{inliner-threshold={threshold}}}scc-oz-module-inliner", "globaldce", "deadargelim")
+
+
+def marked(actions: Actions, cost: str) -> Actions:
+    """Return actions that mark functions, where an observation of a cost assumes that they are marked."""
+    return actions if cost == "IrInstructionCount" or MARK in actions else (*actions, MARK)
+
+
+BASES: tuple[Actions, ...] = (
+    _ARGUMENTS, _oz(0), _oz(25), _RAW, (MARK, "clang<Oz>"), _oz(5), _inlined(0), _inlined(25),
+    _inlined(100),
+)  # fmt: skip
+"""The most promising first."""
+
+CLEANUPS: tuple[Actions, ...] = (
+    ("globaldce",),
+    ("mergefunc", "globaldce"),
+    ("constmerge", "globaldce"),
+    ("globalopt", "globaldce", "deadargelim"),
+    ("ipsccp", "globalopt", "globaldce", "deadargelim"),
+    ("function-attrs", "rpo-function-attrs", "early-cse", "globaldce"),
+    ("argpromotion", "globaldce", "deadargelim"),
+    ("{inliner-threshold=0}scc-oz-module-inliner", "globaldce"),
+    ("{inliner-threshold=25}scc-oz-module-inliner", "globaldce"),
+    ("iroutliner", "globaldce"),
+    ("mergefunc", "iroutliner", "mergefunc", "globaldce"),
+    ("partial-inliner", "globaldce"),
+    ("hotcoldsplit", "globaldce"),
+    ("called-value-propagation", "globalopt", "globaldce"),
+    ("default<Oz>",),
+    ("default<Os>",),
+)
+
+
+FILES = {  # by the observation of function costs
+    "FunctionInstructionCounts": "core_instructions.txt",
+    "FunctionImageSizesMinsize": "core_bytes.txt",
+}
+
+
+@cache
+def core(costs: str) -> tuple[Passes, ...]:
+    """Return the core set for an observation of function costs."""
+    lines = (files(__package__) / FILES[costs]).read_text(encoding="utf-8").splitlines()
+    return tuple(tuple(line.split(",")) for line in lines if not line.startswith("#"))
+
+
+POLISHED = 1.05  # factor on the cost of what an optimisation level has made, as that improves least afterwards
+
+
+@dataclass(slots=True)
+class Site:
+    """A base, opened on every lane.
+
+    Attributes:
+        actions: the actions that lead to the base.
+        lanes: environments at the base.
+        population: its functions and their best passes.
+        rest: the program's cost outside of its functions.
+    """
+
+    actions: Actions
+    lanes: list[Env]
+    population: Population
+    rest: float
+    _turn: int = 0
+
+    @property
+    def cost(self) -> float:
+        """The cost of the program with the best passes for each function."""
+        return self.rest + self.population.cost
+
+    @property
+    def promise(self) -> float:
+        """The cost by which bases are compared before all have had their time: the lower, the better."""
+        polished = self.population.has_tried_core and any("default<" in action for action in self.actions)
+        return self.cost * (POLISHED if polished else 1)
+
+    def combined(self) -> Actions:
+        """Return the actions that lead to the program with the best passes for each function."""
+        best = self.population.best
+        removal = ("globaldce",) if self.population.some_dead else ()
+        return (*self.actions, *((text_of(best),) if best else ()), *removal)
+
+    def next_lane(self) -> Env:
+        """Return the lanes in turn."""
+        self._turn += 1
+        return self.lanes[self._turn % len(self.lanes)]
+
+    async def close(self) -> None:
+        """Close the lanes."""
+        for lane in self.lanes:
+            await lane.close()
+
+
+Costs = tuple[Mapping[str, float], int]
+"""The cost of each function after a proposal, and the hash of the program, 0 if some passes failed."""
+
+TIMEOUT, TIMEOUT_PER_FUNCTION = 2.0, 0.01  # seconds for one proposal; some passes make code explode
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Proposals that are being evaluated."""
+
+    proposals: list[dict[str, Passes]]
+    costs: asyncio.Task[list[Costs]]
+
+
+async def costs_of(
+    lane: Env, names: Sequence[str], observation: str, proposals: Sequence[Mapping[str, Passes]]
+) -> list[Costs]:
+    """Return the cost of each function after each proposal, without functions whose passes fail.
+
+    Args:
+        lane: at the state to start from; it stays there.
+        names: the names of all functions, in the order of the observation.
+        observation: the observation space of function costs.
+        proposals: the passes for each function, by name.
+    """
+    results = await lane.expand_texts(
+        [(text_of(proposal),) for proposal in proposals],
+        observation_spaces=[observation],
+        reward_spaces=[],
+        timeout=TIMEOUT + TIMEOUT_PER_FUNCTION * len(names),
+    )
+    costs: list[Costs] = []
+    for proposal, result in zip(proposals, results, strict=True):
+        if result.error is None:
+            costs.append((dict(zip(names, map(float, result.observation[0]), strict=True)), result.state))
+        elif len(proposal) > 1:  # one of the halves may be valid
+            items = list(proposal.items())
+            halves = [dict(items[: len(items) // 2]), dict(items[len(items) // 2 :])]
+            parts = await costs_of(lane, names, observation, halves)
+            known = zip(halves, (part for part, _ in parts), strict=True)
+            costs.append(({name: part[name] for half, part in known for name in half if name in part}, 0))
+        else:
+            costs.append(({}, 0))
+    return costs
+
+
+async def go_on(lanes: Sequence[Env], actions: Actions) -> list[Env]:
+    """Apply actions to lanes, and return those that are at the same program then.
+
+    Lanes on which an action fails, and those whose program differs from the first one's because a pass is not
+    deterministic, are closed.
+    """
+    succeed = await spread(each(lanes, lambda lane: _succeeds(lane, actions)))
+    programs = [lane.state_hash if succeeds else None for lane, succeeds in zip(lanes, succeed, strict=True)]
+    first = next((program for program in programs if program is not None), None)
+    left = []
+    for lane, program in zip(lanes, programs, strict=True):
+        if program is None or program != first:
+            await lane.close()
+        else:
+            left.append(lane)
+    return left
+
+
+async def _succeeds(lane: Env, actions: Actions) -> bool:
+    try:
+        return not actions or not (await lane.step_texts(actions, observation_spaces=[]))[2]
+    except AiocgError:
+        return False
+
 
 AHEAD = 4  # chunks in flight, whatever the number of lanes, so that the result does not depend on it
 WORK = {"IrInstructionCount": 3_000, "ObjectImageSizeMinsizeBytes": 8_000}  # in the proposals of one chunk, roughly

@@ -4,30 +4,125 @@ One evaluation can take a hundred times as long as another, so workers do not wa
 does not depend on the number of workers or their speed, because the sequence of calls to the tuner does not depend on
 time. If fewer than `Pace.ahead` batches are outstanding, and the tuner does not wait for outcomes, it is asked for
 another batch; otherwise it is told the outcomes of the oldest batch. A slow evaluation holds up the others only when it
-is `Pace.ahead` batches behind.
-"""
+is `Pace.ahead` batches behind."""
 
 import functools
 import itertools
 import math
+import statistics
 import time
 import zlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from aiocg.search.checking import Checker
-from aiocg.search.finals import Finals
-from aiocg.search.lane import Lane
+from aiocg.search._checking import Checker
+from aiocg.search._lane import Lane
+from aiocg.search.budget import Meter
 from aiocg.search.lanes import CHUNK, spread
-from aiocg.search.memory import Memory
 from aiocg.search.result import Record, SearchState
 from aiocg.search.tuner import FAILED, Outcome, Proposal, Tuner
 
-__all__ = ["Dispatcher", "Pace"]
+Actions = tuple[str, ...]
+
+
+class Memory:
+    """Gives each list of actions the one form in which it is evaluated.
+
+    Two lists that lead to the same state go on alike: where that is known, both get the form of the first one.
+    """
+
+    def __init__(self, *, merging: bool) -> None:
+        """Begin with nothing known.
+
+        Args:
+            merging: whether the reward of an episode depends on nothing but the state that it comes to; otherwise
+                every list is a form of its own.
+        """
+        self._merging = merging
+        self._forms: dict[Actions, Actions] = {}  # of lists whose state is known
+        self._first: dict[int, Actions] = {}  # the first list that led to a state
+        self._failed: set[Actions] = set()
+
+    def form(self, actions: Actions) -> Actions:
+        """Return the form of a list, as far as is known by now."""
+        if not self._merging:
+            return actions
+        known = self._forms
+        form: Actions = ()
+        for action in actions:
+            longer = (*form, action)
+            form = known.get(longer, longer)
+        return form
+
+    def learn(self, actions: Actions, form: Actions, outcome: Outcome) -> None:
+        """Take note of the state that a list and its form lead to."""
+        if outcome.failed:
+            self._failed.add(form)
+        if outcome.failed or not self._merging:
+            return
+        first = self._first.setdefault(outcome.state, outcome.actions)
+        for one in (actions, form, outcome.actions):
+            if one:
+                self._forms[one] = first
+
+    def fails(self, form: Actions) -> bool:
+        """Is it known that a list fails, since it begins with one that does?"""
+        return bool(self._failed) and any(form[:length] in self._failed for length in range(1, len(form) + 1))
+
+
+Actions = tuple[str, ...]
+IsRight = Callable[[Actions, int], Awaitable[bool]]
+
+FINAL = 0.1  # part of the time that is kept for the finals
+FINALISTS = 4
+ROUNDS, LEAST_ROUNDS = 9, 3
+
+
+class Finals:
+    """The best few lists of actions of a search."""
+
+    def __init__(self) -> None:
+        self._rewards: dict[Actions, float] = {}
+
+    def offer(self, actions: Actions, reward: float) -> None:
+        """Let a list take part if it is among the best so far; the one without actions never does."""
+        if not actions:
+            return
+        self._rewards[actions] = reward
+        if len(self._rewards) > FINALISTS:
+            self._rewards.pop(min(self._rewards, key=self._rewards.__getitem__))
+
+    async def decide(self, lane: Lane, meter: Meter, is_right: IsRight) -> tuple[Actions, float]:
+        """Measure the finalists in turns.
+
+        Args:
+            lane: evaluates them.
+            meter: of the budget; there are three rounds even if the time is up, and nine at most.
+            is_right: whether a program does what it should, given the actions and the hash of the state.
+
+        Returns:
+            The actions with the highest median of those that are right, and that reward; no actions and 0 if that is
+            no gain.
+
+        Raises:
+            ServiceError: if the worker fails.
+        """
+        measured: dict[Actions, list[Outcome]] = {actions: [] for actions in self._rewards}
+        for number in range(ROUNDS):
+            if number >= LEAST_ROUNDS and meter.out_of_time:
+                break
+            for actions, outcomes in measured.items():
+                outcomes += await lane.evaluate([actions])
+        medians = {actions: statistics.median(one.reward for one in found) for actions, found in measured.items()}
+        for actions in sorted(medians, key=medians.__getitem__, reverse=True):
+            state = next((one.state for one in measured[actions] if not one.failed), 0)
+            if medians[actions] > 0 and await is_right(actions, state):
+                return actions, medians[actions]
+        return (), 0.0
 
 
 STALE = 2000  # repeated proposals in a row after which the search ends

@@ -16,6 +16,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError, WorkerFailure
 from aiocg.search.reference import (
+    COMPARING,
     Levels,
     Reference,
     first_line,
@@ -36,7 +37,6 @@ __all__ = ["Checker"]
 MOST_WRONG = 3  # broken programs that are run when the time is up
 SHORTEST, SHARE = 0.5, 0.2  # seconds that a run may take in any case, and the part of the budget
 OVERTIME = 1.1  # part of the time after which no broken program is run
-COMPARING = ("loops", "loop_tool")  # workers that compare what a kernel computes before they measure it
 TRAPPING = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")  # as no library is needed for it
 TEXT, CODE = "Ir", "ObjectFile"
 MOST_UNASSEMBLED = 200  # candidates that do not assemble; after that, no other is believed

@@ -6,10 +6,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from aiocg.env.env import Env
-from aiocg.search.driver import Options, Pace
-from aiocg.search.encoding import Encoding
+from aiocg.search._driver import Options, Pace
 from aiocg.search.result import SearchResult
-from aiocg.search.vectors import LENGTH, Finite, needed, search_vectors
+from aiocg.search.vectors import LENGTH, Encoding, Finite, needed, search_vectors
 
 __all__ = ["Nevergrad", "nevergrad"]
 

@@ -1,8 +1,7 @@
 """Priors over actions for searches.
 
 A model is a file that NumPy reads, and it names its actions by their texts: with another version of the compiler it
-says nothing of actions that it does not know, and nothing wrong of the others.
-"""
+says nothing of actions that it does not know, and nothing wrong of the others."""
 
 import os
 import zipfile
@@ -14,12 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.env.env import Env
-from aiocg.policies import Policy, PolicyError
-from aiocg.policies.features import OBSERVED
-from aiocg.search.policy import policy_prior
+from aiocg.errors import InvalidAction, UnknownName
+from aiocg.policies import Episode, Policy, PolicyError
+from aiocg.policies.features import COUNTS, FUNCTION, OBSERVED
 from aiocg.search.tuner import Outcome
 
-__all__ = ["GainModel", "Prior", "actions_of", "prior_for"]
+__all__ = [
+    "DEFAULT",
+    "GainModel",
+    "PolicyPrior",
+    "Prior",
+    "actions_of",
+    "counts_of",
+    "policy_prior",
+    "prior_for",
+    "usable_actions",
+]
+
+DEFAULT = "instructions"  # the policy that comes along
 
 Path = str | os.PathLike[str]
 Vector = NDArray[np.floating[Any]]
@@ -179,3 +190,75 @@ class GainModel(NamedTuple):
                 scale=self.scale,
                 **layers,
             )
+
+
+def counts_of(outcome: Outcome) -> Any:
+    """Return `InstCount` and `Autophase` of a state, int64, of an outcome that has them among its costs."""
+    return np.array(outcome.costs[:COUNTS], np.int64)
+
+
+async def usable_actions(env: Env, texts: Sequence[str]) -> list[bool]:
+    """Return which texts are actions of the compiler at hand."""
+    try:
+        await env.check_actions(texts)
+        return [True] * len(texts)
+    except (UnknownName, InvalidAction):
+        if len(texts) == 1:
+            return [False]
+    half = len(texts) // 2
+    return await usable_actions(env, texts[:half]) + await usable_actions(env, texts[half:])
+
+
+class PolicyPrior:
+    """A policy as the prior of `mcts` or `beam`: how likely it would take each action; see `policy_prior`.
+
+    Actions that it does not know are as likely as the mean of the others.
+
+    Args:
+        policy: the policy.
+        unoptimised, baseline: instructions of the program as it came, and after -Oz of the program marked `minsize`.
+    """
+
+    def __init__(self, policy: Policy, unoptimised: float, baseline: float) -> None:
+        self._policy, self._unoptimised, self._baseline = policy, unoptimised, baseline
+        self._places = {text: place for place, text in enumerate(policy.facts.actions)}
+
+    @property
+    def observations(self) -> Sequence[str]:
+        """Return the observation spaces that it looks at."""
+        return OBSERVED
+
+    def weights(self, state: Outcome, texts: Sequence[str]) -> Any:
+        """Return probabilities of actions, float64, shape (texts,), whose sum is 1."""
+        facts = self._policy.facts
+        episode = Episode(
+            len(facts.actions), facts.steps, self._unoptimised, self._baseline, counts_of(state), state.state
+        )
+        for text in state.actions[: facts.steps]:
+            if text in self._places:
+                episode.taken.append(self._places[text])
+                episode.histogram[self._places[text]] += 1
+        logits = self._policy.logits(self._policy.features([episode]))[0, :-1]
+        likely = np.exp(logits.astype(float) - float(logits.max()))
+        mean = float(likely.mean())
+        found = np.array([likely[self._places[text]] if text in self._places else mean for text in texts]) + 1e-12
+        return found / found.sum()
+
+
+async def policy_prior(env: Env, policy: Path | Policy = DEFAULT) -> PolicyPrior:
+    """Return a policy as a prior for the program of an environment, as in `mcts(env, prior=await policy_prior(env))`.
+
+    Args:
+        env: an LLVM environment; it is reset.
+        policy: a policy, its file, or the name of one that comes along.
+
+    Raises:
+        PolicyError: when the file is damaged.
+        ServiceError: when the program cannot be observed.
+    """
+    chosen = policy if isinstance(policy, Policy) else Policy.load(policy)
+    if chosen.facts.parts == FUNCTION:
+        raise PolicyError("a policy for single functions says nothing of whole programs, so it is no prior")
+    await env.reset()
+    unoptimised, baseline = await env.observe("IrInstructionCountO0", "IrInstructionCountOzMinsize")
+    return PolicyPrior(chosen, float(unoptimised), float(baseline))

@@ -12,8 +12,8 @@ from pymoo.core.problem import Problem  # type: ignore[import-untyped]
 from pymoo.core.termination import NoTermination  # type: ignore[import-untyped]
 from pymoo.operators.crossover.ux import UX  # type: ignore[import-untyped]
 
-from aiocg.search.encoding import Encoding
 from aiocg.search.variation import Choices, Variation
+from aiocg.search.vectors import Encoding
 
 __all__ = ["algorithm", "front_algorithm", "member"]
 

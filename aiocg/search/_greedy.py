@@ -3,9 +3,9 @@
 from typing import Unpack
 
 from aiocg.env.env import Env
-from aiocg.search.alphabet import Alphabet
-from aiocg.search.driver import Options, Pace, tune
-from aiocg.search.levels import Levels
+from aiocg.search._alphabet import Alphabet
+from aiocg.search._driver import Options, Pace, tune
+from aiocg.search._levels import Levels
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome
 

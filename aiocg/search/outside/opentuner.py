@@ -8,10 +8,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from aiocg.env.env import Env
-from aiocg.search.driver import Options, Pace
-from aiocg.search.encoding import Encoding
+from aiocg.search._driver import Options, Pace
 from aiocg.search.result import SearchResult
-from aiocg.search.vectors import LENGTH, needed, search_vectors
+from aiocg.search.vectors import LENGTH, Encoding, needed, search_vectors
 
 __all__ = ["OpenTuner", "opentuner"]
 
@@ -57,7 +56,7 @@ class OpenTuner:
     """
 
     def __init__(self, encoding: Encoding, seed: int) -> None:
-        bandit = needed("aiocg.search.bandit", "opentuner")
+        bandit = needed("aiocg.search.outside._bandit", "opentuner")
         rng = np.random.default_rng(seed)
         starts = [encoding.draw(rng) for _ in range(STARTS)]
         self._states = random.Random(seed).getstate(), np.random.RandomState(seed).get_state()
