@@ -169,6 +169,31 @@ async def _earned(env: Env, reward: Reward) -> float:
 
 T = TypeVar("T")
 
+
+def observed(name: str, convert: Callable[[Any], T], doc: str) -> Any:
+    """Return a property of a `CompilerEnv` that is an observation of the present state.
+
+    Args:
+        name: of the observation space.
+        convert: makes the property's value of that of the observation.
+        doc: its docstring.
+    """
+    return property(lambda env: convert(env.observe(name)), doc=doc)
+
+
+def parameter(name: str, doc: str) -> Any:
+    """Return a property of a `CompilerEnv` that is a number among the parameters of its session; it can be set.
+
+    Args:
+        name: such as `llvm.NAME`: `llvm.get_NAME` asks for it, and `llvm.set_NAME` sets it.
+        doc: its docstring.
+    """
+    asking, setting = (name.replace(".", f".{verb}_") for verb in ("get", "set"))
+    return property(
+        lambda env: int(env.send_param(asking, "")), lambda env, count: env.send_param(setting, str(count)), doc=doc
+    )
+
+
 SETTINGS = ("benchmark", "action_space", "observation_space", "reward_space", "timeout")  # that a reset may change
 
 _REBUILT = ("asynchronous", "runtime", "_datasets", "_next_benchmark", "_last", "_own")  # not copied as they are

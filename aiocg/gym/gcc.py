@@ -1,16 +1,13 @@
 """The synchronous GCC environment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aiocg import gcc
-from aiocg.gym.env import CompilerEnv
+from aiocg.gym.env import CompilerEnv, observed, parameter
 
 if TYPE_CHECKING:
     from aiocg.gcc import GccSpec
-
-_RUNTIMES = "runtimes_per_observation_count"
-_WARMUPS = "warmup_runs_count_per_runtime_observation"
 
 
 class GccEnv(CompilerEnv):
@@ -59,77 +56,27 @@ class GccEnv(CompilerEnv):
     def compile_timeout(self, seconds: float) -> None:
         self.send_param("timeout", repr(float(seconds)))
 
-    @property
-    def runtime_observation_count(self) -> int:
-        """How often the program is run and timed for one observation of `runtime`; set it to 1 to 10,000."""
-        return int(self.send_param(f"gcc.get_{_RUNTIMES}", ""))
-
-    @runtime_observation_count.setter
-    def runtime_observation_count(self, count: int) -> None:
-        self.send_param(f"gcc.set_{_RUNTIMES}", str(count))
-
-    @property
-    def runtime_warmup_runs_count(self) -> int:
-        """How often the program is run before it is timed; set it to 0 to 10,000."""
-        return int(self.send_param(f"gcc.get_{_WARMUPS}", ""))
-
-    @runtime_warmup_runs_count.setter
-    def runtime_warmup_runs_count(self, count: int) -> None:
-        self.send_param(f"gcc.set_{_WARMUPS}", str(count))
+    runtime_observation_count = parameter(
+        "gcc.runtimes_per_observation_count",
+        "How often the program is run and timed for one observation of `runtime`; set it to 1 to 10,000.",
+    )
+    runtime_warmup_runs_count = parameter(
+        "gcc.warmup_runs_count_per_runtime_observation",
+        "How often the program is run before it is timed; set it to 0 to 10,000.",
+    )
 
     # ------------------------------------------------------------------------------------------ the program
 
-    @property
-    def source(self) -> str:
-        """The source code, as the compiler gets it."""
-        return str(self.observe("source"))
-
-    @property
-    def rtl(self) -> str:
-        """GCC's register transfer language after its last pass."""
-        return str(self.observe("rtl"))
-
-    @property
-    def asm(self) -> str:
-        """The assembly."""
-        return str(self.observe("asm"))
-
-    @property
-    def asm_size(self) -> int:
-        """Bytes of the assembly."""
-        return int(self.observe("asm_size"))
-
-    @property
-    def asm_hash(self) -> str:
-        """A checksum of the assembly."""
-        return str(self.observe("asm_hash"))
-
-    @property
-    def instruction_counts(self) -> Mapping[str, int]:
-        """Number of occurrences of each instruction in the assembly."""
-        return dict(self.observe("instruction_counts"))
-
-    @property
-    def obj(self) -> bytes:
-        """The object file."""
-        return bytes(self.observe("obj"))
-
-    @property
-    def obj_size(self) -> int:
-        """Bytes of the object file."""
-        return int(self.observe("obj_size"))
-
-    @property
-    def obj_image_size(self) -> int:
-        """Bytes that the object file brings into an image."""
-        return int(self.observe("obj_image_size"))
-
-    @property
-    def obj_text_size(self) -> int:
-        """Bytes of code and read-only data in the object file."""
-        return int(self.observe("obj_text_size"))
-
-    @property
-    def obj_hash(self) -> str:
-        """A checksum of the object file."""
-        return str(self.observe("obj_hash"))
+    source = observed("source", str, "The source code, as the compiler gets it.")
+    rtl = observed("rtl", str, "GCC's register transfer language after its last pass.")
+    asm = observed("asm", str, "The assembly.")
+    asm_size = observed("asm_size", int, "Bytes of the assembly.")
+    asm_hash = observed("asm_hash", str, "A checksum of the assembly.")
+    instruction_counts = observed(
+        "instruction_counts", dict, "Number of occurrences of each instruction in the assembly."
+    )
+    obj = observed("obj", bytes, "The object file.")
+    obj_size = observed("obj_size", int, "Bytes of the object file.")
+    obj_image_size = observed("obj_image_size", int, "Bytes that the object file brings into an image.")
+    obj_text_size = observed("obj_text_size", int, "Bytes of code and read-only data in the object file.")
+    obj_hash = observed("obj_hash", str, "A checksum of the object file.")

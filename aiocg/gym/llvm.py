@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.gym.env import CompilerEnv
-from aiocg.llvm import measurement, programs
+from aiocg.gym.env import CompilerEnv, observed, parameter
+from aiocg.llvm import programs
 from aiocg.llvm.benchmarks import ClangInvocation, benchmark_from_source, make_benchmark
 from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
 from aiocg.llvm.tools import TIMEOUT
@@ -20,15 +20,10 @@ class LlvmEnv(CompilerEnv):
 
     # ----------------------------------------------------------------------------------------- the program
 
-    @property
-    def ir(self) -> str:
-        """The program as textual IR."""
-        return self._run(programs.ir)
-
-    @property
-    def ir_sha1(self) -> str:
-        """The SHA-1 of the textual IR without the lines that name the module, 40 hexadecimal digits."""
-        return self._run(programs.ir_sha1)
+    ir = observed("Ir", str, "The program as textual IR.")
+    ir_sha1 = observed(
+        "IrSha1", str, "The SHA-1 of the textual IR without the lines that name the module, 40 hexadecimal digits."
+    )
 
     def write_ir(self, path: PathLike) -> Path:
         """Write the program as textual IR and return where it is; see `aiocg.llvm.write_ir`."""
@@ -52,32 +47,18 @@ class LlvmEnv(CompilerEnv):
 
     # ---------------------------------------------------------------------------------------- measurements
 
-    @property
-    def runtime_observation_count(self) -> int:
-        """How often the program is run and timed for one observation of `Runtime`; set it to 1 to 10,000."""
-        return self._run(measurement.runtime_observation_count)
-
-    @runtime_observation_count.setter
-    def runtime_observation_count(self, count: int) -> None:
-        self._run(lambda env: measurement.set_runtime_observation_count(env, count))
-
-    @property
-    def runtime_warmup_runs_count(self) -> int:
-        """How often the program is run before it is timed; set it to 0 to 10,000."""
-        return self._run(measurement.runtime_warmup_count)
-
-    @runtime_warmup_runs_count.setter
-    def runtime_warmup_runs_count(self, count: int) -> None:
-        self._run(lambda env: measurement.set_runtime_warmup_count(env, count))
-
-    @property
-    def buildtime_observation_count(self) -> int:
-        """How often the program is built and timed for one observation of `Buildtime`; set it to 1 to 10,000."""
-        return self._run(measurement.buildtime_observation_count)
-
-    @buildtime_observation_count.setter
-    def buildtime_observation_count(self, count: int) -> None:
-        self._run(lambda env: measurement.set_buildtime_observation_count(env, count))
+    runtime_observation_count = parameter(
+        "llvm.runtimes_per_observation_count",
+        "How often the program is run and timed for one observation of `Runtime`; set it to 1 to 10,000.",
+    )
+    runtime_warmup_runs_count = parameter(
+        "llvm.warmup_runs_count_per_runtime_observation",
+        "How often the program is run before it is timed; set it to 0 to 10,000.",
+    )
+    buildtime_observation_count = parameter(
+        "llvm.buildtimes_per_observation_count",
+        "How often the program is built and timed for one observation of `Buildtime`; set it to 1 to 10,000.",
+    )
 
     # ------------------------------------------------------------------------------------------ benchmarks
 

@@ -36,8 +36,7 @@ class SyncRuntime(RuntimeThread):
     runtime itself, and unpickling the default runtime of the process.
 
     Args:
-        workers, datasets, memory_limit, options, policy, node, cluster, keys, node_timeout, memory, tracer: as for
-            `aiocg.Runtime`.
+        settings: as for `aiocg.Runtime`, by keyword.
     """
 
     def make(self, id: str, **settings: Any) -> CompilerEnv:

@@ -4,24 +4,15 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Self, TypeVar
 
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.locking import ForkedLock
 from aiocg.errors import RuntimeClosed
 from aiocg.fleet.pending import Receiver
-from aiocg.fleet.supervision import Policy
 from aiocg.gym.portal import Portal
-from aiocg.node import NODE_TIMEOUT
-from aiocg.runtime import DEFAULT_MEMORY_LIMIT, Runtime
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
-
-    from aiocg.cluster.hosts import Host
-    from aiocg.host.shared_memory import Places
-    from aiocg.transport.security import ClientSecurity
+from aiocg.runtime import Runtime
 
 T = TypeVar("T")
 
@@ -29,34 +20,8 @@ T = TypeVar("T")
 class RuntimeThread:
     """A `Runtime` on an event loop in its own thread; see `SyncRuntime`, which makes environments on it."""
 
-    def __init__(
-        self,
-        *,
-        workers: int | None = None,
-        datasets: Datasets | None = None,
-        memory_limit: int = DEFAULT_MEMORY_LIMIT,
-        options: Mapping[str, Any] | None = None,
-        policy: Policy | None = None,
-        node: str | None = None,
-        cluster: "str | Iterable[str | Host] | None" = None,
-        keys: "ClientSecurity | None" = None,
-        node_timeout: float = NODE_TIMEOUT,
-        memory: "Places" = None,
-        tracer: "Tracer | None" = None,
-    ) -> None:
-        self.runtime = Runtime(
-            workers=workers,
-            datasets=datasets,
-            memory_limit=memory_limit,
-            options=options,
-            policy=policy,
-            node=node,
-            cluster=cluster,
-            keys=keys,
-            node_timeout=node_timeout,
-            memory=memory,
-            tracer=tracer,
-        )
+    def __init__(self, **settings: Any) -> None:
+        self.runtime = Runtime(**settings)
         self._lock = ForkedLock()
         self._portal: Portal | None = None
         self._closed = False

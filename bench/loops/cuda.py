@@ -13,8 +13,7 @@ import numpy as np
 
 import aiocg
 from aiocg.loops import make_benchmark
-from aiocg.search import Budget, SearchResult
-from aiocg.search import _schedule as schedule
+from aiocg.search import Budget, SearchResult, schedule
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.layout import arrange, read_layouts
 from aiocg.workers.loops.reference import random_inputs

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import aiocg
 from aiocg.datasets import Benchmark, default_datasets
 from aiocg.loops import make_benchmark
-from aiocg.search import Budget
-from aiocg.search import _schedule as schedule
+from aiocg.search import Budget, schedule
 from aiocg.workers.loops.cpu.target import CpuTarget
 from aiocg.workers.loops.session import LoopsSession
 from bench.loops.naive import Naive, Numba

@@ -15,22 +15,12 @@ from aiocg.search import (
     SearchResult,
     SearchState,
     compare,
+    genetic,
+    greedy,
     hill_climb,
-)
-from aiocg.search import (
-    _greedy as greedy,
-)
-from aiocg.search import (
-    _random as random,
-)
-from aiocg.search import (
-    command_lines as genetic,
-)
-from aiocg.search import (
-    command_lines as screening,
-)
-from aiocg.search import (
-    fronts as pareto,
+    pareto,
+    random,
+    screening,
 )
 from aiocg.search.baselines import baselines
 from aiocg.search.command_lines import WINDOW, search_command_lines

@@ -9,9 +9,7 @@ import aiocg
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.recipe import ProgramRun
 from aiocg.gcc import make_benchmark
-from aiocg.search import Budget, SearchState, hill_climb
-from aiocg.search import _evolution as evolve
-from aiocg.search import _random as random
+from aiocg.search import Budget, SearchState, evolve, hill_climb, random
 from aiocg.states.behaviour import Behaviour
 
 pytestmark = [

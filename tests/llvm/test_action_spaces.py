@@ -10,10 +10,7 @@ import pytest
 
 import aiocg
 from aiocg.errors import InvalidAction, ParameterFailed, UnknownName
-from aiocg.search import Budget
-from aiocg.search import _beam as beam
-from aiocg.search import _greedy as greedy
-from aiocg.search import _random as random
+from aiocg.search import Budget, beam, greedy, random
 from aiocg.spaces import TargetedActions
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

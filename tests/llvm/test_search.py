@@ -2,10 +2,7 @@
 
 import pytest
 
-from aiocg.search import Budget, SearchState
-from aiocg.search import _beam as beam
-from aiocg.search import _greedy as greedy
-from aiocg.search import _random as random
+from aiocg.search import Budget, SearchState, beam, greedy, random
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -12,22 +12,12 @@ from aiocg.loops import make_benchmark
 from aiocg.search import (
     Budget,
     SearchResult,
+    beam,
+    genetic,
+    greedy,
     hill_climb,
-)
-from aiocg.search import (
-    _beam as beam,
-)
-from aiocg.search import (
-    _greedy as greedy,
-)
-from aiocg.search import (
-    _random as random,
-)
-from aiocg.search import (
-    _schedule as schedule,
-)
-from aiocg.search import (
-    command_lines as genetic,
+    random,
+    schedule,
 )
 from aiocg.search._dispatcher import ROUNDS
 from aiocg.search._lane import Lane

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.search import Budget
-from aiocg.search import _greedy as greedy
+from aiocg.search import Budget, greedy
 
 from ..command_line import Run
 

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.search import Budget, SearchState
-from aiocg.search import _beam as beam
-from aiocg.search import _greedy as greedy
-from aiocg.search import _random as random
+from aiocg.search import Budget, SearchState, beam, greedy, random
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all searches
 

@@ -5,8 +5,7 @@ import itertools
 
 import pytest
 
-from aiocg.search import Budget, Progress, SearchState
-from aiocg.search import _beam as beam
+from aiocg.search import Budget, Progress, SearchState, beam
 from aiocg.spaces import DiscreteActions
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all searches

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.search import Budget
-from aiocg.search import _random as random
+from aiocg.search import Budget, random
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

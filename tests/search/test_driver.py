@@ -14,30 +14,20 @@ from aiocg.search import (
     Proposal,
     SearchResult,
     SearchState,
+    beam,
+    evolve,
+    greedy,
+    lamcts,
+    mcts,
+    nevergrad,
+    opentuner,
+    portfolio,
+    random,
     tune,
-)
-from aiocg.search import (
-    _beam as beam,
-)
-from aiocg.search import (
-    _evolution as evolve,
-)
-from aiocg.search import (
-    _evolution as portfolio,
-)
-from aiocg.search import (
-    _greedy as greedy,
-)
-from aiocg.search import (
-    _mcts as mcts,
-)
-from aiocg.search import (
-    _random as random,
 )
 from aiocg.search._alphabet import Alphabet
 from aiocg.search._lane import Lane
 from aiocg.search.baselines import baselines
-from aiocg.search.outside import lamcts, nevergrad, opentuner
 from aiocg.spaces import DiscreteActions
 from aiocg.spaces.rewards import Reward
 

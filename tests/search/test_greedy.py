@@ -6,9 +6,7 @@ import itertools
 import pytest
 
 from aiocg.errors import UnknownName
-from aiocg.search import Budget, Progress, SearchState
-from aiocg.search import _beam as beam
-from aiocg.search import _greedy as greedy
+from aiocg.search import Budget, Progress, SearchState, beam, greedy
 from aiocg.spaces import DiscreteActions
 from aiocg.spaces.rewards import Reward
 

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.search import Budget, ParetoPoint, ParetoResult, SearchState
-from aiocg.search import fronts as pareto
+from aiocg.search import Budget, ParetoPoint, ParetoResult, SearchState, pareto
 from aiocg.search.fronts import FrontBreeder, front_of
 from aiocg.search.tuner import FAILED, Outcome, Proposal
 from aiocg.search.vectors import encode_lists

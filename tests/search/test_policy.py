@@ -14,16 +14,10 @@ from aiocg.search import (
     Budget,
     Outcome,
     SearchState,
+    beam,
+    mcts,
+    policy,
     policy_prior,
-)
-from aiocg.search import (
-    _beam as beam,
-)
-from aiocg.search import (
-    _mcts as mcts,
-)
-from aiocg.search import (
-    _policy as policy,
 )
 from aiocg.search._policy import PolicySearcher
 from aiocg.testing import scripted_benchmark

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.search import Budget
-from aiocg.search import _beam as beam
-from aiocg.search import _mcts as mcts
+from aiocg.search import Budget, beam, mcts
 from aiocg.search._beam import Beam
 from aiocg.search._mcts import TreeSearcher
 from aiocg.search.priors import GainModel

@@ -21,8 +21,7 @@ from aiocg.datasets.linking import freestanding_flags
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.errors import ObservationFailed
 from aiocg.llvm import measurement
-from aiocg.search import Budget, Progress, SearchResult
-from aiocg.search import _racing as racing
+from aiocg.search import Budget, Progress, SearchResult, racing
 from aiocg.search._racing import FIRST, LEAST_ROUNDS, ROUNDS, Race
 from aiocg.search.result import Record, begin_state
 from aiocg.search.timing import ALONE_AND_ONCE, LEVELS, Contender, Timing, measuring, run_in_turns, speedup

@@ -5,9 +5,7 @@ import itertools
 
 import pytest
 
-from aiocg.search import Budget, Progress, SearchState
-from aiocg.search import _greedy as greedy
-from aiocg.search import _random as random
+from aiocg.search import Budget, Progress, SearchState, greedy, random
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all searches
 

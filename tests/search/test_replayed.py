@@ -10,9 +10,7 @@ import pytest_asyncio
 
 import aiocg
 import aiocg.testing
-from aiocg.search import Budget, SearchResult
-from aiocg.search import _beam as beam
-from aiocg.search import _greedy as greedy
+from aiocg.search import Budget, SearchResult, beam, greedy
 from aiocg.search.replayed import NotLogged, replayed
 from aiocg.spaces.rewards import Reward
 from aiocg.transitions import TransitionsError

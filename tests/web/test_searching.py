@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 import aiocg
-from aiocg.search import SearchResult
-from aiocg.search import _greedy as greedy
+from aiocg.search import SearchResult, greedy
 from aiocg.states.behaviour import Behaviour
 from aiocg.web.boxed_clang import box_exists
 from aiocg.web.limits import Limits, Refusal
