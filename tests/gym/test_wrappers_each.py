@@ -16,7 +16,7 @@ from gymnasium import wrappers as theirs
 import aiocg.gym
 from aiocg.errors import InvalidAction, ResetNeeded, UnknownName
 from aiocg.gym import wrappers as ours
-from aiocg.gym.wrappers.commandline import AUTOPHASE_FLAGS
+from aiocg.gym.wrappers import AUTOPHASE_FLAGS
 from aiocg.spaces import CommandlineFlag
 from aiocg.testing import scripted_benchmark
 

@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from aiocg.gym.wrappers.episodes import ForkableIterator
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
+from aiocg.gym.wrappers._episodes import ForkableIterator
+from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 
 if TYPE_CHECKING:
     from aiocg.env.preparation import BenchmarkLike

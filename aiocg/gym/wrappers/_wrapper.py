@@ -17,7 +17,7 @@ from aiocg.spaces import ActionSpace
 from aiocg.states.state import CompilerEnvState
 
 if TYPE_CHECKING:
-    from aiocg.gym.env import CompilerEnv
+    from aiocg.gym._env import CompilerEnv
 
 
 class WrapperSnapshot:
@@ -78,7 +78,7 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
         super().__init__(env)
-        from aiocg.gym.env import CompilerEnv  # it need not be loaded before there is one
+        from aiocg.gym._env import CompilerEnv
 
         if not isinstance(env.unwrapped, CompilerEnv):
             raise TypeError(f"{type(self).__name__} wraps a CompilerEnv, not a {type(env.unwrapped).__name__}")

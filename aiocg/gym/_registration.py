@@ -2,9 +2,9 @@
 
 import gymnasium
 
-from aiocg.gym.env import CompilerEnv
-from aiocg.gym.gcc import GccEnv
-from aiocg.gym.llvm import LlvmEnv
+from aiocg.gym._env import CompilerEnv
+from aiocg.gym._gcc import GccEnv
+from aiocg.gym._llvm import LlvmEnv
 from aiocg.registry import EnvironmentSpec, environment, environments
 
 CLASSES: dict[str, type[CompilerEnv]] = {"gcc": GccEnv, "llvm": LlvmEnv}

@@ -15,11 +15,11 @@ from aiocg.datasets.dataset import Dataset
 from aiocg.env.preparation import BenchmarkLike
 from aiocg.env.settings import STEP_TIMEOUT
 from aiocg.errors import EnvClosed
-from aiocg.gym.recipe import Recipe, collection, configured
-from aiocg.gym.rendering import RENDER_MODES, check_render_mode, describe
-from aiocg.gym.thread import RuntimeThread, default_thread
-from aiocg.gym.vector.asynchronous import AsyncVector, BatchResult
-from aiocg.gym.vector.batch import Infos
+from aiocg.gym._recipe import Recipe, collection, configured
+from aiocg.gym._rendering import RENDER_MODES, check_render_mode, describe
+from aiocg.gym._thread import RuntimeThread, default_thread
+from aiocg.gym.vector._asynchronous import AsyncVector, BatchResult
+from aiocg.gym.vector._batch import Infos
 from aiocg.spaces import ActionSpace, ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike
 from aiocg.spaces.rewards import Reward

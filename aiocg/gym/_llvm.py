@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.gym.env import CompilerEnv, observed, parameter
+from aiocg.gym._env import CompilerEnv, observed, parameter
 from aiocg.llvm import programs
 from aiocg.llvm.benchmarks import ClangInvocation, benchmark_from_source, make_benchmark
 from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aiocg.gym.env import CompilerEnv
-from aiocg.gym.portal import Portal
-from aiocg.gym.registration import environment_class
-from aiocg.gym.thread import RuntimeThread, default_thread, make_default_by
+from aiocg.gym._env import CompilerEnv
+from aiocg.gym._portal import Portal
+from aiocg.gym._registration import environment_class
+from aiocg.gym._thread import RuntimeThread, default_thread, make_default_by
 from aiocg.gym.vector import CompilerVectorEnv
 from aiocg.host.local import LocalMachine
 from aiocg.host.nursery import VARIABLE

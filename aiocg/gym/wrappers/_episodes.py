@@ -13,7 +13,7 @@ from aiocg.datasets.locking import ForkedLock
 from aiocg.env.plan import StepSettings
 from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded, ServiceError
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, WrapperSnapshot
+from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper, WrapperSnapshot
 
 
 class Counting:

@@ -23,9 +23,9 @@ from aiocg.env.snapshot import Snapshot
 from aiocg.env.step import StepResult
 from aiocg.errors import UnknownName
 from aiocg.fleet.pending import Receiver
-from aiocg.gym.recipe import Recipe, collection, configured
-from aiocg.gym.rendering import RENDER_MODES, check_render_mode, describe
-from aiocg.gym.thread import RuntimeThread, default_thread
+from aiocg.gym._recipe import Recipe, collection, configured
+from aiocg.gym._rendering import RENDER_MODES, check_render_mode, describe
+from aiocg.gym._thread import RuntimeThread, default_thread
 from aiocg.host.threads import in_thread
 from aiocg.spaces import ActionSpace, NoObservation, ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces

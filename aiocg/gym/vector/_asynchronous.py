@@ -17,12 +17,12 @@ from aiocg.datasets.collection import Datasets
 from aiocg.env.env import Env
 from aiocg.env.preparation import BenchmarkLike
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded, UnknownName
-from aiocg.gym.recipe import Recipe
-from aiocg.gym.vector.arguments import EnvsBusy, check_counts, indices, items, mask_of, seeds
-from aiocg.gym.vector.batch import Infos, Stack, batch_infos
-from aiocg.gym.vector.lane import Lane
-from aiocg.gym.vector.pool import Pool
-from aiocg.gym.vector.programs import Preparation, sources
+from aiocg.gym._recipe import Recipe
+from aiocg.gym.vector._arguments import EnvsBusy, check_counts, indices, items, mask_of, seeds
+from aiocg.gym.vector._batch import Infos, Stack, batch_infos
+from aiocg.gym.vector._lane import Lane
+from aiocg.gym.vector._pool import Pool
+from aiocg.gym.vector._programs import Preparation, sources
 from aiocg.host.threads import in_thread
 from aiocg.runtime import Runtime
 from aiocg.spaces import NoObservation

@@ -8,8 +8,8 @@ from gymnasium.utils import RecordConstructorArgs
 
 from aiocg.env.plan import StepSettings
 from aiocg.env.step import StepResult
-from aiocg.gym.wrappers.transformation import RewardWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
+from aiocg.gym.wrappers._transformation import RewardWrapper
+from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 from aiocg.validation import Options, ValidationError
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from aiocg.env.candidate import Candidate
 from aiocg.env.plan import StepSettings
-from aiocg.gym.wrappers.transformation import ObservationWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
+from aiocg.gym.wrappers._transformation import ObservationWrapper
+from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 from aiocg.spaces import DiscreteActions
 
 

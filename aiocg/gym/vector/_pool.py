@@ -9,8 +9,8 @@ import gymnasium.error
 from gymnasium.vector import AutoresetMode
 
 from aiocg.errors import EnvClosed, ResetNeeded
-from aiocg.gym.vector.arguments import EnvsBusy, NothingPending
-from aiocg.gym.vector.lane import Lane
+from aiocg.gym.vector._arguments import EnvsBusy, NothingPending
+from aiocg.gym.vector._lane import Lane
 from aiocg.transport.messages import Action
 
 

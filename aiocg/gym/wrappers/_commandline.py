@@ -13,8 +13,8 @@ from aiocg.env.candidate import Candidate
 from aiocg.env.plan import StepSettings
 from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded
-from aiocg.gym.wrappers.transformation import ActionWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
+from aiocg.gym.wrappers._transformation import ActionWrapper
+from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 from aiocg.spaces import CommandlineFlag, DiscreteActions
 from aiocg.transport.messages import ActionSpec
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aiocg import gcc
-from aiocg.gym.env import CompilerEnv, observed, parameter
+from aiocg.gym._env import CompilerEnv, observed, parameter
 
 if TYPE_CHECKING:
     from aiocg.gcc import GccSpec

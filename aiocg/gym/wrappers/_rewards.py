@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from aiocg.gym.wrappers.transformation import RewardWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
+from aiocg.gym.wrappers._transformation import RewardWrapper
+from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 from aiocg.spaces.rewards import RuntimeReward
 
 Number = TypeVar("Number", bound=Any)  # a float, or an array of them

@@ -9,7 +9,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.env.step import StepResult
 from aiocg.errors import RuntimeClosed, ServiceError
-from aiocg.gym.vector.programs import ProgramSource
+from aiocg.gym.vector._programs import ProgramSource
 from aiocg.transport.messages import Action
 
 MAX_SKIPPED = 8  # programs of a stream that may fail to load one after the other, before that is an error

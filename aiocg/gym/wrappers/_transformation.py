@@ -9,7 +9,7 @@ import gymnasium
 from aiocg.env.candidate import Candidate
 from aiocg.env.plan import Spaces, StepSettings
 from aiocg.env.step import StepResult
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
+from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 from aiocg.spaces.rewards import Reward
 
 

@@ -11,7 +11,7 @@ from aiocg.datasets.collection import Datasets
 from aiocg.datasets.locking import ForkedLock
 from aiocg.errors import RuntimeClosed
 from aiocg.fleet.pending import Receiver
-from aiocg.gym.portal import Portal
+from aiocg.gym._portal import Portal
 from aiocg.runtime import Runtime
 
 T = TypeVar("T")
