@@ -398,7 +398,7 @@ class Job:
 
     def _searches_lines(self, env: "Env") -> bool:
         """Return whether the search chooses whole command lines."""
-        from aiocg.spaces.actions.options import OptionActions
+        from aiocg.spaces.actions import OptionActions
 
         return self.algorithm in OF_LINES or isinstance(env.action_space, OptionActions)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.gym._env import CompilerEnv, observed, parameter
-from aiocg.llvm import programs
-from aiocg.llvm.benchmarks import ClangInvocation, benchmark_from_source, make_benchmark
+from aiocg.llvm import ClangInvocation, benchmark_from_source, make_benchmark, write_bitcode, write_ir
 from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
 from aiocg.llvm.tools import TIMEOUT
 
@@ -27,11 +26,11 @@ class LlvmEnv(CompilerEnv):
 
     def write_ir(self, path: PathLike) -> Path:
         """Write the program as textual IR and return where it is; see `aiocg.llvm.write_ir`."""
-        return self._run(lambda env: programs.write_ir(env, path))
+        return self._run(lambda env: write_ir(env, path))
 
     def write_bitcode(self, path: PathLike) -> Path:
         """Write the program as bitcode and return where it is; see `aiocg.llvm.write_bitcode`."""
-        return self._run(lambda env: programs.write_bitcode(env, path))
+        return self._run(lambda env: write_bitcode(env, path))
 
     def compile(self, benchmark: CommandLineBenchmark, output: PathLike | None = None) -> Path:
         """Run the command line that a benchmark was made from, with the present state of the program.

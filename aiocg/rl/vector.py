@@ -11,9 +11,8 @@ import numpy.typing as npt
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.gym import SyncRuntime
 from aiocg.gym.vector import CompilerVectorEnv, ProgramSource
-from aiocg.policies.episode import Episode
+from aiocg.policies import Episode, Policy
 from aiocg.policies.features import COUNTS, OBSERVED, Features
-from aiocg.policies.policy import Policy
 from aiocg.rl.programs import Program
 from aiocg.spaces import ObservationSpace
 

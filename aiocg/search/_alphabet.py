@@ -6,8 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from aiocg.search.tuner import Outcome
-from aiocg.spaces.actions.space import ActionSpace
-from aiocg.spaces.actions.targeted import TargetedActions
+from aiocg.spaces.actions import ActionSpace, TargetedActions
 
 __all__ = ["Alphabet", "SpaceAlphabet"]
 

@@ -74,7 +74,6 @@ class Memory:
         return bool(self._failed) and any(form[:length] in self._failed for length in range(1, len(form) + 1))
 
 
-Actions = tuple[str, ...]
 IsRight = Callable[[Actions, int], Awaitable[bool]]
 
 FINAL = 0.1  # part of the time that is kept for the finals

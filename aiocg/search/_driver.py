@@ -25,7 +25,7 @@ from aiocg.search.result import (
     reward_space_of,
 )
 from aiocg.search.tuner import Outcome, Prefixed, Proposal, Tuner
-from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions import ActionSpace
 from aiocg.spaces.rewards import CostReward
 
 __all__ = ["MakeTuner", "Options", "Pace", "tune"]

@@ -12,7 +12,7 @@ from aiocg.env.env import Env
 from aiocg.env.snapshot import Snapshot
 from aiocg.errors import EnvClosed, ResetNeeded, SessionLost
 from aiocg.search.tuner import FAILED, Outcome
-from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions import ActionSpace
 
 Actions = tuple[str, ...]
 Group = tuple[Actions, list[int]]

@@ -13,7 +13,7 @@ Inlined = frozenset[str]
 NOTHING: Inlined = frozenset()
 
 
-class Inlining(Protocol):
+class _Inlining(Protocol):
     """A function, for `CallGraph.alive`.
 
     Attributes:
@@ -60,7 +60,7 @@ class CallGraph:
         """Return the functions that call a function."""
         return self._callers[name]
 
-    def alive(self, functions: Mapping[str, Inlining]) -> set[str]:
+    def alive(self, functions: Mapping[str, _Inlining]) -> set[str]:
         """Return the functions that are alive after each has inlined what it chose; calls in inlined code stay."""
         found, left = set(self._roots), list(self._roots)
         while left:

@@ -13,7 +13,7 @@ from aiocg.search.command_lines import search_command_lines
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import FAILED, Outcome, Proposal
 from aiocg.search.variation import Choices, Variation
-from aiocg.spaces.actions.options import OptionActions
+from aiocg.spaces.actions import OptionActions
 
 __all__ = ["RandomWalks", "random"]
 

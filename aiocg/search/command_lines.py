@@ -13,8 +13,7 @@ from aiocg.search.result import SearchResult
 from aiocg.search.tuner import FAILED, Outcome, Proposal
 from aiocg.search.variation import Choices, Variation
 from aiocg.search.vectors import needed
-from aiocg.spaces.actions.command_line import ChoiceLine
-from aiocg.spaces.actions.options import OptionActions
+from aiocg.spaces.actions import ChoiceLine, OptionActions
 from aiocg.transport.options import UNSET
 
 DEFAULT_BUDGET = Budget(evaluations=1000)

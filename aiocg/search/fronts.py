@@ -10,15 +10,15 @@ import numpy as np
 from aiocg.env.env import Env
 from aiocg.errors import ServiceError
 from aiocg.search._alphabet import Alphabet
-from aiocg.search._driver import Options, Pace, tune
+from aiocg.search._driver import LINES, Options, Pace, tune
 from aiocg.search._lane import median_of
 from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget
 from aiocg.search.lanes import go_to
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
-from aiocg.search.vectors import LENGTH, LINES, Encoding, Finite, encode, needed
-from aiocg.spaces.actions.options import OptionActions
+from aiocg.search.vectors import LENGTH, Encoding, Finite, encode, needed
+from aiocg.spaces.actions import OptionActions
 from aiocg.spaces.rewards import CostReward, RuntimeReward
 
 __all__ = ["FrontBreeder", "ParetoPoint", "ParetoResult", "front_of", "pareto"]

@@ -13,8 +13,7 @@ from aiocg.search._driver import LINES, Options, Pace, tune
 from aiocg.search.budget import Budget
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
-from aiocg.spaces.actions.options import OptionActions, some_choices
-from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions import ActionSpace, OptionActions, some_choices
 from aiocg.transport.options import UNSET
 
 Vector = tuple[int, ...]

@@ -1,5 +1,8 @@
 """Action and observation spaces, in terms of Gymnasium."""
 
+from aiocg.spaces._named import Commandline, CommandlineFlag, NamedDiscrete
+from aiocg.spaces._observation import ObservationSpace
+from aiocg.spaces._sequence import Binary, Json, SpaceSequence, Text, Texts, VariableArray
 from aiocg.spaces.actions import (
     ActionSpace,
     ChoiceActions,
@@ -12,10 +15,7 @@ from aiocg.spaces.actions import (
     TargetedActions,
     TextActions,
 )
-from aiocg.spaces.named import Commandline, CommandlineFlag, NamedDiscrete
-from aiocg.spaces.observation import ObservationSpace
 from aiocg.spaces.scalar import NoObservation, Permutation, Scalar
-from aiocg.spaces.sequence import Binary, Json, SpaceSequence, Text, Texts, VariableArray
 
 __all__ = [
     "ActionSpace",

@@ -9,9 +9,9 @@ import gymnasium
 import numpy as np
 
 from aiocg.errors import InvalidAction
-from aiocg.spaces.actions.command_line import choice_line
-from aiocg.spaces.actions.language import ActionLanguage
-from aiocg.spaces.actions.space import ActionSpace, check_order
+from aiocg.spaces.actions._command_line import choice_line
+from aiocg.spaces.actions._language import ActionLanguage
+from aiocg.spaces.actions._space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec
 from aiocg.transport.options import UNSET, Option
 

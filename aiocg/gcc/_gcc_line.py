@@ -11,7 +11,7 @@ from aiocg.errors import InvalidAction, NotExpressible
 from aiocg.gcc.compiler_spec import DOCKER
 from aiocg.gcc.meaning import effects
 from aiocg.spaces.actions import ActionLanguage, CommandLine
-from aiocg.spaces.actions.command_line import OWN_WORDS
+from aiocg.spaces.actions._command_line import OWN_WORDS
 from aiocg.transport.options import UNSET
 
 _STEP = re.compile(r"(.*)\[([+-]\d+)\]")

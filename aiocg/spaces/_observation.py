@@ -7,8 +7,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from aiocg.spaces._sequence import Binary, Json, Text, Texts, VariableArray
 from aiocg.spaces.scalar import Scalar
-from aiocg.spaces.sequence import Binary, Json, Text, Texts, VariableArray
 from aiocg.transport.messages import ObservationSpec
 
 

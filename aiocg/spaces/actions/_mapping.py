@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 
 from aiocg.errors import InvalidAction, UnknownName
-from aiocg.spaces.actions.language import ActionLanguage
-from aiocg.spaces.actions.options import OptionActions
+from aiocg.spaces.actions._language import ActionLanguage
+from aiocg.spaces.actions._options import OptionActions
 from aiocg.transport.messages import Action, ActionSpaceSpec
 from aiocg.transport.options import UNSET, Option
 

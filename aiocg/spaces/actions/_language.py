@@ -6,7 +6,7 @@ from typing import Protocol
 
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
-from aiocg.spaces.actions.command_line import PROGRAM, ChoiceLine, choice_line
+from aiocg.spaces.actions._command_line import PROGRAM, ChoiceLine, choice_line
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
 from aiocg.transport.options import Option
 

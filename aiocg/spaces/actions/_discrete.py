@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from aiocg.errors import InvalidAction, UnknownName
-from aiocg.spaces.actions.command_line import PROGRAM
-from aiocg.spaces.actions.language import ActionLanguage
-from aiocg.spaces.actions.space import ActionSpace, check_order
+from aiocg.spaces.actions._command_line import PROGRAM
+from aiocg.spaces.actions._language import ActionLanguage
+from aiocg.spaces.actions._space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
 
 

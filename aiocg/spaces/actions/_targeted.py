@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 
 from aiocg.errors import InvalidAction, UnknownName
-from aiocg.spaces.actions.discrete import VectorActions
-from aiocg.spaces.actions.language import ActionLanguage, split_list
+from aiocg.spaces.actions._discrete import VectorActions
+from aiocg.spaces.actions._language import ActionLanguage, split_list
 from aiocg.transport.messages import Action, ActionParameter, ActionSpaceSpec, ActionSpec
 
 

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
-from aiocg.spaces.actions.language import ActionLanguage, indices_of, join_texts, split_texts
+from aiocg.spaces.actions._language import ActionLanguage, indices_of, join_texts, split_texts
 from aiocg.transport.messages import Action, ActionSpaceSpec
 
 

@@ -14,7 +14,7 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.source_files import gather_files, gather_texts, sort_flags
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import USER, BenchmarkUri
-from aiocg.llvm import benchmarks as llvm
+from aiocg.llvm import _benchmarks as llvm
 
 PathLike = str | os.PathLike[str]
 

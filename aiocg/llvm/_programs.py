@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from aiocg.llvm.output_file import write_whole
+from aiocg.llvm._output_file import write_whole
 
 if TYPE_CHECKING:
     from aiocg.env.env import Env

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aiocg.policies.policy import Policy
+from aiocg.policies import Policy
 from aiocg.rl.programs import STARTS, Program
 from aiocg.rl.vector import PhaseOrdering, Plan, collect
 from aiocg.search.metrics import Mean, mean_of_ratios, reward_units
