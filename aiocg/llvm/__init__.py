@@ -14,7 +14,7 @@ _HOMES = {
         "llvm.builds": "CommandLineBenchmark benchmark_from_command_line",
         "transport.elf": "code_size image_size text_size",
         "llvm._one_shot": "action_names compute_observation observation_spaces reward_spaces",
-        "llvm._programs": "ir ir_sha1 write_bitcode write_ir",
+        "llvm._program_files": "ir ir_sha1 write_bitcode write_ir",
         "llvm.tools": "clang_path lld_path program_path",
         "spaces.baselines": "cost_baselines",
         "states.translation": "Translation",
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         strip_optnone,
     )
     from aiocg.llvm._one_shot import action_names, compute_observation, observation_spaces, reward_spaces
-    from aiocg.llvm._programs import ir, ir_sha1, write_bitcode, write_ir
+    from aiocg.llvm._program_files import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
     from aiocg.llvm.tools import clang_path, lld_path, program_path
     from aiocg.spaces.baselines import cost_baselines

@@ -17,11 +17,10 @@ nor on what becomes of them.
 """
 
 from aiocg.search._alphabet import Alphabet
-from aiocg.search._beam import beam
 from aiocg.search._driver import Options, Pace, tune
 from aiocg.search._evolution import evolve, portfolio
 from aiocg.search._functionwise import functionwise
-from aiocg.search._greedy import greedy
+from aiocg.search._levelwise import beam, greedy
 from aiocg.search._mcts import mcts
 from aiocg.search._policy import coreset, policy
 from aiocg.search._racing import racing

@@ -14,7 +14,7 @@ import psutil
 
 import aiocg
 from aiocg.search import Alphabet, Outcome, Proposal, Tuner
-from aiocg.search._beam import PACE, Beam
+from aiocg.search._levelwise import PACE, Beam
 from aiocg.search._mcts import TreeSearcher
 from aiocg.search.priors import GainModel
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aiocg.search import Budget, beam, mcts
-from aiocg.search._beam import Beam
+from aiocg.search._levelwise import Beam
 from aiocg.search._mcts import TreeSearcher
 from aiocg.search.priors import GainModel
 from aiocg.search.tuner import Outcome

@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aiocg.search._beam import Beam
 from aiocg.search._evolution import LONGEST, Evolver, Portfolio
-from aiocg.search._greedy import Greedy
 from aiocg.search._levels import Peeler
+from aiocg.search._levelwise import Beam, Greedy
 from aiocg.search._mcts import TreeSearcher
 from aiocg.search._random import RandomWalks
 from aiocg.search.outside.lamcts import LaMcts

@@ -1,4 +1,4 @@
-"""Beam search: extend the best few states by every action, level by level."""
+"""Searches level by level: greedy, which goes on from the best single action, and beam search, from the best few."""
 
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -14,9 +14,44 @@ from aiocg.search.priors import Path, Prior, prior_for
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome
 
-__all__ = ["Beam", "beam"]
+PACE = Pace(batch=48, ahead=4)  # all actions of a step are independent of one another
 
-PACE = Pace(batch=48, ahead=4)  # all actions of a level are independent of one another
+
+async def greedy(env: Env, **options: Unpack[Options]) -> SearchResult:
+    """Take the action with the largest reward, and repeat until no action has a positive reward.
+
+    All actions of a step are evaluated with `expand`, shared among the workers. Ties go to the action that comes first.
+
+    Args:
+        env: an environment with a reward space.
+        **options: see `aiocg.search.Options`; there is no limit if there is no budget.
+
+    Raises:
+        ValueError, ServiceError: see `aiocg.search.tune`.
+    """
+    return await tune(env, Greedy, name="greedy", pace=PACE, **options)
+
+
+class Greedy(Levels):
+    """Proposes every action after the best list so far, and continues with the best of the results."""
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        super().__init__([()])
+        self._alphabet = alphabet
+        self._reward = -float("inf")
+        self._best: tuple[tuple[str, ...], Outcome] | None = None
+
+    def _learn(self, actions: tuple[str, ...], outcome: Outcome) -> None:
+        if outcome.reward > self._reward:
+            self._reward, self._best = outcome.reward, (actions, outcome)
+
+    def _next_level(self) -> list[tuple[str, ...]]:
+        if self._best is None:
+            return []
+        (actions, state), self._best = self._best, None
+        return [(*actions, text) for text in self._alphabet.texts(state)]
+
+
 TRIES = 16  # actions that a state is extended by where a prior says which
 
 
