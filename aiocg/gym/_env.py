@@ -48,8 +48,9 @@ class _View(Generic[Space]):
 
     @property
     def spaces(self) -> Mapping[str, Space]:
-        """The spaces, by name."""
-        raise NotImplementedError
+        """All spaces of this kind, by name."""
+        found: Mapping[str, Space] = getattr(self._env, f"{self.kind.replace(' ', '_')}s")
+        return found
 
     def __getitem__(self, name: str) -> Any:
         raise NotImplementedError
@@ -77,11 +78,6 @@ class ObservationView(_View[ObservationSpace]):
     """Observations of the present state: `env.observation["Ir"]`, or `env.observation.Ir()`."""
 
     kind = "observation space"
-
-    @property
-    def spaces(self) -> Mapping[str, ObservationSpace]:
-        """All observation spaces, by name."""
-        return self._env.observation_spaces
 
     def __getitem__(self, name: str) -> Any:
         """Compute an observation.
@@ -113,11 +109,6 @@ class RewardView(_View[Reward]):
     """
 
     kind = "reward space"
-
-    @property
-    def spaces(self) -> Mapping[str, Reward]:
-        """All reward spaces, by name."""
-        return self._env.reward_spaces
 
     def __getitem__(self, name: str) -> float:
         """Compute what the episode has earned.
@@ -736,13 +727,13 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         """Call a function of the asynchronous environment in the loop's thread, and wait for the future it returns."""
         if self.runtime.forked:
             self._move()
-        return self.runtime.wait(lambda: start(self.asynchronous))
+        return self.runtime.portal.wait(lambda: start(self.asynchronous))
 
     def _deliver(self, send: Callable[[Env, Receiver], object]) -> Any:
         """Call a function of the asynchronous environment and a receiver, and wait for what the receiver gets."""
         if self.runtime.forked:
             self._move()
-        return self.runtime.deliver(lambda receiver: send(self.asynchronous, receiver))
+        return self.runtime.portal.deliver(lambda receiver: send(self.asynchronous, receiver))
 
     def _run(self, function: Callable[[Env], Awaitable[T]]) -> T:
         """Run an asynchronous function of the asynchronous environment, and return its result."""

@@ -1,6 +1,5 @@
 """The runtime behind synchronous environments: an asynchronous one in its own thread."""
 
-import asyncio
 import os
 import threading
 import weakref
@@ -10,7 +9,6 @@ from typing import Any, Self, TypeVar
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.locking import ForkedLock
 from aiocg.errors import RuntimeClosed
-from aiocg.fleet.pending import Receiver
 from aiocg.gym._portal import Portal
 from aiocg.runtime import Runtime
 
@@ -49,14 +47,6 @@ class RuntimeThread:
                 self._portal = Portal()
                 self._end = weakref.finalize(self, _end, self._portal, self.runtime)  # at exit, too
             return self._portal
-
-    def wait(self, start: Callable[[], "asyncio.Future[T]"]) -> T:
-        """Call a function on the event loop, and wait for the future it returns; see `Portal.wait`."""
-        return self.portal.wait(start)
-
-    def deliver(self, send: Callable[[Receiver], object]) -> Any:
-        """Call a function with a receiver on the event loop, and return the result; see `Portal.deliver`."""
-        return self.portal.deliver(send)
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run an asynchronous function on the event loop; see `Portal.run`."""

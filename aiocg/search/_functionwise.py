@@ -22,7 +22,7 @@ from aiocg.search._checking import Checker
 from aiocg.search._population import NAME, Passes, Population, text_of
 from aiocg.search.baselines import baselines
 from aiocg.search.budget import Budget, Meter, checked
-from aiocg.search.lanes import each, go_to, open_lanes, repeats, spread
+from aiocg.search.lanes import each, evaluate, go_to, open_lanes, repeats, spread
 from aiocg.search.result import (
     Progress,
     ProgressCallback,
@@ -487,13 +487,7 @@ class _Search:
         self, lanes: list[Env], before: Actions, candidates: Sequence[Actions], *, told: bool = True
     ) -> list[float | None]:
         """Evaluate lists of actions from the lanes' state, offer them to the record, and return the costs."""
-        count = len(lanes)
-
-        async def expand(index: int) -> list[Candidate]:
-            return await lanes[index].expand_texts(candidates[index::count], observation_spaces=[self._cost])
-
-        parts = await spread([functools.partial(expand, index) for index in range(count)])
-        results = [parts[i % count][i // count] for i in range(len(candidates))]
+        results = await evaluate(lanes, candidates, [self._cost])
         costs = [None if one.error is not None else float(one.observation[0]) for one in results]
         self._meter.evaluations += len(results) if told else 0
         if not self._evaluated:

@@ -142,10 +142,9 @@ class Finite:
 async def search_vectors(
     env: Env,
     minimizer: Callable[[Encoding], Minimizer],
-    *,
     name: str,
     length: int,
-    evaluations: int,
+    budget: Budget,
     pace: Pace | None = None,
     **options: Unpack[Options],
 ) -> SearchResult:
@@ -156,7 +155,7 @@ async def search_vectors(
         minimizer: makes the minimizer for an encoding.
         name: of the search.
         length: actions of a list, at most.
-        evaluations: the budget if there is none.
+        budget: where the options have none.
         pace: how the minimizer is asked for lists.
         **options: see `aiocg.search.Options`.
 
@@ -171,7 +170,7 @@ async def search_vectors(
         return Vectors(encoding, minimizer(encoding))
 
     pace = LINES if isinstance(space, OptionActions) else pace
-    return await tune(env, tuner, name=name, pace=pace, default=Budget(evaluations=evaluations), **options)
+    return await tune(env, tuner, name=name, pace=pace, default=budget, **options)
 
 
 def needed(module: str, extra: str) -> Any:

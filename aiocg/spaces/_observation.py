@@ -52,56 +52,36 @@ class ObservationSpace:
             ValueError: if its type or bounds are wrong.
         """
         try:
-            space = _gymnasium_space(spec)
+            space, default = _declared(spec)
         except (TypeError, ValueError, OverflowError, AssertionError) as error:
             raise ValueError(f"the observation space {spec.name!r} is declared wrongly: {error}") from error
-        default = spec.default if spec.default is not None else _default(spec)
+        default = default if spec.default is None else spec.default
         return cls(spec.name, space, spec.deterministic, spec.platform_dependent, default, spec.description, spec.keys)
 
 
-def _gymnasium_space(spec: ObservationSpec) -> "gymnasium.Space[Any]":
+def _declared(spec: ObservationSpec) -> "tuple[gymnasium.Space[Any], Any]":
+    """Return the space of what is declared, and the default if none is declared: zeros, or an empty value."""
     match spec.kind:
         case "text":
-            return Text()
+            return Text(), ""
         case "texts":
-            return Texts()
+            return Texts(), []
         case "binary":
-            return Binary()
+            return Binary(), b""
         case "json":
-            return Json()
+            return Json(), None
         case "mapping":
-            return gymnasium.spaces.Dict({key: Scalar(spec.low, spec.high, spec.dtype) for key in spec.keys})
+            numbers = {key: Scalar(spec.low, spec.high, spec.dtype) for key in spec.keys}
+            return gymnasium.spaces.Dict(numbers), dict.fromkeys(spec.keys, 0)
         case "record":
-            return gymnasium.spaces.Dict({field.name: _gymnasium_space(field) for field in spec.fields})
-        case "array" if -1 in spec.shape:
-            return VariableArray(spec.low, spec.high, spec.shape, spec.dtype)
+            fields = {field.name: _declared(field) for field in spec.fields}
+            spaces, defaults = ({name: pair[index] for name, pair in fields.items()} for index in (0, 1))
+            return gymnasium.spaces.Dict(spaces), defaults
         case "array":
-            low, high = _array_bounds(spec)
-            return gymnasium.spaces.Box(low, high, spec.shape, np.dtype(spec.dtype).type)
+            zeros = np.zeros([max(length, 0) for length in spec.shape], spec.dtype)
+            if -1 in spec.shape:
+                return VariableArray(spec.low, spec.high, spec.shape, spec.dtype), zeros
+            low, high = (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
+            return gymnasium.spaces.Box(low, high, spec.shape, zeros.dtype.type), zeros
         case _:
-            return Scalar(spec.low, spec.high, spec.dtype)
-
-
-def _array_bounds(spec: ObservationSpec) -> tuple[float, float]:
-    return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
-
-
-def _default(spec: ObservationSpec) -> Any:
-    """Return a default if none is declared: zeros, or an empty value."""
-    match spec.kind:
-        case "text":
-            return ""
-        case "binary":
-            return b""
-        case "texts":
-            return []
-        case "json":
-            return None
-        case "mapping":
-            return dict.fromkeys(spec.keys, 0)
-        case "record":
-            return {field.name: _default(field) for field in spec.fields}
-        case "array":
-            return np.zeros([max(length, 0) for length in spec.shape], spec.dtype)
-        case _:
-            return 0
+            return Scalar(spec.low, spec.high, spec.dtype), 0

@@ -354,12 +354,12 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     def _do(self, function: Callable[[AsyncVector], object]) -> None:
         """Call a function of the vector behind this one, in its thread."""
         self._check_open()
-        self.runtime.deliver(lambda receiver: receiver.set_result(function(self.asynchronous)))
+        self.runtime.portal.deliver(lambda receiver: receiver.set_result(function(self.asynchronous)))
 
     def _wait(self, start: "Callable[[AsyncVector], asyncio.Future[T]]") -> T:
         """Return the result of the future that a function makes of the vector behind this one, in its thread."""
         self._check_open()
-        return self.runtime.wait(lambda: start(self.asynchronous))
+        return self.runtime.portal.wait(lambda: start(self.asynchronous))
 
     def _run(self, function: Callable[[AsyncVector], Awaitable[T]]) -> T:
         """Return what an asynchronous function makes of the vector behind this one."""

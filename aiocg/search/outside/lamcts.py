@@ -4,6 +4,7 @@ Linnan Wang, Rodrigo Fonseca and Yuandong Tian: Learning Search Space Partition 
 Carlo Tree Search. NeurIPS 2020. CompilerGym's paper (CGO 2022) has it in its Table IV. This is our own implementation.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Unpack
 
@@ -11,12 +12,13 @@ import numpy as np
 
 from aiocg.env.env import Env
 from aiocg.search._driver import Options
+from aiocg.search.budget import Budget
 from aiocg.search.result import SearchResult
 from aiocg.search.vectors import LENGTH, Encoding, Finite, Vector, needed, search_vectors
 
 __all__ = ["LaMcts", "lamcts"]
 
-EVALUATIONS = 10_000
+BUDGET = Budget(evaluations=10_000)
 STARTS = 40  # vectors that are drawn before there is a tree
 LEAF = 20  # vectors in a region that is not split any more
 MOST = 1000  # vectors that a tree is grown from: the best
@@ -43,14 +45,8 @@ async def lamcts(env: Env, *, seed: int = 0, length: int = LENGTH, **options: Un
         ImportError: when scikit-learn is not installed; `pip install 'aiocg[lamcts]'` does that.
         ServiceError: see `aiocg.search.tune`.
     """
-    return await search_vectors(
-        env,
-        lambda encoding: LaMcts(encoding, seed),
-        name="lamcts",
-        length=length,
-        evaluations=EVALUATIONS,
-        **options,
-    )
+    tuner = functools.partial(LaMcts, seed=seed)
+    return await search_vectors(env, tuner, "lamcts", length, BUDGET, **options)
 
 
 class _Region(NamedTuple):

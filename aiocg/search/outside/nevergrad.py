@@ -1,5 +1,6 @@
 """Nevergrad's optimisers over lists of actions, and over whole command lines."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -7,12 +8,13 @@ import numpy as np
 
 from aiocg.env.env import Env
 from aiocg.search._driver import Options, Pace
+from aiocg.search.budget import Budget
 from aiocg.search.result import SearchResult
 from aiocg.search.vectors import LENGTH, Encoding, Finite, needed, search_vectors
 
 __all__ = ["Nevergrad", "nevergrad"]
 
-EVALUATIONS = 10_000  # which is what the optimisers are told to expect
+BUDGET = Budget(evaluations=10_000)  # which is what the optimisers are told to expect
 OPTIMIZER = "DiscreteLenglerOnePlusOne"
 PACE = Pace()
 
@@ -36,15 +38,8 @@ async def nevergrad(
         ImportError: when Nevergrad is not installed; `pip install 'aiocg[nevergrad]'` does that.
         ServiceError: see `aiocg.search.tune`.
     """
-    return await search_vectors(
-        env,
-        lambda encoding: Nevergrad(encoding, seed, optimizer),
-        name="nevergrad",
-        length=length,
-        evaluations=EVALUATIONS,
-        pace=PACE,
-        **options,
-    )
+    tuner = functools.partial(Nevergrad, seed=seed, optimizer=optimizer)
+    return await search_vectors(env, tuner, "nevergrad", length, BUDGET, PACE, **options)
 
 
 class Nevergrad:
@@ -59,7 +54,7 @@ class Nevergrad:
         array = array.set_mutation(sigma=most.astype(float)).set_integer_casting()  # any value may follow any other
         array.random_state.seed(seed)
         workers = PACE.batch * PACE.ahead
-        self._optimizer = ng.optimizers.registry[optimizer](array, budget=EVALUATIONS, num_workers=workers)
+        self._optimizer = ng.optimizers.registry[optimizer](array, budget=BUDGET.evaluations, num_workers=workers)
         self._finite = Finite()
 
     def ask(self) -> tuple[Sequence[int], Any]:

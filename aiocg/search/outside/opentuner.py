@@ -1,6 +1,7 @@
 """OpenTuner's bandit over techniques, for lists of actions and for whole command lines."""
 
 import contextlib
+import functools
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
@@ -9,12 +10,13 @@ import numpy as np
 
 from aiocg.env.env import Env
 from aiocg.search._driver import Options, Pace
+from aiocg.search.budget import Budget
 from aiocg.search.result import SearchResult
 from aiocg.search.vectors import LENGTH, Encoding, needed, search_vectors
 
 __all__ = ["OpenTuner", "opentuner"]
 
-EVALUATIONS = 1000
+BUDGET = Budget(evaluations=1000)
 PACE = Pace(batch=8, ahead=2)
 STARTS = 20  # vectors that are drawn before the techniques begin
 PATIENCE = 200  # times without anything new, after which it has nothing more to propose
@@ -37,15 +39,8 @@ async def opentuner(env: Env, *, seed: int = 0, length: int = LENGTH, **options:
         ImportError: when OpenTuner is not installed; `pip install 'aiocg[opentuner]'` does that.
         ServiceError: see `aiocg.search.tune`.
     """
-    return await search_vectors(
-        env,
-        lambda encoding: OpenTuner(encoding, seed),
-        name="opentuner",
-        length=length,
-        evaluations=EVALUATIONS,
-        pace=PACE,
-        **options,
-    )
+    tuner = functools.partial(OpenTuner, seed=seed)
+    return await search_vectors(env, tuner, "opentuner", length, BUDGET, PACE, **options)
 
 
 class OpenTuner:
