@@ -28,7 +28,6 @@ from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
 
 __all__ = [
     "Reference",
-    "Signs",
     "first_line",
     "first_run",
     "observation_of_runs",
@@ -266,7 +265,7 @@ class _Trial:
         return replace(found, reason=f"it was run{how}, and does what it does {compared}{_ending(first)}")
 
 
-async def undefined(env: Env, benchmark: Benchmark) -> "Signs":
+async def undefined(env: Env, benchmark: Benchmark) -> "_Signs":
     """Look with sanitizers for undefined behaviour of a program as it came.
 
     Args:
@@ -291,11 +290,11 @@ async def undefined(env: Env, benchmark: Benchmark) -> "Signs":
         unwatched.append("")
         for run in watched["runs"]:
             if run["finding"] and not any(mark in run["finding"] for mark in _DEFINED):
-                return Signs((_sign(run),))
-    return Signs((), "" if "" in unwatched or not unwatched else unwatched[0])
+                return _Signs((_sign(run),))
+    return _Signs((), "" if "" in unwatched or not unwatched else unwatched[0])
 
 
-class Signs(NamedTuple):
+class _Signs(NamedTuple):
     """What sanitizers say of undefined behaviour.
 
     Attributes:

@@ -63,7 +63,7 @@ def encode(space: ActionSpace, alphabet: Alphabet, length: int) -> Encoding:
     Raises:
         ValueError: when the actions depend on the state.
     """
-    return encode_lines(space) if isinstance(space, OptionActions) else encode_lists(alphabet, length)
+    return _encode_lines(space) if isinstance(space, OptionActions) else encode_lists(alphabet, length)
 
 
 def encode_lists(alphabet: Alphabet, length: int) -> Encoding:
@@ -82,7 +82,7 @@ def encode_lists(alphabet: Alphabet, length: int) -> Encoding:
     return Encoding([len(texts) + 1] * length, actions, sparse=False)
 
 
-def encode_lines(space: OptionActions) -> Encoding:
+def _encode_lines(space: OptionActions) -> Encoding:
     """Encode command lines: each element is the choice of an option, of whose numbers some are left."""
     kept = [some_choices(option, NUMBERS) for option in space.options]
 
@@ -144,7 +144,7 @@ async def search_vectors(
     minimizer: Callable[[Encoding], Minimizer],
     name: str,
     length: int,
-    budget: Budget,
+    default: Budget,
     pace: Pace | None = None,
     **options: Unpack[Options],
 ) -> SearchResult:
@@ -155,7 +155,7 @@ async def search_vectors(
         minimizer: makes the minimizer for an encoding.
         name: of the search.
         length: actions of a list, at most.
-        budget: where the options have none.
+        default: the budget if the options have none.
         pace: how the minimizer is asked for lists.
         **options: see `aiocg.search.Options`.
 
@@ -170,7 +170,7 @@ async def search_vectors(
         return Vectors(encoding, minimizer(encoding))
 
     pace = LINES if isinstance(space, OptionActions) else pace
-    return await tune(env, tuner, name=name, pace=pace, default=budget, **options)
+    return await tune(env, tuner, name=name, pace=pace, default=default, **options)
 
 
 def needed(module: str, extra: str) -> Any:

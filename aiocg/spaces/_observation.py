@@ -71,7 +71,9 @@ def _declared(spec: ObservationSpec) -> "tuple[gymnasium.Space[Any], Any]":
         case "json":
             return Json(), None
         case "mapping":
-            numbers = {key: Scalar(spec.low, spec.high, spec.dtype) for key in spec.keys}
+            numbers: dict[str, gymnasium.Space[Any]] = {
+                key: Scalar(spec.low, spec.high, spec.dtype) for key in spec.keys
+            }
             return gymnasium.spaces.Dict(numbers), dict.fromkeys(spec.keys, 0)
         case "record":
             fields = {field.name: _declared(field) for field in spec.fields}

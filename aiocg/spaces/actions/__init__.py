@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from aiocg.errors import InvalidAction, UnknownName
 from aiocg.spaces.actions._command_line import PROGRAM, ChoiceLine, CommandLine
-from aiocg.spaces.actions._discrete import DiscreteActions
+from aiocg.spaces.actions._discrete import CommandlineFlag, DiscreteActions
 from aiocg.spaces.actions._language import (
     ActionLanguage,
     Notation,
@@ -36,6 +36,7 @@ __all__ = [
     "ChoiceLine",
     "CommandLine",
     "CommandLineActions",
+    "CommandlineFlag",
     "DiscreteActions",
     "LimitedChoiceActions",
     "MappingActions",

@@ -3,7 +3,7 @@
 import abc
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import gymnasium
 import msgspec
@@ -14,6 +14,20 @@ from aiocg.spaces.actions._command_line import PROGRAM
 from aiocg.spaces.actions._language import ActionLanguage
 from aiocg.spaces.actions._space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
+
+
+class CommandlineFlag(NamedTuple):
+    """A flag of a command line.
+
+    Attributes:
+        name: such as `"LoopUnroll"`.
+        flag: such as `"--unroll"`; it may have several words.
+        description: one line.
+    """
+
+    name: str
+    flag: str
+    description: str
 
 
 class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
