@@ -94,7 +94,7 @@ def test_search_prints_a_table_that_ends_with_what_it_took(command: Run, words: 
     "algorithm",
     [
         *("functionwise", "greedy", "random", "beam", "evolve", "mcts", "portfolio", "coreset"),
-        *("lamcts", "nevergrad", "opentuner"),
+        *("nevergrad", "opentuner"),
     ],
 )
 def test_search_json_has_stable_keys(command: Run, algorithm: str) -> None:

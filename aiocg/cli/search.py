@@ -309,10 +309,7 @@ def _add_outside(algorithm: str, default: tuple[str, float], what: str) -> None:
     _search(algorithm, default=default)(options)
 
 
-for _algorithm, _default, _who in (
-    ("opentuner", ("evaluations", 300), "OpenTuner's bandit over techniques"),
-    ("lamcts", ("budget", 10.0), "LaMCTS, which learns what regions are good (Wang et al., NeurIPS 2020),"),
-):
+for _algorithm, _default, _who in (("opentuner", ("evaluations", 300), "OpenTuner's bandit over techniques"),):
     _add_outside(_algorithm, _default, f"Let {_who} choose the passes, or the options of a command line.")
 
 

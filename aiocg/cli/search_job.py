@@ -138,7 +138,7 @@ REWARDS = ("IrInstructionCountOz", "obj_image_size_Oz", "obj_image_size_Os")  # 
 PATIENCE = 0.1  # of the budget, to wait for GCC after the search
 SHORTEST, RUNS = 2.0, 4  # seconds that a run may take in any case, and how many there are time for
 OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
-OF_BOTH = ("random", "nevergrad", "opentuner", "lamcts")  # and those that search lists of actions, too
+OF_BOTH = ("random", "nevergrad", "opentuner")  # and those that search lists of actions, too
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,7 +8,7 @@ Each is an async function that takes an environment, made but not necessarily re
 `functionwise` optimises each function of a program by itself: for size with LLVM it is the best that there is, and
 `racing` is for running time. `greedy`, `beam` and `random` look for lists of actions; `screening`, `hill_climb`,
 `genetic` and, in an action space of that kind, `random` for a choice for all options of a compiler at once.
-`nevergrad`, `opentuner` and `lamcts` have outside optimisers choose either. `pareto`
+`nevergrad` and `opentuner` have optimisers of other libraries choose either. `pareto`
 looks for programs that trade one cost for another.
 
 All take a `Budget`, a progress callback and a state to resume from, and can be cancelled at any time.
@@ -30,7 +30,6 @@ from aiocg.search.budget import Budget
 from aiocg.search.command_lines import genetic, hill_climb, screening
 from aiocg.search.fronts import ParetoPoint, ParetoResult, pareto
 from aiocg.search.metrics import compare
-from aiocg.search.outside.lamcts import lamcts
 from aiocg.search.outside.nevergrad import nevergrad
 from aiocg.search.outside.opentuner import opentuner
 from aiocg.search.priors import policy_prior
@@ -59,7 +58,6 @@ __all__ = [
     "genetic",
     "greedy",
     "hill_climb",
-    "lamcts",
     "mcts",
     "nevergrad",
     "opentuner",

@@ -36,7 +36,7 @@ from bench.search.stored import Job, append, read
 
 SEARCHES = (
     *("functionwise", "portfolio", "evolve", "mcts", "beam", "greedy", "random"),
-    *("nevergrad", "opentuner", "lamcts"),
+    *("nevergrad", "opentuner"),
 )
 SUFFIXES = (".bc", ".ll")
 

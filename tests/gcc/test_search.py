@@ -104,9 +104,9 @@ async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Mak
 
 @pytest.mark.slow
 @pytest.mark.sampled
-@pytest.mark.parametrize("name", ["opentuner", "lamcts", "nevergrad"])
+@pytest.mark.parametrize("name", ["opentuner", "nevergrad"])
 async def test_outside_tuners_choose_options(make: Make, name: str) -> None:
-    pytest.importorskip("sklearn" if name == "lamcts" else name, reason=f"this search needs the extra {name}")
+    pytest.importorskip(name, reason=f"this search needs the extra {name}")
     search = getattr(aiocg.search, name)
     results = [await search(await make(), budget=Budget(evaluations=FEW), seed=SEED, lanes=lanes) for lanes in (1, 2)]
     assert essence(results[0]) == essence(results[1])

@@ -17,7 +17,6 @@ from aiocg.search import (
     beam,
     evolve,
     greedy,
-    lamcts,
     mcts,
     nevergrad,
     opentuner,
@@ -45,16 +44,14 @@ SEARCHES: dict[str, Search] = {
 
 
 OUTSIDE: dict[str, Search] = {
-    "lamcts": lamcts,
     "nevergrad": nevergrad,
     "opentuner": opentuner,
 }
-MODULES = {**{name: name for name in OUTSIDE}, "lamcts": "sklearn"}
 
 
 @pytest.fixture(params=OUTSIDE)
 def outside(request: pytest.FixtureRequest) -> Search:
-    pytest.importorskip(MODULES[request.param], reason=f"this search needs the extra {request.param}")
+    pytest.importorskip(request.param, reason=f"this search needs the extra {request.param}")
     found: Search = OUTSIDE[request.param]
     return found
 

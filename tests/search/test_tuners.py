@@ -17,7 +17,6 @@ from aiocg.search._levels import Peeler
 from aiocg.search._levelwise import Beam, Greedy
 from aiocg.search._mcts import TreeSearcher
 from aiocg.search._random import RandomWalks
-from aiocg.search.outside.lamcts import LaMcts
 from aiocg.search.outside.nevergrad import Nevergrad
 from aiocg.search.outside.opentuner import OpenTuner
 from aiocg.search.tuner import FAILED, Outcome, Prefixed, Proposal, Tuner
@@ -37,11 +36,9 @@ TUNERS: dict[str, Callable[[int], Tuner]] = {
     "evolve after": lambda seed: Prefixed(Evolver(ALPHABET, seed), ("double", "nothing")),
 }
 OUTSIDE: dict[str, Callable[[Encoding, int], Minimizer]] = {
-    "lamcts": LaMcts,
     "nevergrad": Nevergrad,
     "opentuner": OpenTuner,
 }
-MODULES = {**{name: name for name in OUTSIDE}, "lamcts": "sklearn"}
 LEARNING = ("evolve", "mcts", "portfolio", "evolve after")
 EVALUATIONS = 1500
 
@@ -53,7 +50,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[int], Tuner]:
 
 @pytest.fixture(params=OUTSIDE)
 def outside(request: pytest.FixtureRequest) -> Callable[[int], Tuner]:
-    pytest.importorskip(MODULES[request.param], reason=f"this search needs the extra {request.param}")
+    pytest.importorskip(request.param, reason=f"this search needs the extra {request.param}")
     return lambda seed: Vectors(encode_lists(ALPHABET, 12), OUTSIDE[request.param](encode_lists(ALPHABET, 12), seed))
 
 
@@ -240,7 +237,7 @@ def test_an_outside_tuner_proposes_nothing_that_fails_when_it_has_seen_nothing_e
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> None:
-    pytest.importorskip(MODULES[name], reason=f"this search needs the extra {name}")
+    pytest.importorskip(name, reason=f"this search needs the extra {name}")
     script = (
         f"from {OUTSIDE[name].__module__} import {OUTSIDE[name].__name__} as Outside\n"  # type: ignore[attr-defined]
         "from aiocg.search.vectors import Encoding\n"
@@ -262,11 +259,9 @@ def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> Non
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_without_its_package_an_outside_tuner_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [
-        one for one in sys.modules if one.split(".")[0] == MODULES[name] or one == "aiocg.search.outside._bandit"
-    ]:
+    for module in [one for one in sys.modules if one.split(".")[0] == name or one == "aiocg.search.outside._bandit"]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, MODULES[name], None)
+    monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=rf"pip install 'aiocg\[{name}\]'"):
         OUTSIDE[name](encode_lists(ALPHABET, 12), 0)
 

@@ -1,1 +1,1 @@
-"""Optimisers of other libraries, and of other papers: an adapter each, over `aiocg.search.vectors`."""
+"""Optimisers of other libraries: an adapter each, over `aiocg.search.vectors`."""
