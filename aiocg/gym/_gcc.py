@@ -18,6 +18,22 @@ class GccEnv(CompilerEnv):
         env.choices = [-1] * len(env.gcc_spec.options)
 
     Attributes that are observations compile the program if necessary, and raise ServiceError when that fails.
+
+    Attributes:
+        runtime_observation_count: how often the program is run and timed for one observation of `runtime`; set it to 1
+            to 10,000.
+        runtime_warmup_runs_count: how often the program is run before it is timed; set it to 0 to 10,000.
+        source: the source code, as the compiler gets it; str.
+        rtl: GCC's register transfer language after its last pass; str.
+        asm: the assembly; str.
+        asm_size: bytes of the assembly; int.
+        asm_hash: a checksum of the assembly; str.
+        instruction_counts: number of occurrences of each instruction in the assembly; dict from str to int.
+        obj: the object file; bytes.
+        obj_size: bytes of the object file; int.
+        obj_image_size: bytes that the object file brings into an image; int.
+        obj_text_size: bytes of code and read-only data in the object file; int.
+        obj_hash: a checksum of the object file; str.
     """
 
     @property

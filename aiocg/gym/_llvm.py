@@ -15,7 +15,17 @@ PathLike = str | os.PathLike[str]
 
 
 class LlvmEnv(CompilerEnv):
-    """An LLVM environment: `CompilerEnv` with the program as text and file, and benchmarks made of the user's files."""
+    """An LLVM environment: `CompilerEnv` with the program as text and file, and benchmarks made of the user's files.
+
+    Attributes:
+        ir: the program as textual IR; str.
+        ir_sha1: the SHA-1 of the textual IR without the lines that name the module, 40 hexadecimal digits; str.
+        runtime_observation_count: how often the program is run and timed for one observation of `Runtime`; set it to 1
+            to 10,000.
+        runtime_warmup_runs_count: how often the program is run before it is timed; set it to 0 to 10,000.
+        buildtime_observation_count: how often the program is built and timed for one observation of `Buildtime`; set it
+            to 1 to 10,000.
+    """
 
     # ----------------------------------------------------------------------------------------- the program
 
