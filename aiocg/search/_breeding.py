@@ -24,32 +24,28 @@ def algorithm(variation: Variation, seed: int, population: int) -> Any:
     """Return a genetic algorithm whose `ask` returns the first population, and one child after the other thereafter."""
     rng = np.random.default_rng([seed, population])
     drawn = [variation.draw(rng) for _ in range(population - len(variation.starts))]
-    first = np.array([*variation.starts, *drawn][:population], dtype=np.int64)
-    made = GA(
-        pop_size=population,
-        n_offsprings=1,
-        sampling=Population.new("X", first),
-        crossover=UX(prob=CROSSED),
-        mutation=_Change(variation),
-        output=None,
-    )
-    made.setup(Problem(n_var=first.shape[1], n_obj=1), termination=NoTermination(), seed=seed)
-    return made
+    return _set_up(GA, [*variation.starts, *drawn][:population], variation, 1, 1, seed)
 
 
 def front_algorithm(encoding: Encoding, objectives: int, seed: int, population: int, children: int) -> Any:
     """Return NSGA-II, whose `ask` returns the first population, with the vector of zeros, and children thereafter."""
     rng = np.random.default_rng([seed, population])
     first = [(0,) * len(encoding.sizes), *(encoding.draw(rng) for _ in range(population - 1))]
-    made = NSGA2(
-        pop_size=population,
+    return _set_up(NSGA2, first, encoding, objectives, children, seed)
+
+
+def _set_up(
+    kind: Any, first: Sequence[Choices], variation: Variation | Encoding, objectives: int, children: int, seed: int
+) -> Any:
+    made = kind(
+        pop_size=len(first),
         n_offsprings=children,
         sampling=Population.new("X", np.array(first, dtype=np.int64)),
         crossover=UX(prob=CROSSED),
-        mutation=_Change(encoding),
+        mutation=_Change(variation),
         output=None,
     )
-    made.setup(Problem(n_var=len(encoding.sizes), n_obj=objectives), termination=NoTermination(), seed=seed)
+    made.setup(Problem(n_var=len(first[0]), n_obj=objectives), termination=NoTermination(), seed=seed)
     return made
 
 
