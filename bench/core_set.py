@@ -25,10 +25,8 @@ import aiocg
 import aiocg.telemetry
 from aiocg.datasets import default_datasets
 from aiocg.errors import AiocgError
-from aiocg.search.functionwise.bases import BASES
-from aiocg.search.functionwise.core import FILES, core
-from aiocg.search.functionwise.population import Passes, Population
-from aiocg.search.functionwise.sites import costs_of
+from aiocg.search._functionwise import BASES, FILES, core, costs_of
+from aiocg.search._population import Passes, Population
 
 SMALLEST, LARGEST = 40, 5_000  # instructions of a training program
 CHUNK = 8  # proposals in one message

@@ -1,6 +1,6 @@
 """Choose parameters of our own PPO by Optuna: a few short trainings, judged on programs that none of them has seen.
 
-Needs: pip install 'aiocg[rl,optuna]'
+Needs: pip install 'aiocg[rl]' optuna
 Run it: python examples/rl_optuna.py --trials 10 --episodes 500
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.search.prior import GainModel
+from aiocg.search.priors import GainModel
 from aiocg.transitions import Transitions
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"

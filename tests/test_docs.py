@@ -46,7 +46,7 @@ PUBLIC = (
     "aiocg.registry",
     "aiocg.spaces.rewards",
     "aiocg.search",
-    "aiocg.search.prior",
+    "aiocg.search.priors",
     "aiocg.cli.shell",
     "aiocg.spaces",
     "aiocg.states.files",
@@ -207,7 +207,7 @@ def undocumented(inventory: Path) -> set[str]:
         for value in (getattr(module, name) for name in getattr(module, "__all__", ())):
             if inspect.isclass(value) or inspect.isfunction(value):
                 missing.add(f"{value.__module__}.{value.__qualname__}")
-    return missing - documented - {"aiocg.gym.portal.Portal", "aiocg.gym.registration.register_all"}
+    return missing - documented - {"aiocg.gym._portal.Portal", "aiocg.gym._registration.register_all"}
 
 
 # ------------------------------------------------------------------------------------------ the tool that runs pages

@@ -35,7 +35,7 @@ def _existing(prior: str | None) -> str | None:
 
 
 def _actions_of(prior: str) -> tuple[str, ...]:
-    from aiocg.search.prior import actions_of
+    from aiocg.search.priors import actions_of
 
     try:
         return actions_of(prior)
@@ -223,14 +223,6 @@ def evolve(seed: int) -> None:
     """
 
 
-@_search("anneal", default=("budget", 10.0))
-def anneal(seed: int) -> None:
-    """Change lists at random, and accept what is worse the less often the later it is.
-
-    Example: aiocg search anneal programs-v0/sha256 --start Oz
-    """
-
-
 @_search("mcts", default=("budget", 10.0))
 def mcts(seed: int, prior: Prior = None) -> None:
     """Grow a tree of states: follow what has led to good ones, and what was followed seldom (PUCT).
@@ -262,7 +254,7 @@ def coreset() -> None:
 
 @_search("portfolio", default=("budget", 10.0))
 def portfolio(seed: int) -> None:
-    """Run several searches at once, and give most of the budget to the one that finds most.
+    """Evolve from several starts at once, and give most of the budget to the one that finds most.
 
     Example: aiocg search portfolio programs-v0/json --budget 60
     """
@@ -317,12 +309,7 @@ def _add_outside(algorithm: str, default: tuple[str, float], what: str) -> None:
     _search(algorithm, default=default)(options)
 
 
-for _algorithm, _default, _who in (
-    ("optuna", ("evaluations", 300), "Optuna's tree-structured Parzen estimator"),
-    ("opentuner", ("evaluations", 300), "OpenTuner's bandit over techniques"),
-    ("cma", ("budget", 10.0), "pycma's evolution strategy"),
-    ("lamcts", ("budget", 10.0), "LaMCTS, which learns what regions are good (Wang et al., NeurIPS 2020),"),
-):
+for _algorithm, _default, _who in (("opentuner", ("evaluations", 300), "OpenTuner's bandit over techniques"),):
     _add_outside(_algorithm, _default, f"Let {_who} choose the passes, or the options of a command line.")
 
 

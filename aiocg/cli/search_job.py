@@ -138,7 +138,7 @@ REWARDS = ("IrInstructionCountOz", "obj_image_size_Oz", "obj_image_size_Os")  # 
 PATIENCE = 0.1  # of the budget, to wait for GCC after the search
 SHORTEST, RUNS = 2.0, 4  # seconds that a run may take in any case, and how many there are time for
 OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
-OF_BOTH = ("random", "nevergrad", "optuna", "opentuner", "lamcts", "cma")  # and those that search lists of actions, too
+OF_BOTH = ("random", "nevergrad", "opentuner")  # and those that search lists of actions, too
 
 
 @dataclass(slots=True, kw_only=True)
@@ -226,7 +226,7 @@ class Job:
                     action_space=self.action_space,
                 )
                 if self.texts:
-                    from aiocg.search.policy import usable_actions
+                    from aiocg.search.priors import usable_actions
 
                     known = await usable_actions(env, self.texts)
                     await env.choose_actions([text for text, usable in zip(self.texts, known, strict=True) if usable])
@@ -398,7 +398,7 @@ class Job:
 
     def _searches_lines(self, env: "Env") -> bool:
         """Return whether the search chooses whole command lines."""
-        from aiocg.spaces.actions.options import OptionActions
+        from aiocg.spaces.actions import OptionActions
 
         return self.algorithm in OF_LINES or isinstance(env.action_space, OptionActions)
 

@@ -11,7 +11,7 @@ _HOMES = {
     "GccSpec": "compiler_spec",
     "InvalidSpec": "compiler_spec",
     "choices": "compiler_spec",
-    "make_benchmark": "benchmarks",
+    "make_benchmark": "_benchmarks",
     "set_choices": "compiler_spec",
     "spec": "compiler_spec",
 }
@@ -19,7 +19,7 @@ _HOMES = {
 __all__ = ["DroppedOption", "GccSpec", "InvalidSpec", "choices", "make_benchmark", "set_choices", "spec"]
 
 if TYPE_CHECKING:
-    from aiocg.gcc.benchmarks import make_benchmark
+    from aiocg.gcc._benchmarks import make_benchmark
     from aiocg.gcc.compiler_spec import DroppedOption, GccSpec, InvalidSpec, choices, set_choices, spec
 else:
 

@@ -21,7 +21,7 @@ _COSTS = (
 
 
 def _notation(language: "ActionLanguage", settings: Mapping[str, str]) -> "Notation":
-    from aiocg.gcc.gcc_line import GccLine
+    from aiocg.gcc._gcc_line import GccLine
 
     return GccLine(language, settings["gcc_bin"])
 

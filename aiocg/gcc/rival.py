@@ -15,7 +15,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, DatasetError, first_diagnostic
 from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import PREFIX, scratch_folder
-from aiocg.gcc.gcc_line import commands
+from aiocg.gcc._gcc_line import commands
 from aiocg.gcc.meaning import effects
 from aiocg.host.threads import in_thread
 from aiocg.transport.elf import image_size

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from aiocg.errors import AiocgError
-from aiocg.gym.runtime import SyncRuntime
+from aiocg.gym._runtime import SyncRuntime
 
 try:
     from distributed import WorkerPlugin, get_worker

@@ -20,8 +20,7 @@ from aiocg.leaderboard.results import Checked, read_checked
 from aiocg.leaderboard.submission import CHECKED, Row, Submission
 from aiocg.leaderboard.track import Track, read_track
 from aiocg.search.lanes import go_to
-from aiocg.search.racing import ALONE_AND_ONCE
-from aiocg.search.timing import Contender, measuring, run_in_turns, speedup
+from aiocg.search.timing import ALONE_AND_ONCE, Contender, measuring, run_in_turns, speedup
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.result import ValidationResult
 from aiocg.validation import Sanitizer, validate_states

@@ -10,8 +10,7 @@ from aiocg.leaderboard.programs import EXPORTS, Exports, Facts
 from aiocg.leaderboard.submission import Row
 from aiocg.leaderboard.track import Track
 from aiocg.search.lanes import go_to, spread
-from aiocg.spaces.actions.discrete import DiscreteActions
-from aiocg.spaces.actions.targeted import ParametrizedActions
+from aiocg.spaces.actions import DiscreteActions, ParametrizedActions
 
 if TYPE_CHECKING:
     from aiocg import Env, Runtime

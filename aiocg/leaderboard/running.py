@@ -21,7 +21,7 @@ from aiocg.leaderboard.track import Track
 from aiocg.policies import Policy, PolicyError
 from aiocg.search import Budget
 from aiocg.search.baselines import baselines
-from aiocg.search.policy import DEFAULT
+from aiocg.search.priors import DEFAULT
 from aiocg.states.state import CompilerEnvState
 
 if TYPE_CHECKING:

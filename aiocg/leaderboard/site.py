@@ -17,7 +17,7 @@ from aiocg.leaderboard.board import ALL, HIDDEN, Standing, read_entries, standin
 from aiocg.leaderboard.folder import read_text
 from aiocg.leaderboard.problems import Kind, Refused
 from aiocg.leaderboard.track import Track, read_track, track_names
-from aiocg.search.pareto import ParetoPoint, front_of
+from aiocg.search.fronts import ParetoPoint, front_of
 
 FOLDER = "leaderboard"  # of the files that a page needs
 COLOURS = ("#087f7b", "#d9822b", "#6b4fa0", "#3f6fb5", "#b04141", "#7a7a7a", "#a3a83b", "#c76b98")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 _HOMES = {
     name: home
     for home, names in {
-        "llvm.benchmarks": "ClangInvocation benchmark_from_source make_benchmark "
+        "llvm._benchmarks": "ClangInvocation benchmark_from_source make_benchmark "
         "merge_benchmarks split_benchmark_by_function strip_optnone",
         "llvm.builds": "CommandLineBenchmark benchmark_from_command_line",
         "transport.elf": "code_size image_size text_size",
-        "llvm.one_shot": "action_names compute_observation observation_spaces reward_spaces",
-        "llvm.programs": "ir ir_sha1 write_bitcode write_ir",
+        "llvm._one_shot": "action_names compute_observation observation_spaces reward_spaces",
+        "llvm._program_files": "ir ir_sha1 write_bitcode write_ir",
         "llvm.tools": "clang_path lld_path program_path",
         "spaces.baselines": "cost_baselines",
         "states.translation": "Translation",
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from aiocg.llvm.benchmarks import (
+    from aiocg.llvm._benchmarks import (
         ClangInvocation,
         benchmark_from_source,
         make_benchmark,
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
         split_benchmark_by_function,
         strip_optnone,
     )
+    from aiocg.llvm._one_shot import action_names, compute_observation, observation_spaces, reward_spaces
+    from aiocg.llvm._program_files import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
-    from aiocg.llvm.one_shot import action_names, compute_observation, observation_spaces, reward_spaces
-    from aiocg.llvm.programs import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.tools import clang_path, lld_path, program_path
     from aiocg.spaces.baselines import cost_baselines
     from aiocg.states.translation import Translation

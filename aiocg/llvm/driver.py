@@ -21,9 +21,9 @@ from pathlib import Path
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import CacheError
+from aiocg.llvm._program_files import write_whole
 from aiocg.llvm.command_line import CommandLine, Input, level_macros
 from aiocg.llvm.driver_settings import DriverError, Settings
-from aiocg.llvm.output_file import write_whole
 from aiocg.transport.elf import ImageSize, image_size
 
 FORMAT = "3"  # of the cache's entries and keys
@@ -176,7 +176,7 @@ class ObjectCompilation:
         candidates = [plain, self._by_clang(LEVEL, LEVEL)]
         once, left = time.monotonic() - began, started + self.settings.budget - time.monotonic()
         if not self.settings.searches or (plain.cost > TINY_CODE and left > LEAST * once):
-            from aiocg.llvm.driver_search import optimise
+            from aiocg.llvm._driver_search import optimise
 
             for program, how in optimise(bitcode, self.settings, left - 2 * once):  # found code is generated, too
                 candidates.append(self._by_search(program, how))
@@ -214,7 +214,7 @@ class ObjectCompilation:
         size = image_size(content)
         if not self.settings.counts_instructions:
             return Candidate(name, content, size, size.stored, how)
-        from aiocg.llvm.one_shot import compute_observation
+        from aiocg.llvm._one_shot import compute_observation
 
         return Candidate(name, content, size, compute_observation("IrInstructionCount", program), how)
 

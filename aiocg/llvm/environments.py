@@ -42,7 +42,7 @@ def _rewards() -> "list[Reward]":
 
 
 def _notation(language: "ActionLanguage", _settings: Mapping[str, str]) -> "Notation":
-    from aiocg.llvm.opt_line import OptLine
+    from aiocg.llvm._opt_line import OptLine
 
     return OptLine(language)
 

@@ -70,7 +70,7 @@ def lex(ir: str) -> list[LexedToken]:
         BenchmarkInitError: when LLVM does not accept the program.
         ServiceError: when there is no LLVM.
     """
-    from aiocg.llvm.one_shot import compute_observation  # here, because it needs all observation spaces
+    from aiocg.llvm._one_shot import compute_observation
 
     found: list[LexedToken] = compute_observation("LexedIrTuple", ir.encode())
     return found

@@ -98,7 +98,7 @@ def run_recorded(path: str, words: Sequence[str], command: Sequence[str], enviro
     return status if status >= 0 else 128 - status
 
 
-def replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn:
+def _replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn:
     """Record a start, and let the compiler take the place of this process, called by the first of the words."""
     # by its path: some look for their parts beside what their name leads to on PATH, which is us
     environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, FILES_VARIABLE)}
@@ -218,7 +218,7 @@ def _main() -> NoReturn:
     else:
         counts = not is_linker(words[0]) or bool(os.environ.get(FILES_VARIABLE))
     if path and counts:
-        replace_process(path, compiler, words)
+        _replace_process(path, compiler, words)
     os.execv(compiler, [compiler, *words[1:]])
 
 

@@ -21,13 +21,13 @@ def _options() -> Mapping[str, Any]:
 
 
 def _rewards() -> "list[Reward]":
-    from aiocg.loops.rewards import loops_rewards
+    from aiocg.loops._rewards import loops_rewards
 
     return loops_rewards()
 
 
 def _loop_tool_rewards() -> "list[Reward]":
-    from aiocg.loops.rewards import loop_tool_rewards
+    from aiocg.loops._rewards import loop_tool_rewards
 
     return loop_tool_rewards()
 

@@ -5,9 +5,9 @@ PyTorch: `pip install 'aiocg[rl]'`), `evaluate` judges a policy, and `aiocg.rl.c
 themselves are `aiocg.policies`, which need NumPy only.
 """
 
-from aiocg.gym.runtime import SyncRuntime
+from aiocg.gym import SyncRuntime
 from aiocg.policies import Episode, Features, Policy, PolicyError, PolicyFacts
-from aiocg.rl.evaluate import Outlier, Result, Scores, evaluate, outliers, score, validated
+from aiocg.rl.evaluation import Outlier, Result, Scores, evaluate, outliers, score, validated
 from aiocg.rl.programs import STARTS, Program, find_programs, prepare_programs
 from aiocg.rl.vector import PhaseOrdering, Plan, Ready, Trajectory, collect
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from aiocg.policies.policy import PolicyError
+from aiocg.policies import PolicyError
 from aiocg.rl.programs import STARTS, Program
 from aiocg.rl.vector import Plan
 from aiocg.transitions import Transitions

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from aiocg.policies.policy import Policy, PolicyError, PolicyFacts
+from aiocg.policies import Policy, PolicyError, PolicyFacts
 from aiocg.rl.programs import hash_of
 from aiocg.rl.vector import Trajectory
 

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from aiocg.policies.episode import Episode
+from aiocg.policies import Episode
 from aiocg.policies.features import COSTS, Features
 from aiocg.rl.programs import Program
 from aiocg.rl.vector import PhaseOrdering, Plan

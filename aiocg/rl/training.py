@@ -11,7 +11,7 @@ from aiocg.rl.ppo import Learner, write_checkpoint
 from aiocg.rl.programs import Program
 from aiocg.rl.vector import PhaseOrdering, Plan, Trajectory, collect
 
-__all__ = ["draw_curve", "plans_of", "summary", "train"]
+__all__ = ["draw_curve", "plans_of", "train"]
 
 SMOOTHED = 9  # updates before each that its point in the picture is a mean of, too
 
@@ -66,7 +66,7 @@ def train(
             plans = plans_of(programs, facts.starts, settings.batch, settings.seed, learner.update)
             trajectories = collect(envs, learner.policy(), plans, min_ready=16)
             collected = time.perf_counter()
-            told = learner.learn(trajectories) | summary(trajectories)
+            told = learner.learn(trajectories) | _summary(trajectories)
             told |= {
                 "update": learner.update,
                 "episodes": min(learner.update * settings.batch, settings.episodes),
@@ -83,7 +83,7 @@ def train(
             write_checkpoint(checkpoint, consistent)
 
 
-def summary(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+def _summary(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Return the steps of some episodes, and how many times smaller than -Oz their best programs are, by start."""
     told = {"steps": float(sum(len(one.actions) for one in trajectories))}
     for start in sorted({one.plan.start for one in trajectories}):

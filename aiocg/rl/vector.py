@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.gym.runtime import SyncRuntime
-from aiocg.gym.vector import CompilerVectorEnv
-from aiocg.gym.vector.programs import ProgramSource
-from aiocg.policies.episode import Episode
+from aiocg.gym import SyncRuntime
+from aiocg.gym.vector import CompilerVectorEnv, ProgramSource
+from aiocg.policies import Episode, Policy
 from aiocg.policies.features import COUNTS, OBSERVED, Features
-from aiocg.policies.policy import Policy
 from aiocg.rl.programs import Program
 from aiocg.spaces import ObservationSpace
 

@@ -8,7 +8,7 @@ Each is an async function that takes an environment, made but not necessarily re
 `functionwise` optimises each function of a program by itself: for size with LLVM it is the best that there is, and
 `racing` is for running time. `greedy`, `beam` and `random` look for lists of actions; `screening`, `hill_climb`,
 `genetic` and, in an action space of that kind, `random` for a choice for all options of a compiler at once.
-`nevergrad`, `optuna`, `opentuner`, `cma` and `lamcts` have optimisers of other libraries choose either. `pareto`
+`nevergrad` and `opentuner` have optimisers of other libraries choose either. `pareto`
 looks for programs that trade one cost for another.
 
 All take a `Budget`, a progress callback and a state to resume from, and can be cancelled at any time.
@@ -16,34 +16,28 @@ Without a time limit the result of all but `racing` depends on nothing but the a
 nor on what becomes of them.
 """
 
-from aiocg.search.anneal import anneal
-from aiocg.search.beam import beam
+from aiocg.search._alphabet import Alphabet
+from aiocg.search._driver import Options, Pace, tune
+from aiocg.search._evolution import evolve, portfolio
+from aiocg.search._functionwise import functionwise
+from aiocg.search._levelwise import beam, greedy
+from aiocg.search._mcts import mcts
+from aiocg.search._policy import coreset, policy
+from aiocg.search._racing import racing
+from aiocg.search._random import random
+from aiocg.search._schedule import schedule
 from aiocg.search.budget import Budget
-from aiocg.search.cma import cma
-from aiocg.search.command_lines import hill_climb
-from aiocg.search.driver import Options, Pace, tune
-from aiocg.search.evolve import evolve
-from aiocg.search.function_policy import coreset
-from aiocg.search.functionwise import functionwise
-from aiocg.search.genetic import genetic
-from aiocg.search.greedy import greedy
-from aiocg.search.lamcts import lamcts
-from aiocg.search.mcts import mcts
+from aiocg.search.command_lines import genetic, hill_climb, screening
+from aiocg.search.fronts import ParetoPoint, ParetoResult, pareto
 from aiocg.search.metrics import compare
-from aiocg.search.nevergrad import nevergrad
-from aiocg.search.opentuner import opentuner
-from aiocg.search.optuna import optuna
-from aiocg.search.pareto import ParetoPoint, ParetoResult, pareto
-from aiocg.search.policy import policy, policy_prior
-from aiocg.search.portfolio import portfolio
-from aiocg.search.racing import racing
-from aiocg.search.random import random
+from aiocg.search.outside.nevergrad import nevergrad
+from aiocg.search.outside.opentuner import opentuner
+from aiocg.search.priors import policy_prior
 from aiocg.search.result import Checks, Progress, SearchResult, SearchState
-from aiocg.search.schedule import schedule
-from aiocg.search.screening import screening
 from aiocg.search.tuner import Outcome, Proposal, Tuner
 
 __all__ = [
+    "Alphabet",
     "Budget",
     "Checks",
     "Options",
@@ -56,9 +50,7 @@ __all__ = [
     "SearchResult",
     "SearchState",
     "Tuner",
-    "anneal",
     "beam",
-    "cma",
     "compare",
     "coreset",
     "evolve",
@@ -66,11 +58,9 @@ __all__ = [
     "genetic",
     "greedy",
     "hill_climb",
-    "lamcts",
     "mcts",
     "nevergrad",
     "opentuner",
-    "optuna",
     "pareto",
     "policy",
     "policy_prior",

@@ -10,7 +10,7 @@ import anyio
 from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
 
-__all__ = ["CHUNK", "each", "evaluate", "expand", "go_to", "open_lanes", "possible_actions", "repeats", "spread"]
+__all__ = ["CHUNK", "each", "evaluate", "go_to", "open_lanes", "possible_actions", "repeats", "spread"]
 
 CHUNK = 24  # candidates per lane and message: few enough to check the clock often, enough to amortise the message
 
@@ -75,11 +75,6 @@ def possible_actions(lane: Env) -> list[str]:
     return [space.language.text(action) for action in space.encode(space.candidates())]
 
 
-async def expand(lane: Env, texts: Sequence[str]) -> list[Candidate]:
-    """Try actions from a lane's state, observing only what rewards need."""
-    return await lane.expand_texts([(text,) for text in texts], observation_spaces=[])
-
-
 async def go_to(lane: Env, actions: Sequence[str]) -> None:
     """Bring a lane from any state to the state after `actions`.
 
@@ -104,10 +99,14 @@ async def repeats(lane: Env, actions: Sequence[str]) -> bool:
     return candidate.error is None
 
 
-async def evaluate(lanes: Sequence[Env], texts: Sequence[str]) -> list[Candidate]:
-    """Try actions from the common state of all lanes, which share the work; return the results in order."""
+async def evaluate(
+    lanes: Sequence[Env], lists: Sequence[Sequence[str]], observation_spaces: Sequence[str] = ()
+) -> list[Candidate]:
+    """Try lists of actions from the common state of all lanes, which share the work; return the results in order."""
     count = len(lanes)
-    jobs = [functools.partial(expand, lane, texts[i::count]) for i, lane in enumerate(lanes)]
+    jobs = [
+        functools.partial(lane.expand_texts, lists[i::count], observation_spaces=observation_spaces)
+        for i, lane in enumerate(lanes)
+    ]
     parts = await spread(jobs)
-    results: list[Candidate] = [parts[i % count][i // count] for i in range(len(texts))]
-    return results
+    return [parts[i % count][i // count] for i in range(len(lists))]

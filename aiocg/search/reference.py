@@ -28,7 +28,6 @@ from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
 
 __all__ = [
     "Reference",
-    "Signs",
     "first_line",
     "first_run",
     "observation_of_runs",
@@ -50,6 +49,7 @@ LEAST = 1.0  # seconds that it may take in any case
 ENDLESS = 0.5  # seconds that a program is watched where the reference does not end
 REMEMBERED = 256  # references
 ATTEMPTS = 8  # at running a program while workers die
+COMPARING = ("loops", "loop_tool")  # workers that compare what a kernel computes before they measure it
 UBSAN_FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 
 _SMALL, _FAST = ("OzMinsize", "Oz", "Os"), ("O3", "O2")  # levels to compare with, the first of each that there is
@@ -265,7 +265,7 @@ class _Trial:
         return replace(found, reason=f"it was run{how}, and does what it does {compared}{_ending(first)}")
 
 
-async def undefined(env: Env, benchmark: Benchmark) -> "Signs":
+async def undefined(env: Env, benchmark: Benchmark) -> "_Signs":
     """Look with sanitizers for undefined behaviour of a program as it came.
 
     Args:
@@ -290,11 +290,11 @@ async def undefined(env: Env, benchmark: Benchmark) -> "Signs":
         unwatched.append("")
         for run in watched["runs"]:
             if run["finding"] and not any(mark in run["finding"] for mark in _DEFINED):
-                return Signs((_sign(run),))
-    return Signs((), "" if "" in unwatched or not unwatched else unwatched[0])
+                return _Signs((_sign(run),))
+    return _Signs((), "" if "" in unwatched or not unwatched else unwatched[0])
 
 
-class Signs(NamedTuple):
+class _Signs(NamedTuple):
     """What sanitizers say of undefined behaviour.
 
     Attributes:

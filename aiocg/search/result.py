@@ -13,7 +13,7 @@ from aiocg.search.baselines import AS_IT_IS, start_of
 from aiocg.search.budget import Meter
 from aiocg.search.timing import Timing
 from aiocg.search.tuner import Outcome
-from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions import ActionSpace
 from aiocg.states.behaviour import Behaviour
 
 __all__ = [

@@ -11,9 +11,19 @@ import numpy as np
 
 from aiocg.env.env import Env
 
-__all__ = ["Contender", "Timing", "measuring", "run_in_turns", "speedup"]
+__all__ = ["ALONE_AND_ONCE", "LEVELS", "Contender", "Timing", "measuring", "run_in_turns", "speedup"]
 
 SAMPLES = 2_000  # of the bootstrap
+
+LEVELS: dict[str, tuple[str, ...]] = {"O0": (), "O2": ("default<O2>",), "O3": ("default<O3>",)}
+"""What no answer is slower than, by name."""
+
+ALONE_AND_ONCE = {
+    "llvm.set_runtimes_per_observation_count": "1",
+    "llvm.set_warmup_runs_count_per_runtime_observation": "0",
+    "llvm.set_measured_alone": "1",
+}
+"""One observation of `Runtime` is one run, alone on the machine; see `aiocg.llvm.measurement`."""
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ from aiocg.gcc.meaning import is_meaning
 from aiocg.runtime import Runtime
 from aiocg.search import Budget, functionwise
 from aiocg.search.budget import Meter
-from aiocg.search.screening import Screener
+from aiocg.search.command_lines import Screener
 from aiocg.search.tuner import FAILED
 from aiocg.search.variation import Variation
 from aiocg.shrink.blame import least

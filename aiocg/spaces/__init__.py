@@ -1,9 +1,12 @@
 """Action and observation spaces, in terms of Gymnasium."""
 
+from aiocg.spaces._observation import ObservationSpace
+from aiocg.spaces._sequence import Binary, Json, SpaceSequence, Text, Texts, VariableArray
 from aiocg.spaces.actions import (
     ActionSpace,
     ChoiceActions,
     CommandLineActions,
+    CommandlineFlag,
     DiscreteActions,
     LimitedChoiceActions,
     MappingActions,
@@ -12,28 +15,22 @@ from aiocg.spaces.actions import (
     TargetedActions,
     TextActions,
 )
-from aiocg.spaces.named import Commandline, CommandlineFlag, NamedDiscrete
-from aiocg.spaces.observation import ObservationSpace
-from aiocg.spaces.scalar import NoObservation, Permutation, Scalar
-from aiocg.spaces.sequence import Binary, Json, SpaceSequence, Text, Texts, VariableArray
+from aiocg.spaces.scalar import NoObservation, Scalar
 
 __all__ = [
     "ActionSpace",
     "Binary",
     "ChoiceActions",
     "CommandLineActions",
-    "Commandline",
     "CommandlineFlag",
     "DiscreteActions",
     "Json",
     "LimitedChoiceActions",
     "MappingActions",
-    "NamedDiscrete",
     "NoObservation",
     "ObservationSpace",
     "OptionActions",
     "ParametrizedActions",
-    "Permutation",
     "Scalar",
     "SpaceSequence",
     "TargetedActions",

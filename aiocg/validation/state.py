@@ -12,9 +12,8 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError, UnknownName
-from aiocg.search.checking import COMPARING
 from aiocg.search.lanes import spread
-from aiocg.search.reference import first_run, runnable, undefined
+from aiocg.search.reference import COMPARING, first_run, runnable, undefined
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import in_words

@@ -62,7 +62,7 @@ def sent(source: str, language: str, limits: Limits) -> Benchmark:
                 "with clang -O1 -Xclang -disable-llvm-passes -S -emit-llvm, and send the IR",
             )
         return boxed_benchmark(data, language, limits.seconds)
-    from aiocg.llvm.benchmarks import benchmark_from_source  # few visitors send any
+    from aiocg.llvm import benchmark_from_source
 
     return benchmark_from_source(data, language, timeout=limits.seconds)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from aiocg.errors import AiocgError
 from aiocg.search.budget import Budget
-from aiocg.search.racing import LEVELS
 from aiocg.search.result import SearchState
+from aiocg.search.timing import LEVELS
 from aiocg.search.tuner import Outcome
 from aiocg.web.costs import TIME
 from aiocg.web.limits import Refusal

@@ -13,9 +13,9 @@ from aiocg.web.session import ExplorerSession
 __all__ = ["Watchable", "watchable"]
 
 SEED = 0
-PASSES = ("greedy", "beam", "random", "evolve", "anneal", "mcts", "portfolio", "policy", "functionwise")
+PASSES = ("greedy", "beam", "random", "evolve", "mcts", "portfolio", "policy", "functionwise")
 OPTIONS = ("screening", "hill_climb", "genetic", "random")  # of whole command lines
-LIBRARIES = ("cma", "lamcts", "nevergrad", "optuna", "opentuner")  # each needs its library
+LIBRARIES = ("nevergrad", "opentuner")  # each needs its library
 SCHEDULES = ("schedule",)
 WITHOUT_SEED = ("greedy", "beam")
 SIZES = ("IrInstructionCount", "ObjectImageSizeMinsizeBytes")  # whose functions `functionwise` knows

@@ -23,9 +23,9 @@ from aiocg.datasets.manifest import Manifest
 from aiocg.datasets.own import manifest as own_manifest
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import InvalidAction
+from aiocg.llvm._opt_line import OptLine
 from aiocg.llvm.command_line import parse as parse_command_line
-from aiocg.llvm.opt_line import OptLine
-from aiocg.spaces.actions.language import ActionLanguage
+from aiocg.spaces.actions import ActionLanguage
 from aiocg.states.files import CompilerEnvStateReader
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 from aiocg.transport.arrays import Array

@@ -30,10 +30,9 @@ from aiocg.policies import Features, Policy, PolicyFacts
 from aiocg.policies.features import COUNTED, FUNCTION
 from aiocg.rl.ppo import pytorch
 from aiocg.rl.programs import hash_of
-from aiocg.search.function_policy import COSTS, FunctionSearcher, Site, site_of
-from aiocg.search.functionwise import bases as functionwise_bases
-from aiocg.search.functionwise.core import core
-from aiocg.search.functionwise.sites import costs_of
+from aiocg.search import _functionwise as functionwise_bases
+from aiocg.search._functionwise import core, costs_of
+from aiocg.search._policy import COSTS, FunctionSearcher, Site, site_of
 from aiocg.search.lanes import spread
 from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs

@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from aiocg.gym.wrappers.commandline import AUTOPHASE_FLAGS
-from aiocg.policies.episode import Episode, worth
+from aiocg.gym.wrappers import AUTOPHASE_FLAGS
+from aiocg.policies import Episode
+from aiocg.policies.episode import worth
 from aiocg.policies.features import PARTS
 from aiocg.rl.programs import default_actions
 

@@ -35,8 +35,8 @@ from bench.search.runs import GOALS, RACING, RUNTIME, Program, measure
 from bench.search.stored import Job, append, read
 
 SEARCHES = (
-    *("functionwise", "portfolio", "evolve", "mcts", "anneal", "beam", "greedy", "random"),
-    *("nevergrad", "opentuner", "lamcts", "cma", "optuna"),
+    *("functionwise", "portfolio", "evolve", "mcts", "beam", "greedy", "random"),
+    *("nevergrad", "opentuner"),
 )
 SUFFIXES = (".bc", ".ll")
 

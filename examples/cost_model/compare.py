@@ -13,10 +13,10 @@ import anyio
 import psutil
 
 import aiocg
-from aiocg.search import Outcome, Proposal, Tuner
-from aiocg.search.beam import PACE, Beam
-from aiocg.search.mcts import TreeSearcher
-from aiocg.search.prior import GainModel
+from aiocg.search import Alphabet, Outcome, Proposal, Tuner
+from aiocg.search._levelwise import PACE, Beam
+from aiocg.search._mcts import TreeSearcher
+from aiocg.search.priors import GainModel
 
 PROGRAMS = [f"programs-v0/{name}" for name in ("crc32", "chacha20", "rbtree", "hashmap", "huffman")]
 PARTS = (0.1, 0.3, 1.0)  # of the time, after which the best is noted
@@ -59,7 +59,7 @@ async def run(search: str, program: str, path: Path | None, seed: int, start: st
         seen: list[Watched] = []
         with anyio.CancelScope() as scope:
 
-            def watched(alphabet: aiocg.search.alphabet.Alphabet) -> Tuner:
+            def watched(alphabet: Alphabet) -> Tuner:
                 tuner = TreeSearcher(alphabet, seed, prior) if search == "mcts" else Beam(alphabet, 8, 30, prior)
                 seen.append(Watched(tuner, seconds, scope))
                 return seen[0]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from aiocg.search.prior import GainModel
+from aiocg.search.priors import GainModel
 from aiocg.transitions.parquet import split_of
 from cost_model.rows import OBSERVATIONS, Rows, read
 

@@ -17,7 +17,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.source_files import gather
 from aiocg.datasets.source_tree import Inclusion, SourceTree, defined_inclusions, inclusions
-from aiocg.llvm.benchmarks import benchmark_from_source
+from aiocg.llvm import benchmark_from_source
 
 GCC = shutil.which("gcc") or ""
 needs_gcc = pytest.mark.skipif(not GCC, reason="there is no gcc on PATH, whose preprocessor is to agree")

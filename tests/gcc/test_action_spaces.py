@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
-from aiocg.gcc.gcc_line import GccLine
+from aiocg.gcc._gcc_line import GccLine
 from aiocg.spaces import ChoiceActions, CommandLineActions, MappingActions, OptionActions
 from aiocg.spaces.actions import ActionSpaces
 from aiocg.transport.messages import ActionSpaceSpec

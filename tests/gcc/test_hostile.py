@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from aiocg.errors import InvalidAction
-from aiocg.spaces.actions.command_line import CommandLine
+from aiocg.spaces.actions import CommandLine
 from aiocg.transport.options import Option
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import compilation

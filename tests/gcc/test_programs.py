@@ -13,7 +13,7 @@ from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.generators.csmith import csmith_identity
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.recipe import ProgramRun
-from aiocg.gcc.benchmarks import make_benchmark
+from aiocg.gcc import make_benchmark
 
 from .written import ADD, GREET
 

@@ -12,7 +12,7 @@ import aiocg
 from aiocg.datasets.benchmark import BenchmarkSource
 from aiocg.datasets.recipe import ProgramRun
 from aiocg.errors import ObservationFailed
-from aiocg.gcc.benchmarks import make_benchmark
+from aiocg.gcc import make_benchmark
 from aiocg.states.behaviour import Behaviour
 from aiocg.validation import ErrorKind
 

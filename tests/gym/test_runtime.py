@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 import aiocg.gym
-import aiocg.gym.portal
+import aiocg.gym._portal
 from aiocg.errors import RuntimeClosed
 from aiocg.gym import Portal, SyncRuntime
 from aiocg.states.state import CompilerEnvState
@@ -127,7 +127,7 @@ def test_portal_without_a_loop_says_why(monkeypatch: pytest.MonkeyPatch) -> None
     def factory() -> asyncio.AbstractEventLoop:
         raise OSError(errno.EMFILE, "too many open files")
 
-    monkeypatch.setattr(aiocg.gym.portal, "_loop_factory", lambda: factory)
+    monkeypatch.setattr(aiocg.gym._portal, "_loop_factory", lambda: factory)
     with pytest.raises(OSError, match="too many open files"):
         Portal()
     runtime = SyncRuntime(workers=1)

@@ -14,7 +14,7 @@ import pytest
 
 import aiocg.gym
 from aiocg.errors import UnknownName
-from aiocg.gym.runtime import SyncRuntime
+from aiocg.gym import SyncRuntime
 from aiocg.host.nursery import VARIABLE
 from aiocg.testing import scripted_benchmark
 

@@ -18,7 +18,8 @@ from aiocg.datasets import default_datasets
 from aiocg.datasets.linking import LINK_FLAGS, runtime_archive
 from aiocg.datasets.programs import program_flags
 from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, link_flags
-from aiocg.llvm import code_size, compute_observation, driver_search, image_size, text_size
+from aiocg.llvm import _driver_search as driver_search
+from aiocg.llvm import code_size, compute_observation, image_size, text_size
 from aiocg.llvm.command_line import parse
 from aiocg.llvm.driver import PLAIN, Candidate, Verdict, describe
 from aiocg.llvm.driver_settings import Settings

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import aiocg
 from aiocg.datasets import default_datasets
 from aiocg.errors import InvalidAction, NotExpressible
-from aiocg.llvm.opt_line import OptLine
+from aiocg.llvm._opt_line import OptLine
 from aiocg.spaces.actions import ActionSpaces
 from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec
 

@@ -9,9 +9,18 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.loops import make_benchmark
-from aiocg.search import Budget, SearchResult, beam, genetic, greedy, hill_climb, random, schedule
-from aiocg.search.finals import ROUNDS
-from aiocg.search.lane import Lane
+from aiocg.search import (
+    Budget,
+    SearchResult,
+    beam,
+    genetic,
+    greedy,
+    hill_climb,
+    random,
+    schedule,
+)
+from aiocg.search._dispatcher import ROUNDS
+from aiocg.search._lane import Lane
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

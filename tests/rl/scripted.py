@@ -7,8 +7,9 @@ import numpy as np
 
 from aiocg.policies import Episode, Policy, PolicyFacts
 from aiocg.policies.features import COUNTS, Features
+from aiocg.rl import Plan, Trajectory
 from aiocg.rl.programs import Program
-from aiocg.rl.vector import Plan, Trajectory, choose
+from aiocg.rl.vector import choose
 
 ACTIONS = ("north", "east", "south", "west")
 STEPS = 8

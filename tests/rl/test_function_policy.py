@@ -8,7 +8,7 @@ import pytest
 import aiocg
 from aiocg.policies import Features, Policy, PolicyError, PolicyFacts
 from aiocg.policies.features import FUNCTION
-from aiocg.search.function_policy import FunctionSearcher, Site, orders_of
+from aiocg.search._policy import FunctionSearcher, Site, orders_of
 from aiocg.search.tuner import FAILED, Outcome
 
 SEQUENCES = ("sroa,gvn", "instcombine<no-verify-fixpoint>,dce", "simplifycfg")

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import aiocg.gym
-from aiocg.gym.runtime import SyncRuntime
+from aiocg.gym import SyncRuntime
 from aiocg.rl import Features, PhaseOrdering, Plan, Program, collect, find_programs, prepare_programs, sb3
 from aiocg.rl.sb3 import PhaseOrderingVecEnv
 

@@ -10,7 +10,7 @@ import pytest
 
 from aiocg.cli.rl_job import remarks_on
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.gym.runtime import SyncRuntime
+from aiocg.gym import SyncRuntime
 from aiocg.policies import Features, Policy, PolicyFacts
 from aiocg.policies.episode import worth
 from aiocg.policies.features import COSTS

@@ -8,8 +8,8 @@ import aiocg
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.search import Budget, functionwise
+from aiocg.search._checking import Checker
 from aiocg.search.baselines import baselines
-from aiocg.search.checking import Checker
 from aiocg.search.reference import Reference, first_run, reference_of, runnable, undefined
 from aiocg.states.behaviour import Behaviour
 

@@ -14,23 +14,19 @@ from aiocg.search import (
     Proposal,
     SearchResult,
     SearchState,
-    anneal,
     beam,
-    cma,
     evolve,
     greedy,
-    lamcts,
     mcts,
     nevergrad,
     opentuner,
-    optuna,
     portfolio,
     random,
     tune,
 )
-from aiocg.search.alphabet import Alphabet
+from aiocg.search._alphabet import Alphabet
+from aiocg.search._lane import Lane
 from aiocg.search.baselines import baselines
-from aiocg.search.lane import Lane
 from aiocg.spaces import DiscreteActions
 from aiocg.spaces.rewards import Reward
 
@@ -42,25 +38,20 @@ SEARCHES: dict[str, Search] = {
     "beam": beam,
     "random": random,
     "evolve": evolve,
-    "anneal": anneal,
     "mcts": mcts,
     "portfolio": portfolio,
 }
 
 
 OUTSIDE: dict[str, Search] = {
-    "cma": cma,
-    "lamcts": lamcts,
     "nevergrad": nevergrad,
     "opentuner": opentuner,
-    "optuna": optuna,
 }
-MODULES = {**{name: name for name in OUTSIDE}, "lamcts": "sklearn"}
 
 
 @pytest.fixture(params=OUTSIDE)
 def outside(request: pytest.FixtureRequest) -> Search:
-    pytest.importorskip(MODULES[request.param], reason=f"this search needs the extra {request.param}")
+    pytest.importorskip(request.param, reason=f"this search needs the extra {request.param}")
     found: Search = OUTSIDE[request.param]
     return found
 
@@ -237,8 +228,8 @@ async def test_a_job_that_takes_far_too_long_is_begun_twice_and_the_first_answer
                 ended.append(self)
             raise AssertionError
 
-    monkeypatch.setattr("aiocg.search.driver.Lane", Stuck)
-    monkeypatch.setattr("aiocg.search.dispatcher.LEAST", 0.05)
+    monkeypatch.setattr("aiocg.search._driver.Lane", Stuck)
+    monkeypatch.setattr("aiocg.search._dispatcher.LEAST", 0.05)
     async with asyncio.timeout(60):
         result = await greedy(await calm(2, 997), budget=Budget(evaluations=60), lanes=2)
     assert essence(result) == essence(right)

@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 
 import aiocg
 from aiocg.search import Budget, Outcome, Progress, functionwise
+from aiocg.search._functionwise import go_on
+from aiocg.search._population import ELITES, LONGEST, PASSES, CallGraph, Function, Population, inlined_by, text_of
 from aiocg.search.baselines import baselines
-from aiocg.search.functionwise.calls import CallGraph
-from aiocg.search.functionwise.population import (
-    ELITES,
-    LONGEST,
-    PASSES,
-    Function,
-    Population,
-    inlined_by,
-    text_of,
-)
-from aiocg.search.functionwise.sites import go_on
 
 COSTS = {"@a": 100.0, "@b": 50.0, "@tiny": 2.0}
 
@@ -173,7 +164,7 @@ async def test_the_module_is_cleaned_when_the_budget_counts_no_evaluations_and_e
         if "mergefunc" in now.actions:
             raise Merged
 
-    monkeypatch.setattr(import_module("aiocg.search.functionwise.search"), "PATIENCE", 1)
+    monkeypatch.setattr(import_module("aiocg.search._functionwise"), "PATIENCE", 1)
     program = tmp_path / "twice.ll"
     program.write_text(TWICE.format(name="one") + TWICE.format(name="other"), encoding="utf-8")
     async with await runtime.make("llvm-v0", benchmark=program, reward_space="IrInstructionCountOz") as env:
@@ -260,7 +251,7 @@ async def test_what_cannot_be_made_again_is_passed_over(
         asked.append(actions)
         return len(asked) == 3
 
-    monkeypatch.setattr(import_module("aiocg.search.functionwise.search"), "repeats", repeats)
+    monkeypatch.setattr(import_module("aiocg.search._functionwise"), "repeats", repeats)
     env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCountOz")
     result = await functionwise(env, budget=Budget(evaluations=80))
     assert result.actions == asked[2] and len(set(asked)) == 3

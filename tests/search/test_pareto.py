@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from aiocg.search import Budget, ParetoPoint, ParetoResult, SearchState, pareto
-from aiocg.search.encoding import encode_lists
-from aiocg.search.pareto import FrontBreeder, front_of
+from aiocg.search.fronts import FrontBreeder, front_of
 from aiocg.search.tuner import FAILED, Outcome, Proposal
+from aiocg.search.vectors import encode_lists
 
 from .toy import ALPHABET, outcome_of
 
@@ -121,7 +121,7 @@ async def test_what_is_no_front_is_refused(runtime, costs, says) -> None:  # typ
 
 
 async def test_without_pymoo_the_extra_is_named(runtime, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    for name in [name for name in sys.modules if name.split(".")[0] == "pymoo" or name == "aiocg.search.breeding"]:
+    for name in [name for name in sys.modules if name.split(".")[0] == "pymoo" or name == "aiocg.search._breeding"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pymoo", None)
     env = await runtime.make("llvm-v0", benchmark=PROGRAM)

@@ -10,8 +10,16 @@ import pytest
 import aiocg
 from aiocg.policies import Features, Policy, PolicyError, PolicyFacts
 from aiocg.policies.features import COUNTS
-from aiocg.search import Budget, Outcome, SearchState, beam, mcts, policy, policy_prior
-from aiocg.search.policy import PolicySearcher
+from aiocg.search import (
+    Budget,
+    Outcome,
+    SearchState,
+    beam,
+    mcts,
+    policy,
+    policy_prior,
+)
+from aiocg.search._policy import PolicySearcher
 from aiocg.testing import scripted_benchmark
 
 from . import toy

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from aiocg.search import Budget, beam, mcts
-from aiocg.search.beam import Beam
-from aiocg.search.mcts import TreeSearcher
-from aiocg.search.prior import GainModel
+from aiocg.search._levelwise import Beam
+from aiocg.search._mcts import TreeSearcher
+from aiocg.search.priors import GainModel
 from aiocg.search.tuner import Outcome
 
 from .toy import ALPHABET, play

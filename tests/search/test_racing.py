@@ -22,9 +22,9 @@ from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.errors import ObservationFailed
 from aiocg.llvm import measurement
 from aiocg.search import Budget, Progress, SearchResult, racing
-from aiocg.search.racing import ALONE_AND_ONCE, FIRST, LEAST_ROUNDS, LEVELS, ROUNDS, Race
+from aiocg.search._racing import FIRST, LEAST_ROUNDS, ROUNDS, Race
 from aiocg.search.result import Record, begin_state
-from aiocg.search.timing import Contender, Timing, measuring, run_in_turns, speedup
+from aiocg.search.timing import ALONE_AND_ONCE, LEVELS, Contender, Timing, measuring, run_in_turns, speedup
 from aiocg.search.tuner import Outcome
 from aiocg.workers.programs.execution import measuring_core
 
@@ -145,7 +145,7 @@ async def test_who_watches_is_told_of_levels_and_candidates_and_it_goes_on_from_
 
 
 async def test_a_race_that_is_stopped_measures_no_more_than_it_must(make, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(sys.modules["aiocg.search.racing"], "ROUNDS", 10**9)  # which would never end
+    monkeypatch.setattr(sys.modules["aiocg.search._racing"], "ROUNDS", 10**9)  # which would never end
     result = await racing(await make(), watch=lambda outcome: False, budget=Budget(seconds=10**9))
     assert len(result.timing.times["O3"]) == LEAST_ROUNDS
 

@@ -58,7 +58,7 @@ async def test_searches_find_what_they_found_with_the_compiler(logged: Logged) -
         assert (target.action_texts, target.episode_reward) == (found.actions, found.reward)
 
 
-@pytest.mark.parametrize("name", ["random", "mcts", "evolve", "anneal"])
+@pytest.mark.parametrize("name", ["random", "mcts", "evolve"])
 async def test_searches_with_a_seed_run_on_it(logged: Logged, name: str) -> None:
     search, budget = getattr(aiocg.search, name), Budget(evaluations=60)
     one, other = [await search(replayed(logged.path, reward_space="nearness"), budget=budget) for _ in range(2)]

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
+from aiocg.search._dispatcher import FINALISTS, ROUNDS, Finals
+from aiocg.search._schedule import MEASURED, Scheduler
 from aiocg.search.budget import Budget
-from aiocg.search.finals import FINALISTS, ROUNDS, Finals
-from aiocg.search.schedule import MEASURED, Scheduler
 from aiocg.search.tuner import FAILED, Outcome, Proposal
 
 ROWS = 24

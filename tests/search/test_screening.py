@@ -5,8 +5,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from aiocg.search.command_lines import WINDOW
-from aiocg.search.screening import DRIFT, Screener
+from aiocg.search.command_lines import DRIFT, WINDOW, Screener
 from aiocg.search.tuner import FAILED
 from aiocg.search.variation import KNOWN, Choices, Variation
 from aiocg.transport.options import UNSET, Option, words

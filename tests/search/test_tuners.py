@@ -2,34 +2,25 @@
 
 import itertools
 import logging
-import math
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from aiocg.search.anneal import Annealer
-from aiocg.search.beam import Beam
-from aiocg.search.cma import CmaEs
-from aiocg.search.encoding import Encoding, encode_lists
-from aiocg.search.evolve import LONGEST, Evolver
-from aiocg.search.greedy import Greedy
-from aiocg.search.lamcts import LaMcts
-from aiocg.search.levels import Peeler
-from aiocg.search.mcts import TreeSearcher
-from aiocg.search.nevergrad import Nevergrad
-from aiocg.search.opentuner import OpenTuner
-from aiocg.search.optuna import Optuna
-from aiocg.search.portfolio import Portfolio
-from aiocg.search.random import RandomWalks
+from aiocg.search._evolution import LONGEST, Evolver, Portfolio
+from aiocg.search._levels import Peeler
+from aiocg.search._levelwise import Beam, Greedy
+from aiocg.search._mcts import TreeSearcher
+from aiocg.search._random import RandomWalks
+from aiocg.search.outside.nevergrad import Nevergrad
+from aiocg.search.outside.opentuner import OpenTuner
 from aiocg.search.tuner import FAILED, Outcome, Prefixed, Proposal, Tuner
-from aiocg.search.vectors import Minimizer, Vectors
+from aiocg.search.vectors import Encoding, Minimizer, Vectors, encode_lists
 
 from .toy import ALPHABET, START, STEPS, TARGET, Texts, outcome_of, play
 
@@ -40,20 +31,15 @@ TUNERS: dict[str, Callable[[int], Tuner]] = {
     "beam": lambda seed: Beam(ALPHABET, 8, 12),
     "random": lambda seed: RandomWalks(ALPHABET, seed, 12),
     "evolve": lambda seed: Evolver(ALPHABET, seed),
-    "anneal": lambda seed: Annealer(ALPHABET, seed),
     "mcts": lambda seed: TreeSearcher(ALPHABET, seed),
-    "portfolio": lambda seed: Portfolio([Greedy(ALPHABET), Evolver(ALPHABET, seed), Annealer(ALPHABET, seed)]),
+    "portfolio": lambda seed: Portfolio([Greedy(ALPHABET), Evolver(ALPHABET, seed), TreeSearcher(ALPHABET, seed)]),
     "evolve after": lambda seed: Prefixed(Evolver(ALPHABET, seed), ("double", "nothing")),
 }
 OUTSIDE: dict[str, Callable[[Encoding, int], Minimizer]] = {
-    "cma": CmaEs,
-    "lamcts": LaMcts,
     "nevergrad": Nevergrad,
     "opentuner": OpenTuner,
-    "optuna": Optuna,
 }
-MODULES = {**{name: name for name in OUTSIDE}, "lamcts": "sklearn"}
-LEARNING = ("evolve", "anneal", "mcts", "portfolio", "evolve after")
+LEARNING = ("evolve", "mcts", "portfolio", "evolve after")
 EVALUATIONS = 1500
 
 
@@ -64,7 +50,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[int], Tuner]:
 
 @pytest.fixture(params=OUTSIDE)
 def outside(request: pytest.FixtureRequest) -> Callable[[int], Tuner]:
-    pytest.importorskip(MODULES[request.param], reason=f"this search needs the extra {request.param}")
+    pytest.importorskip(request.param, reason=f"this search needs the extra {request.param}")
     return lambda seed: Vectors(encode_lists(ALPHABET, 12), OUTSIDE[request.param](encode_lists(ALPHABET, 12), seed))
 
 
@@ -119,7 +105,7 @@ def test_where_nothing_can_be_done_greedy_and_tree_search_end() -> None:
 
 
 def test_a_start_that_fails_ends_every_search() -> None:
-    for name in ("greedy", "beam", "random", "evolve", "anneal", "mcts"):
+    for name in ("greedy", "beam", "random", "evolve", "mcts"):
         tuner = Prefixed(TUNERS[name](0), ["refuse"])
         assert len(play(tuner, 100)) == 1
 
@@ -251,10 +237,10 @@ def test_an_outside_tuner_proposes_nothing_that_fails_when_it_has_seen_nothing_e
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> None:
-    pytest.importorskip(MODULES[name], reason=f"this search needs the extra {name}")
+    pytest.importorskip(name, reason=f"this search needs the extra {name}")
     script = (
         f"from {OUTSIDE[name].__module__} import {OUTSIDE[name].__name__} as Outside\n"  # type: ignore[attr-defined]
-        "from aiocg.search.encoding import Encoding\n"
+        "from aiocg.search.vectors import Encoding\n"
         "minimizer, asked = Outside(Encoding([50] * 20, lambda vector: (), sparse=False), 1), []\n"
         "for _ in range(250):\n"
         "    vector, tag = minimizer.ask()\n"
@@ -271,27 +257,11 @@ def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> Non
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("order", [list, reversed])
-def test_a_generation_can_be_told_in_any_order_and_ends_when_all_of_it_is_told(order: Any) -> None:
-    pytest.importorskip("cma", reason="this search needs the extra cma")
-    encoding = encode_lists(ALPHABET, 12)
-
-    def after(order: Callable[[list[Proposal]], Iterable[Proposal]]) -> list[Proposal]:
-        tuner = Vectors(encoding, CmaEs(encoding, 3))
-        generation = tuner.ask(100)
-        for proposal in order(generation):
-            assert tuner.ask(100) == []
-            tuner.tell(proposal, outcome_of(proposal.actions))
-        return tuner.ask(100)
-
-    assert after(order) == after(list) != []
-
-
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_without_its_package_an_outside_tuner_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [one for one in sys.modules if one.split(".")[0] == MODULES[name] or one == "aiocg.search.bandit"]:
+    for module in [one for one in sys.modules if one.split(".")[0] == name or one == "aiocg.search.outside._bandit"]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, MODULES[name], None)
+    monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=rf"pip install 'aiocg\[{name}\]'"):
         OUTSIDE[name](encode_lists(ALPHABET, 12), 0)
 
@@ -303,17 +273,6 @@ def test_nevergrad_names_an_optimizer_that_there_is_not() -> None:
         Nevergrad(encode_lists(ALPHABET, 12), 0, "Nonsense")
 
 
-def test_optuna_is_told_of_failures_as_failed_trials_that_are_worth_nothing() -> None:
-    optuna = pytest.importorskip("optuna", reason="this search needs the extra optuna")
-    minimizer = Optuna(encode_lists(ALPHABET, 12), 0)
-    (_, first), (_, second) = minimizer.ask(), minimizer.ask()  # both open
-    minimizer.tell(second, math.inf)
-    minimizer.tell(first, -3.0)
-    states = [trial.state for trial in first.study.get_trials(deepcopy=False)[:2]]
-    assert states == [optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL]
-    assert first.study.best_value == -3.0
-
-
 @pytest.mark.slow
 def test_opentuner_leaves_the_formatter_of_others_and_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("opentuner", reason="this search needs the extra opentuner")
@@ -321,8 +280,8 @@ def test_opentuner_leaves_the_formatter_of_others_and_no_files(tmp_path: Path, m
     before = logging.Formatter
     script = (
         "import logging; before = logging.Formatter\n"
-        "from aiocg.search.encoding import Encoding\n"
-        "from aiocg.search.opentuner import OpenTuner\n"
+        "from aiocg.search.vectors import Encoding\n"
+        "from aiocg.search.outside.opentuner import OpenTuner\n"
         "OpenTuner(Encoding([3] * 9, lambda vector: (), sparse=False), 0).ask()\n"
         "assert logging.Formatter is before and not logging.getLogger().handlers\n"
     )

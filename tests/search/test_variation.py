@@ -93,7 +93,7 @@ def test_what_is_on_by_default_is_mostly_switched_off() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_breeding_finds_the_few_options_that_matter(seed: int) -> None:
     pytest.importorskip("pymoo", reason="the genetic search needs pymoo, of the extra search")
-    from aiocg.search.breeding import algorithm, member
+    from aiocg.search._breeding import algorithm, member
 
     wanted = {0: 2, 3: 0, 17: 1, 18: 1, 40: 0, len(FLAGS) + 1: 1}  # by option; all others do harm
 

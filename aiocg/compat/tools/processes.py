@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from aiocg.compat.model import Field, Model
-from aiocg.gym.wrappers.episodes import ForkableIterator
+from aiocg.gym.wrappers import ForkableIterator
 
 
 def run_command(cmd: Sequence[str], timeout: float) -> str:

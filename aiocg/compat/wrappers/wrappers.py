@@ -11,7 +11,7 @@ from aiocg.compat.envs.rewards import RuntimeReward
 from aiocg.compat.spaces.actions import Commandline, CommandlineFlag
 from aiocg.compat.tools.processes import thread_safe_tee
 from aiocg.compat.wrappers.core import ActionWrapper, CompilerEnvWrapper
-from aiocg.gym.wrappers.episodes import ForkableIterator
+from aiocg.gym.wrappers import ForkableIterator
 
 BenchmarkLike = str | Benchmark
 """The types that can name a benchmark."""

@@ -10,21 +10,27 @@ own wrappers can be put between and over them. `aiocg.gym.wrappers.vector` has t
 """
 
 from aiocg.env.plan import StepSettings
-from aiocg.gym.wrappers.benchmarks import (
+from aiocg.gym.wrappers._benchmarks import (
     CycleOverBenchmarks,
     CycleOverBenchmarksIterator,
     IterateOverBenchmarks,
     RandomOrderBenchmarks,
 )
-from aiocg.gym.wrappers.commandline import AutophaseActionSpace, CommandlineWithTerminalAction, ConstrainedCommandline
-from aiocg.gym.wrappers.episodes import Counter, ForkOnStep, JustKeepGoing, TimeLimit
-from aiocg.gym.wrappers.observations import AutophaseNormalizedFeatures, ConcatActionsHistogram
-from aiocg.gym.wrappers.rewards import ClampedReward, RuntimePointEstimateReward
-from aiocg.gym.wrappers.transformation import ActionWrapper, ObservationWrapper, RewardWrapper
-from aiocg.gym.wrappers.validation import ValidateBenchmarkAfterEveryStep
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
+from aiocg.gym.wrappers._commandline import (
+    AUTOPHASE_FLAGS,
+    AutophaseActionSpace,
+    CommandlineWithTerminalAction,
+    ConstrainedCommandline,
+)
+from aiocg.gym.wrappers._episodes import Counter, ForkableIterator, ForkOnStep, JustKeepGoing, TimeLimit
+from aiocg.gym.wrappers._observations import AutophaseNormalizedFeatures, ConcatActionsHistogram
+from aiocg.gym.wrappers._rewards import ClampedReward, RuntimePointEstimateReward
+from aiocg.gym.wrappers._transformation import ActionWrapper, ObservationWrapper, RewardWrapper
+from aiocg.gym.wrappers._validation import ValidateBenchmarkAfterEveryStep
+from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 
 __all__ = [
+    "AUTOPHASE_FLAGS",
     "ActionWrapper",
     "AutophaseActionSpace",
     "AutophaseNormalizedFeatures",
@@ -37,6 +43,7 @@ __all__ = [
     "CycleOverBenchmarks",
     "CycleOverBenchmarksIterator",
     "ForkOnStep",
+    "ForkableIterator",
     "IterateOverBenchmarks",
     "JustKeepGoing",
     "ObservationWrapper",

@@ -22,18 +22,18 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from aiocg.errors import ResetNeeded, UnknownName
-from aiocg.gym.vector.asynchronous import BatchResult
-from aiocg.gym.wrappers.commandline import (
+from aiocg.gym.vector._asynchronous import BatchResult
+from aiocg.gym.wrappers._commandline import (
     AUTOPHASE_FLAGS,
     END_OF_EPISODE,
     Subset,
     before_terminal,
     with_terminal_action,
 )
-from aiocg.gym.wrappers.episodes import Counting
-from aiocg.gym.wrappers.observations import ActionsHistogram, normalised, normalised_space
-from aiocg.gym.wrappers.rewards import check_bounds, clamp
-from aiocg.gym.wrappers.validation import told
+from aiocg.gym.wrappers._episodes import Counting
+from aiocg.gym.wrappers._observations import ActionsHistogram, normalised, normalised_space
+from aiocg.gym.wrappers._rewards import check_bounds, clamp
+from aiocg.gym.wrappers._validation import told
 from aiocg.spaces import CommandlineFlag, DiscreteActions
 from aiocg.validation import Options, ValidationResult
 
@@ -47,6 +47,7 @@ __all__ = [
     "ConstrainedCommandline",
     "Counter",
     "ValidateBenchmarkAfterEveryStep",
+    "begun",
 ]
 
 Ids = NDArray[np.int64]
@@ -151,7 +152,7 @@ class CompilerVectorWrapper(gymnasium.vector.VectorWrapper):  # no generic befor
         return getattr(self.env, name)
 
 
-def convert_final(infos: dict[str, Any], convert: Any) -> None:
+def _convert_final(infos: dict[str, Any], convert: Any) -> None:
     """Convert the last observations of episodes that have ended in the same step, where there are any.
 
     Args:
@@ -165,7 +166,7 @@ def convert_final(infos: dict[str, Any], convert: Any) -> None:
         infos["final_obs"] = finals
 
 
-class EndingWrapper(CompilerVectorWrapper):
+class _EndingWrapper(CompilerVectorWrapper):
     """A wrapper that may end episodes, with `end`; the next step resets these environments in place of stepping them.
 
     Args:
@@ -278,7 +279,7 @@ class Counter(Counting, CompilerVectorWrapper, methods=("close", "reset", "step"
         self.counters = dict(self._none)
 
 
-class ValidateBenchmarkAfterEveryStep(EndingWrapper):
+class ValidateBenchmarkAfterEveryStep(_EndingWrapper):
     """Validates each environment that a step has changed, all at once, and ends the episodes where something is wrong.
 
     Such an environment has the penalty for its reward, `terminations`, and `infos["error_type"]`,
@@ -378,7 +379,7 @@ class AutophaseActionSpace(ConstrainedCommandline):
             raise
 
 
-class CommandlineWithTerminalAction(EndingWrapper):
+class CommandlineWithTerminalAction(_EndingWrapper):
     """Adds an action, the last, that ends the episode of an environment; see `aiocg.gym.wrappers`.
 
     That environment then has `terminations` and `infos["terminal_action"]`, and is reset as others are: by the next
@@ -470,7 +471,7 @@ class AutophaseNormalizedFeatures(CompilerVectorWrapper):
     def convert_results(self, results: BatchResult, env_ids: Ids) -> BatchResult:
         """Return the results with features as fractions."""
         observations, rewards, terminations, truncations, infos = results
-        convert_final(infos, lambda features, _: normalised(features))
+        _convert_final(infos, lambda features, _: normalised(features))
         return normalised(observations), rewards, terminations, truncations, infos
 
 
@@ -519,7 +520,7 @@ class ConcatActionsHistogram(CompilerVectorWrapper):
         self._sent[env_ids] = 0
         histogram = self._histogram
         before = histogram.scaled(self._counts[env_ids])
-        convert_final(infos, lambda final, place: histogram.behind(final, before[place]))
+        _convert_final(infos, lambda final, place: histogram.behind(final, before[place]))
         self._counts[env_ids[reset]] = 0
         observations = histogram.behind(observations, histogram.scaled(self._counts[env_ids]))
         return observations, rewards, terminations, truncations, infos

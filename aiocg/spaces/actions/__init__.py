@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from aiocg.errors import InvalidAction, UnknownName
-from aiocg.spaces.actions.command_line import PROGRAM, ChoiceLine, CommandLine
-from aiocg.spaces.actions.discrete import DiscreteActions
-from aiocg.spaces.actions.language import (
+from aiocg.spaces.actions._command_line import PROGRAM, ChoiceLine, CommandLine
+from aiocg.spaces.actions._discrete import CommandlineFlag, DiscreteActions
+from aiocg.spaces.actions._language import (
     ActionLanguage,
     Notation,
     is_name,
@@ -14,10 +14,16 @@ from aiocg.spaces.actions.language import (
     split_list,
     split_texts,
 )
-from aiocg.spaces.actions.mapping import MappingActions
-from aiocg.spaces.actions.options import ChoiceActions, CommandLineActions, LimitedChoiceActions, OptionActions
-from aiocg.spaces.actions.space import ActionSpace, TextActions
-from aiocg.spaces.actions.targeted import ParametrizedActions, TargetedActions
+from aiocg.spaces.actions._mapping import MappingActions
+from aiocg.spaces.actions._options import (
+    ChoiceActions,
+    CommandLineActions,
+    LimitedChoiceActions,
+    OptionActions,
+    some_choices,
+)
+from aiocg.spaces.actions._space import ActionSpace, TextActions
+from aiocg.spaces.actions._targeted import ParametrizedActions, TargetedActions
 from aiocg.transport.messages import ActionSpaceSpec
 
 __all__ = [
@@ -30,6 +36,7 @@ __all__ = [
     "ChoiceLine",
     "CommandLine",
     "CommandLineActions",
+    "CommandlineFlag",
     "DiscreteActions",
     "LimitedChoiceActions",
     "MappingActions",
@@ -41,6 +48,7 @@ __all__ = [
     "is_name",
     "join_texts",
     "list_of_texts",
+    "some_choices",
     "split_list",
     "split_texts",
 ]

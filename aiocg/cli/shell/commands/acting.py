@@ -146,7 +146,7 @@ async def _try_all(shell: Context, crew: list[Env]) -> list[tuple[str, Candidate
     candidates: list[Candidate] = []
     for start in range(0, len(texts), size):
         shell.progress.update(start, len(texts))
-        candidates += await evaluate(crew, texts[start : start + size])
+        candidates += await evaluate(crew, [(text,) for text in texts[start : start + size]])
     found = zip(texts, candidates, strict=True)
     return sorted(found, key=lambda one: (one[1].error is not None, -(one[1].reward or 0.0)))
 
@@ -204,7 +204,7 @@ async def hill_climb(shell: Context, words: list[str]) -> Result:
     for step in range(steps):
         shell.progress.update(step, steps)
         text = session.random_action()
-        (candidate,) = await evaluate([session.env], [text])
+        (candidate,) = await evaluate([session.env], [[text]])
         if candidate.error is None and candidate.reward > 0:
             await _take(shell, text)
             kept += 1

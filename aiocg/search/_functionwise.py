@@ -1,0 +1,642 @@
+"""A search that optimises each function separately: one evaluation tests new passes for every function."""
+
+import asyncio
+import functools
+import itertools
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from operator import attrgetter
+from weakref import WeakSet
+
+import anyio
+
+from aiocg.env.candidate import Candidate
+from aiocg.env.env import Env
+from aiocg.errors import AiocgError
+from aiocg.search._alphabet import SpaceAlphabet
+from aiocg.search._checking import Checker
+from aiocg.search._population import NAME, Passes, Population, text_of
+from aiocg.search.baselines import baselines
+from aiocg.search.budget import Budget, Meter, checked
+from aiocg.search.lanes import each, evaluate, go_to, open_lanes, repeats, spread
+from aiocg.search.result import (
+    Progress,
+    ProgressCallback,
+    Record,
+    SearchResult,
+    SearchState,
+    WatchCallback,
+    begin_state,
+    reward_space_of,
+)
+from aiocg.search.tuner import Outcome
+
+Actions = tuple[str, ...]
+MARK = "mark<minsize>"
+
+_RAW: Actions = (
+    "always-inline", "inferattrs", "ipsccp", "globalopt", "sroa", "early-cse", "simplifycfg", "function-attrs",
+    "globaldce", "deadargelim",
+)  # fmt: skip
+_ARGUMENTS: Actions = (*_RAW, "argpromotion", "ipsccp<func-spec>", "globaldce", "deadargelim")
+
+
+def _oz(threshold: int) -> Actions:
+    return (f"{{inliner-threshold={threshold}}}default<Oz>",)
+
+
+def _inlined(threshold: int) -> Actions:
+    return (*_ARGUMENTS, f"{{inliner-threshold={threshold}}}scc-oz-module-inliner", "globaldce", "deadargelim")
+
+
+def marked(actions: Actions, cost: str) -> Actions:
+    """Return actions that mark functions, where an observation of a cost assumes that they are marked."""
+    return actions if cost == "IrInstructionCount" or MARK in actions else (*actions, MARK)
+
+
+BASES: tuple[Actions, ...] = (
+    _ARGUMENTS, _oz(0), _oz(25), _RAW, (MARK, "clang<Oz>"), _oz(5), _inlined(0), _inlined(25),
+    _inlined(100),
+)  # fmt: skip
+"""The most promising first."""
+
+CLEANUPS: tuple[Actions, ...] = (
+    ("globaldce",),
+    ("mergefunc", "globaldce"),
+    ("constmerge", "globaldce"),
+    ("globalopt", "globaldce", "deadargelim"),
+    ("ipsccp", "globalopt", "globaldce", "deadargelim"),
+    ("function-attrs", "rpo-function-attrs", "early-cse", "globaldce"),
+    ("argpromotion", "globaldce", "deadargelim"),
+    ("{inliner-threshold=0}scc-oz-module-inliner", "globaldce"),
+    ("{inliner-threshold=25}scc-oz-module-inliner", "globaldce"),
+    ("iroutliner", "globaldce"),
+    ("mergefunc", "iroutliner", "mergefunc", "globaldce"),
+    ("partial-inliner", "globaldce"),
+    ("hotcoldsplit", "globaldce"),
+    ("called-value-propagation", "globalopt", "globaldce"),
+    ("default<Oz>",),
+    ("default<Os>",),
+)
+
+
+FILES = {  # by the observation of function costs
+    "FunctionInstructionCounts": "core_instructions.txt",
+    "FunctionImageSizesMinsize": "core_bytes.txt",
+}
+
+
+@cache
+def core(costs: str) -> tuple[Passes, ...]:
+    """Return the core set for an observation of function costs."""
+    lines = (files(__package__) / FILES[costs]).read_text(encoding="utf-8").splitlines()
+    return tuple(tuple(line.split(",")) for line in lines if not line.startswith("#"))
+
+
+POLISHED = 1.05  # factor on the cost of what an optimisation level has made, as that improves least afterwards
+
+
+@dataclass(slots=True)
+class Site:
+    """A base, opened on every lane.
+
+    Attributes:
+        actions: the actions that lead to the base.
+        lanes: environments at the base.
+        population: its functions and their best passes.
+        rest: the program's cost outside of its functions.
+    """
+
+    actions: Actions
+    lanes: list[Env]
+    population: Population
+    rest: float
+    _turn: int = 0
+
+    @property
+    def cost(self) -> float:
+        """The cost of the program with the best passes for each function."""
+        return self.rest + self.population.cost
+
+    @property
+    def promise(self) -> float:
+        """The cost by which bases are compared before all have had their time: the lower, the better."""
+        polished = self.population.has_tried_core and any("default<" in action for action in self.actions)
+        return self.cost * (POLISHED if polished else 1)
+
+    def combined(self) -> Actions:
+        """Return the actions that lead to the program with the best passes for each function."""
+        best = self.population.best
+        removal = ("globaldce",) if self.population.some_dead else ()
+        return (*self.actions, *((text_of(best),) if best else ()), *removal)
+
+    def next_lane(self) -> Env:
+        """Return the lanes in turn."""
+        self._turn += 1
+        return self.lanes[self._turn % len(self.lanes)]
+
+    async def close(self) -> None:
+        """Close the lanes."""
+        for lane in self.lanes:
+            await lane.close()
+
+
+Costs = tuple[Mapping[str, float], int]
+"""The cost of each function after a proposal, and the hash of the program, 0 if some passes failed."""
+
+TIMEOUT, TIMEOUT_PER_FUNCTION = 2.0, 0.01  # seconds for one proposal; some passes make code explode
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Proposals that are being evaluated."""
+
+    proposals: list[dict[str, Passes]]
+    costs: asyncio.Task[list[Costs]]
+
+
+async def costs_of(
+    lane: Env, names: Sequence[str], observation: str, proposals: Sequence[Mapping[str, Passes]]
+) -> list[Costs]:
+    """Return the cost of each function after each proposal, without functions whose passes fail.
+
+    Args:
+        lane: at the state to start from; it stays there.
+        names: the names of all functions, in the order of the observation.
+        observation: the observation space of function costs.
+        proposals: the passes for each function, by name.
+    """
+    results = await lane.expand_texts(
+        [(text_of(proposal),) for proposal in proposals],
+        observation_spaces=[observation],
+        reward_spaces=[],
+        timeout=TIMEOUT + TIMEOUT_PER_FUNCTION * len(names),
+    )
+    costs: list[Costs] = []
+    for proposal, result in zip(proposals, results, strict=True):
+        if result.error is None:
+            costs.append((dict(zip(names, map(float, result.observation[0]), strict=True)), result.state))
+        elif len(proposal) > 1:  # one of the halves may be valid
+            items = list(proposal.items())
+            halves = [dict(items[: len(items) // 2]), dict(items[len(items) // 2 :])]
+            parts = await costs_of(lane, names, observation, halves)
+            known = zip(halves, (part for part, _ in parts), strict=True)
+            costs.append(({name: part[name] for half, part in known for name in half if name in part}, 0))
+        else:
+            costs.append(({}, 0))
+    return costs
+
+
+async def go_on(lanes: Sequence[Env], actions: Actions) -> list[Env]:
+    """Apply actions to lanes, and return those that are at the same program then.
+
+    Lanes on which an action fails, and those whose program differs from the first one's because a pass is not
+    deterministic, are closed.
+    """
+    succeed = await spread(each(lanes, lambda lane: _succeeds(lane, actions)))
+    programs = [lane.state_hash if succeeds else None for lane, succeeds in zip(lanes, succeed, strict=True)]
+    first = next((program for program in programs if program is not None), None)
+    left = []
+    for lane, program in zip(lanes, programs, strict=True):
+        if program is None or program != first:
+            await lane.close()
+        else:
+            left.append(lane)
+    return left
+
+
+async def _succeeds(lane: Env, actions: Actions) -> bool:
+    try:
+        return not actions or not (await lane.step_texts(actions, observation_spaces=[]))[2]
+    except AiocgError:
+        return False
+
+
+AHEAD = 4  # chunks in flight, whatever the number of lanes, so that the result does not depend on it
+WORK = {"IrInstructionCount": 3_000, "ObjectImageSizeMinsizeBytes": 8_000}  # in the proposals of one chunk, roughly
+MOST = 8  # proposals in one chunk
+PATIENCE = 60  # chunks without progress after which the search leaves a base
+FRUITLESS = 3  # stages without progress after which an attempt ends
+NEXT = 6  # most bases of a later stage
+PER_NEXT = 20  # evaluations that there is time for per base of a later stage
+PER_BASE = 250  # evaluations in the budget per starting base
+TWO_BASES = 30  # evaluations in the budget from which two bases are tried even so
+COMPETING, LATER = 0.7, 0.5  # shares of what is left of the budget in which starting and later bases compete
+FIRST_ROUND = 0.65  # share of a competition that its first round takes: enough for most of the core set
+GRACE = 1.0  # seconds for baselines that take no longer, whatever the budget
+OVERTIME = 1.1  # share of the time until which what was found last may be evaluated
+CLEANING = 0.9  # used part of the budget until which cleanups are tried
+TOGETHER = 4  # cleanups that are tried before the search looks at the clock
+CONFIRMING = 0.1  # share of the time that is kept for running what was found
+EARLY = ("O0", "OzMinsize")  # the program as it is, and what is nearly always the best baseline
+ENDING, LONGEST_ENDING = 3, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
+BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
+
+DEFAULT_BUDGET = Budget(seconds=10)
+
+COSTS = {  # observation of a program's cost -> observation of its functions' costs
+    "IrInstructionCount": "FunctionInstructionCounts",
+    "ObjectImageSizeMinsizeBytes": "FunctionImageSizesMinsize",
+}
+SPEED = 150_000  # units of cost that a lane evaluates in a second, roughly; decides the number of starting bases
+
+
+async def functionwise(
+    env: Env,
+    *,
+    budget: Budget | None = None,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+    resume: SearchState | None = None,
+    lanes: int | None = None,
+    watch: WatchCallback | None = None,
+    run: bool = True,
+) -> SearchResult:
+    """Optimise each function of a program separately, all at the same time.
+
+    An evaluation runs different passes on every function and observes the cost of each, so it tests one sequence per
+    function, and the gains add up exactly. The starting point matters too, for example how much is inlined: several
+    bases compete during the first part of the budget. The functions of the best base are then combined, the module is
+    cleaned up, and its functions are searched again.
+
+    The result is never worse than the best of LLVM's optimisation levels that `SearchResult.baselines` has. Where they
+    take long, all but `clang -Oz` are evaluated beside the search, and those that are not finished when the time is up
+    are left out. The same seed and number of evaluations give the same result, whatever the number of
+    lanes.
+
+    Args:
+        env: an LLVM environment, with a reward space that is based on the instruction count or on the bytes in the
+            image of functions marked `minsize`.
+        budget: when to stop; 10 seconds if None.
+        seed: the seed of all random choices.
+        progress: called from time to time.
+        resume: the `state` of an earlier result: what that found is the first of the bases, and nothing else of it is
+            known.
+        lanes: environments that share the work, one per worker if None.
+        watch: told of each candidate when it was evaluated; returning False ends the search soon.
+        run: whether programs are run to see that they still do what they did.
+
+    Raises:
+        ValueError: if the environment has no such reward space, or `resume` is of another search.
+        ServiceError: if the workers fail.
+    """
+    reward = env.reward_spaces[reward_space_of(env)]
+    cost = getattr(reward, "cost", "")
+    if cost not in COSTS:
+        raise ValueError(
+            f"functionwise knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
+        )
+    whole = checked(budget, DEFAULT_BUDGET)
+    meter, total = whole.part_of_time(1 - CONFIRMING if run else 1).start(), whole.start()
+    alphabet = SpaceAlphabet(env.action_space)
+    progress = progress and _finished(progress, cost)
+    record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
+    before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
+    known = baselines(env)
+    checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
+    async with open_lanes(env, lanes, rewarded=False) as crew:
+        search = _Search(record, cost, seeds, progress, watch or (lambda outcome: None), checker.assembles)
+        try:
+            await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
+            record.meter.extend(whole)
+            await search.finish(crew, total)
+            await search.confirm(crew[0], checker, known)
+            await checker.explain()
+        finally:
+            await checker.close()
+    record.actions = marked(record.actions, cost)
+    await go_to(env, record.actions)
+    found = record.result(complete=search.exhausted, baselines=known, earned=search.earned, checks=checker.checks())
+    return replace(found, levels=search.levels)
+
+
+def _finished(progress: ProgressCallback, cost: str) -> ProgressCallback:
+    """Return a callback that is given actions as the result has them."""
+    return lambda now: progress(replace(now, actions=marked(now.actions, cost)))
+
+
+class _Search:
+    """A running search.
+
+    Args:
+        record: keeps the best result.
+        cost: the observation of a program's cost.
+        seed: the seed of all random choices, one number or several.
+        progress: also called with results that are not in the record yet.
+        watch: told of each candidate.
+        assembles: whether code can be generated for what actions lead to; other bases are not searched.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        cost: str,
+        seed: Sequence[int],
+        progress: ProgressCallback | None,
+        watch: WatchCallback,
+        assembles: Callable[[Actions], Awaitable[bool]],
+    ) -> None:
+        self._record = record
+        self._evaluated: list[Outcome] = []  # whole programs
+        self._left_behind: list[tuple[float, Actions]] = []  # rewards and actions of bases
+        self._late: dict[str, Actions] = {}  # baselines that are evaluated when the time is up
+        self._meter = record.meter
+        self._cost = cost
+        self._seed = seed
+        self._progress = progress
+        self._watch = watch
+        self._assembles = assembles
+        self._scale, self._start = 1, 0.0
+        self._planned = 0
+        self._forks: WeakSet[Env] = WeakSet()  # closed at the end of an attempt, however it ends
+        self.exhausted = False
+        self.earned: dict[str, float] = {}
+        self.levels = 0.0
+
+    async def begin(self, crew: list[Env], known: Mapping[str, Actions], before: Actions = ()) -> None:
+        """Evaluate baselines, beginning with the unchanged program, and what was found `before`.
+
+        Only the first lane computes rewards. If the first few take long, the others wait for `run`, and time is kept
+        for the end of the search.
+        """
+        self._late = {name: actions for name, actions in known.items() if name not in EARLY}
+        await self._levels(crew[:1], {name: known[name] for name in known if name in EARLY})
+        if before:
+            await self._levels(crew[:1], {"found": before})
+        if self._used <= BRIEF:
+            await self._levels(crew, self._late)
+            self._late = {}
+        elif (seconds := self._meter.seconds) is not None:
+            ending = min(ENDING * self._meter.elapsed / len(EARLY), LONGEST_ENDING * seconds)
+            self._meter.extend(replace(self._meter.budget, seconds=seconds - ending))
+
+    async def whole(self, crew: list[Env], known: Mapping[str, Actions], before: Actions, total: Meter) -> None:
+        """Evaluate baselines and search, until the time is up."""
+        await self.begin(crew, known, before)
+        self.levels = total.elapsed
+        with anyio.move_on_after(total.left()):
+            await self.run(crew)
+
+    async def finish(self, crew: list[Env], total: Meter) -> None:
+        """Evaluate the best base that was left behind, and the baselines that are left, if there is time for them."""
+        best, actions = max(self._left_behind, default=(0.0, ()))
+        with anyio.move_on_after(max(total.left(OVERTIME), GRACE)):
+            if best > self._record.reward:
+                await self._evaluate(crew[:1], (), [actions])
+            await self._evaluate_late(crew)
+
+    async def _evaluate_late(self, crew: list[Env]) -> None:
+        for name in list(self._late):
+            await self._levels(crew[-1:], {name: self._late[name]})
+            del self._late[name]
+
+    async def _levels(self, lanes: list[Env], known: Mapping[str, Actions]) -> None:
+        costs = await self._evaluate(lanes, (), list(known.values()), told=False)
+        self.earned |= {name: self._reward(cost) for name, cost in zip(known, costs, strict=True) if cost is not None}
+
+    async def run(self, crew: list[Env]) -> None:
+        """Search until the budget is used up or, without one, nothing helps; all lanes start at the initial state.
+
+        Baselines that are left are evaluated meanwhile, one at a time, where there is a limit of time.
+        """
+        if self._meter.seconds is None:
+            await self._run(crew)
+            return
+        await spread([functools.partial(self._evaluate_late, crew), functools.partial(self._run, crew)])
+
+    async def _run(self, crew: list[Env]) -> None:
+        for attempt in itertools.count():
+            searched = await self._attempt(crew, attempt)
+            self.exhausted = not searched or not self._meter.used
+            if self.exhausted or self._used >= 1:
+                return
+
+    async def confirm(self, lane: Env, checker: Checker, known: Mapping[str, Actions]) -> None:
+        """Run what was found, the best first, and keep the first that does what the unoptimised program does.
+
+        This comes last, as it takes long and programs are rarely broken. What cannot be made again is passed over.
+        """
+        record, left = self._record, self._evaluated
+        while True:
+            record.actions, record.reward = (), 0.0
+            await checker.offer(record, left)
+            if not record.actions:
+                await checker.offer(record, [one for one in left if one.actions in known.values()])
+            if not record.actions or await repeats(lane, marked(record.actions, self._cost)):
+                return
+            left = [one for one in left if one.actions != record.actions]
+
+    async def _attempt(self, crew: list[Env], attempt: int) -> bool:
+        """Let bases compete, including the best known program, and continue from the winner while that helps.
+
+        Returns:
+            Whether there was a function to optimise.
+        """
+        site, stage, idle = Site((), crew, Population({}, []), 0.0), 0, 0
+        bases: Sequence[Actions] = self._bases(len(crew))
+        sites: list[Site] = []
+        try:
+            while self._used < 1 and idle < FRUITLESS:
+                before = self._record.reward
+                until = self._used + (COMPETING if stage == 0 else LATER) * (1 - self._used)
+                sites = await self._open(site, bases, (attempt, stage))
+                if not (sites or stage):  # what all inline cannot be assembled
+                    sites = await self._open(site, [()], (attempt, stage))
+                if stage:
+                    await site.close()
+                if not sites:
+                    break
+                site = await self._compete(sites, until)
+                bases = await self._combine(site)
+                stage, idle = stage + 1, 0 if self._record.reward > before else idle + 1
+            return stage > 0
+        except asyncio.CancelledError:  # the time is up in the middle of a stage
+            self._left_behind += [(self._reward(one.cost), one.combined()) for one in sites]
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                for lane in list(self._forks):
+                    await lane.close()
+
+    @property
+    def _left(self) -> int:
+        """Number of evaluations that may still be started."""
+        limit = self._meter.evaluation_limit
+        return sys.maxsize if limit is None else limit - self._planned
+
+    @property
+    def _used(self) -> float:
+        """The used part of the budget, from 0 to 1."""
+        return min(self._meter.used, 1.0)
+
+    def _bases(self, lanes: int) -> Sequence[Actions]:
+        """Return as many bases as the budget allows, beginning with the best program so far."""
+        limit, seconds = self._meter.evaluation_limit, self._meter.seconds
+        planned = min(
+            float("inf") if limit is None else limit,
+            float("inf") if seconds is None else seconds * lanes * SPEED / max(self._start, 1),
+        )
+        bases = (self._record.actions, *BASES)
+        return bases[: int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))]
+
+    async def _evaluate(
+        self, lanes: list[Env], before: Actions, candidates: Sequence[Actions], *, told: bool = True
+    ) -> list[float | None]:
+        """Evaluate lists of actions from the lanes' state, offer them to the record, and return the costs."""
+        results = await evaluate(lanes, candidates, [self._cost])
+        costs = [None if one.error is not None else float(one.observation[0]) for one in results]
+        self._meter.evaluations += len(results) if told else 0
+        if not self._evaluated:
+            self._learn_scale(results, costs)
+        for actions, one, cost in zip(candidates, results, costs, strict=True):
+            if cost is not None:
+                outcome = Outcome(self._reward(cost), (*before, *actions), one.state)
+                self._evaluated.append(outcome)
+                self._record.offer(outcome.actions, outcome.reward)
+                if told:
+                    self._tell(outcome)
+        self._record.report()
+        return costs
+
+    def _tell(self, outcome: Outcome) -> None:
+        if self._watch(outcome) is False:
+            self._meter.stop()
+
+    def _learn_scale(self, results: Sequence[Candidate], costs: Sequence[float | None]) -> None:
+        """Find the whole number that the reward divides costs by; the first result is the unchanged program."""
+        self._start = costs[0] or 0.0
+        for one, cost in zip(results, costs, strict=True):
+            if cost is not None and one.reward:
+                self._scale = round((self._start - cost) / one.reward)
+
+    def _reward(self, cost: float) -> float:
+        return (self._start - cost) / self._scale
+
+    async def _open(self, site: Site, bases: Sequence[Actions], stage: tuple[int, int]) -> list[Site]:
+        """Open bases, except those that fail or give the same program as an earlier one."""
+        jobs = [
+            functools.partial(self._open_one, site, base, (*self._seed, *stage, number))
+            for number, base in enumerate(bases)
+        ]
+        found: dict[int, Site] = {}
+        for opened in await spread(jobs):
+            if opened is None:
+                continue
+            program = opened.lanes[0].state_hash
+            if program in found or not opened.population.functions:
+                await opened.close()
+            else:
+                found[program] = opened
+        return list(found.values())
+
+    async def _open_one(self, site: Site, base: Actions, seed: Sequence[int]) -> Site | None:
+        actions = (*site.actions, *base)
+        if not await self._assembles(actions):
+            return None
+        forks = [await lane.fork() for lane in site.lanes]
+        self._forks.update(forks)
+        lanes = await go_on(forks, base)
+        if not lanes:
+            return None
+        try:
+            names, costs, total, calls, removable = await lanes[0].observe(
+                "Functions", COSTS[self._cost], self._cost, "Calls", "RemovableFunctions"
+            )
+        except AiocgError:
+            for lane in lanes:
+                await lane.close()
+            return None
+        population = Population(
+            dict(zip(names, map(float, costs), strict=True)),
+            seed,
+            core(COSTS[self._cost]),
+            calls=[(caller, callee) for caller, callee in map(NAME.findall, calls)],
+            removable=removable,
+        )
+        return Site(actions, lanes, population, float(total) - population.start)
+
+    async def _compete(self, sites: list[Site], until: float) -> Site:
+        """Improve bases in rounds, dropping the worse half after each; return the best one."""
+        rounds = (len(sites) - 1).bit_length() + 1
+        for number in range(rounds):
+            last = number + 1 == rounds
+            share = FIRST_ROUND if number == 0 and not last else 1 / (rounds - number)
+            end = self._used + (until - self._used) * share
+            for index, site in enumerate(sites):
+                await self._improve(site, self._used + (end - self._used) / (len(sites) - index))
+            sites.sort(key=attrgetter("cost" if last else "promise"))
+            keep = 1 if last else (len(sites) + 1) // 2
+            while len(sites) > keep:
+                left = sites.pop()
+                self._left_behind.append((self._reward(left.cost), left.combined()))
+                await left.close()
+        return sites[0]
+
+    async def _improve(self, site: Site, until: float) -> None:
+        """Try passes for the functions of a base until a part of the budget is used, or nothing helps any more.
+
+        Even if that part is used already, the first chunks, mostly with sequences of the core set, are tried.
+        """
+        population = site.population
+        names = list(population.functions)
+        size = max(1, min(MOST, int(WORK[self._cost] // max(population.start, 1))))
+        pending: deque[Chunk] = deque()
+        idle, cost = 0, population.cost
+        try:
+            while idle < PATIENCE and self._used < 1:
+                while len(pending) < AHEAD and self._left > 0:
+                    proposals = [population.propose() for _ in range(min(size, self._left))]
+                    self._planned += len(proposals)
+                    job = costs_of(site.next_lane(), names, COSTS[self._cost], proposals)
+                    pending.append(Chunk(proposals, asyncio.create_task(job)))
+                if not pending:
+                    break
+                await self._settle(site, pending.popleft())
+                idle, cost = 0 if population.cost < cost else idle + 1, population.cost
+                if self._used >= until:
+                    break
+            while pending and self._used < 1:
+                await self._settle(site, pending.popleft())
+        finally:
+            for chunk in pending:
+                chunk.costs.cancel()
+            await asyncio.gather(*(chunk.costs for chunk in pending), return_exceptions=True)
+
+    async def _settle(self, site: Site, chunk: Chunk) -> None:
+        """Learn the results of a chunk, and report the base's reward if it is the best."""
+        found = await chunk.costs
+        self._meter.evaluations += len(found)
+        for proposal, (cost, state) in zip(chunk.proposals, found, strict=True):
+            site.population.learn({name: proposal[name] for name in cost if name in proposal}, cost)
+            if state:
+                reward = self._reward(site.rest + sum(cost.values()))
+                self._tell(Outcome(reward, (*site.actions, text_of(proposal)), state))
+        reward, meter = self._reward(site.cost), self._meter
+        if self._progress is not None and reward > self._record.reward:
+            self._progress(Progress(site.combined(), reward, 0, meter.evaluations, meter.elapsed))
+        else:
+            self._record.report()
+
+    async def _combine(self, site: Site) -> list[Actions]:
+        """Apply a base's best passes on all lanes; return the best cleanups (doing nothing is one) as next bases."""
+        combined = site.combined()[len(site.actions) :]
+        site.lanes = await go_on(site.lanes, combined)
+        if not site.lanes:
+            return []
+        site.actions = (*site.actions, *combined)
+        candidates = ((), *CLEANUPS) if self._left > len(CLEANUPS) else ((),)
+        costs = await self._evaluate(site.lanes, site.actions, candidates[:1])
+        while len(costs) < len(candidates) and self._used < CLEANING:
+            costs += await self._evaluate(site.lanes, site.actions, candidates[len(costs) : len(costs) + TOGETHER])
+        self._planned += len(costs)
+        ranked = sorted((cost, number) for number, cost in enumerate(costs) if cost is not None)
+        return [candidates[number] for _, number in ranked[: self._bases_of_next_stage()]]
+
+    def _bases_of_next_stage(self) -> int:
+        used = self._used
+        planned = self._meter.evaluations * LATER * (1 - used) / used if used else sys.maxsize
+        return max(1, min(NEXT, int(planned / PER_NEXT)))

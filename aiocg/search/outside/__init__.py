@@ -1,0 +1,1 @@
+"""Optimisers of other libraries: an adapter each, over `aiocg.search.vectors`."""

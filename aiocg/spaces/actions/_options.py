@@ -1,0 +1,273 @@
+"""Spaces in which an action is a choice for every option of a compiler, as a vector or a command line."""
+
+import abc
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from aiocg.errors import InvalidAction
+from aiocg.spaces.actions._command_line import choice_line
+from aiocg.spaces.actions._language import ActionLanguage
+from aiocg.spaces.actions._space import ActionSpace, check_order
+from aiocg.transport.messages import Action, ActionSpaceSpec
+from aiocg.transport.options import UNSET, Option
+
+_ALL = 10  # options with fewer choices have all of them among the candidates
+
+
+class OptionActions(ActionSpace):
+    """The base of these spaces: an action replaces all choices, and unsets options that it leaves out.
+
+    Every space takes an action as text, too: a command line, such as `gcc -O2 -fno-gcse`, as `CommandLine.read` takes
+    it. The effect of an action does not depend on the state, so of several only the last one counts.
+
+    Attributes:
+        options: in the order of the choices.
+    """
+
+    def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
+        """Make the space; the options may be declared with another space of the same compiler."""
+        self.name = spec.name
+        self.description = spec.description
+        self.language = language
+        self.line = language.line if language.line is not None else choice_line(spec.options, spec.program)
+        self.options: tuple[Option, ...] = self.line.options
+        self.counts = tuple(len(option) + 1 for option in self.options)
+
+    @abc.abstractmethod
+    def choices(self, action: Any) -> list[int]:
+        """Return the choices of one action that is not text, -1 for an option that is not given.
+
+        Raises:
+            UnknownName, InvalidAction: when it is not an action of this space.
+        """
+
+    @abc.abstractmethod
+    def form(self, choices: Sequence[int]) -> Any:
+        """Return choices in the form of this space."""
+
+    def encode(self, actions: Any) -> tuple[Action, ...]:
+        if self._is_one(actions):
+            return (self._encode(actions),)
+        check_order(actions)
+        return tuple([self._encode(action) for action in actions])
+
+    def _encode(self, action: Any) -> Action:
+        if isinstance(action, str):
+            return self.line.canonical(action)
+        return self.line.write(self.choices(action))
+
+    def _is_one(self, actions: Any) -> bool:
+        return isinstance(actions, str) or not isinstance(actions, Iterable)
+
+    def decode(self, action: Action) -> Any:
+        text = self.language.text(action)
+        if isinstance(action, int) or not self.line.begins(text):
+            return text
+        return self.form(self.line.read(text))
+
+    def from_string(self, text: str) -> list[Any]:
+        """Return the action that a command line is, in the form of the space, as a list of one.
+
+        Raises:
+            InvalidAction: for a word that is no option.
+        """
+        return self.decode_all([self.line.canonical(text)]) if text.strip() else []
+
+    def rank(self, text: str) -> tuple[Any, ...]:
+        """Return a sort key of an action: its choices; actions outside of the space come last."""
+        return (0, *self.line.read(text)) if self.line.begins(text) else (1, text)
+
+    def candidates(self) -> list[Any]:
+        """List the command lines with a single option: all its choices or, if there are many, the first and the last.
+
+        There are far too many command lines to list them all.
+        """
+        found = [[UNSET] * len(self.options)]
+        for index, option in enumerate(self.options):
+            for choice in range(len(option)) if len(option) < _ALL else (0, len(option) - 1):
+                found.append([*found[0][:index], choice, *found[0][index + 1 :]])
+        return [self.form(choices) for choices in found]
+
+    def draw_choices(self, rng: np.random.Generator) -> list[int]:
+        """Draw a choice for every option; -1, for an unset option, is as likely as each choice."""
+        drawn: list[int] = rng.integers(0, np.array(self.counts, dtype=np.int64)).tolist()
+        return [number - 1 for number in drawn]
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        return self.form(self.draw_choices(rng))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {len(self.options)} options)"
+
+
+class ChoiceActions(OptionActions, gymnasium.spaces.MultiDiscrete):
+    """A space of vectors of int64, shape (options,): for each option 0 if it is not given, else 1 + its choice.
+
+    One action is such a vector, as an array or a list of ints, or a command line; several are a list of those, or an
+    array of two dimensions.
+    """
+
+    kind = "options"
+
+    def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
+        OptionActions.__init__(self, spec, language)
+        gymnasium.spaces.MultiDiscrete.__init__(self, list(self.counts))
+
+    def choices(self, action: Any) -> list[int]:
+        try:
+            vector = [operator.index(element) - 1 for element in action]
+        except TypeError:
+            what = f"an action of {self.name} is a vector of ints or a command line"
+            raise InvalidAction(f"{what}, not {type(action).__name__}: {action!r:.80}") from None
+        if len(vector) != len(self.options):
+            raise InvalidAction(f"an action of {self.name} has {len(self.options)} elements, not {len(vector)}")
+        for option, choice, count in zip(self.options, vector, self.counts, strict=True):
+            if not UNSET <= choice < count - 1:
+                raise InvalidAction(f"the element for {option.name} is not in the range 0 to {count - 1}: {choice + 1}")
+        return vector
+
+    def form(self, choices: Sequence[int]) -> tuple[int, ...]:
+        """Return choices as a vector, which is a tuple."""
+        return tuple([choice + 1 for choice in choices])
+
+    def _is_one(self, actions: Any) -> bool:
+        if isinstance(actions, np.ndarray):
+            return actions.ndim == 1 and actions.dtype.kind in "iu"
+        if isinstance(actions, (Sequence, Iterable)) and not isinstance(actions, (str, Mapping)):
+            first = next(iter(actions), None) if isinstance(actions, Sequence) else None
+            return isinstance(first, (int, np.integer))
+        return True
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a vector within the ranges?"""
+        try:
+            return gymnasium.spaces.MultiDiscrete.contains(self, x)
+        except (ValueError, TypeError, OverflowError):  # lists of different lengths, or of anything but numbers
+            return False
+
+    def limited(self, most: int) -> "LimitedChoiceActions":
+        """Return a space of vectors with a limited number of numeric choices; see `LimitedChoiceActions`.
+
+        Raises:
+            ValueError: when that is less than two.
+        """
+        return LimitedChoiceActions(self, most)
+
+    __repr__ = OptionActions.__repr__
+
+
+class LimitedChoiceActions(ChoiceActions):
+    """A space of vectors, as `ChoiceActions`, in which options with a range have some of its numbers only::
+
+        env.action_space = env.action_spaces["choices"].limited(16)
+
+    Learners with an output for each choice, such as those of Stable-Baselines3, need this: a parameter can have
+    billions of values. All words are kept and, of numbers, the least, the greatest, and some geometrically spaced
+    between.
+
+    Attributes:
+        kept: for each option, the choices that it has here.
+    """
+
+    def __init__(self, whole: ChoiceActions, most: int) -> None:
+        if most < 2:
+            raise ValueError(f"of an option's numbers two are kept at least, not {most}")
+        self.__dict__.update(whole.unseeded().__dict__)
+        self.kept = tuple(some_choices(option, most) for option in self.options)
+        self._places = tuple({choice: place for place, choice in enumerate(kept)} for kept in self.kept)
+        self.counts = tuple(len(kept) + 1 for kept in self.kept)
+        gymnasium.spaces.MultiDiscrete.__init__(self, list(self.counts))
+
+    def choices(self, action: Any) -> list[int]:
+        places = super().choices(action)
+        return [UNSET if place == UNSET else kept[place] for kept, place in zip(self.kept, places, strict=True)]
+
+    def form(self, choices: Sequence[int]) -> Any:
+        """Return choices as a vector, which is a tuple, or as a command line if one of them is not kept."""
+        try:
+            places = zip(self._places, choices, strict=True)
+            return tuple([0 if choice == UNSET else known[choice] + 1 for known, choice in places])
+        except KeyError:
+            return self.line.write(choices)
+
+    def draw_choices(self, rng: np.random.Generator) -> list[int]:
+        """Draw a choice that is kept for every option, or -1."""
+        drawn = super().draw_choices(rng)
+        return [UNSET if place == UNSET else kept[place] for kept, place in zip(self.kept, drawn, strict=True)]
+
+    def candidates(self) -> list[Any]:
+        """List the command lines with one option and a choice that is kept."""
+        none = (0,) * len(self.options)
+        each = [(*none[:i], place, *none[i + 1 :]) for i, count in enumerate(self.counts) for place in range(1, count)]
+        return [none, *each]
+
+
+def some_choices(option: Option, most: int) -> tuple[int, ...]:
+    """Return the choices of an option that are words, and at most `most` of its numbers."""
+    words, numbers = len(option.texts), len(option) - len(option.texts)
+    if numbers <= most:
+        return tuple(range(len(option)))
+    distances = {round(numbers ** (step / (most - 1))) - 1 for step in range(most)}
+    return (*range(words), *(words + distance for distance in sorted(distances)))
+
+
+class CommandLineActions(OptionActions):
+    """A space of texts: command lines, of which samples are those with a random choice for every option.
+
+    Every text is a complete command line, with or without `gcc` in front: `-O2` means only `-O2`.
+    """
+
+    kind = "text"
+
+    def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
+        gymnasium.Space.__init__(self, None, None)
+        OptionActions.__init__(self, spec, language)
+
+    def choices(self, action: Any) -> list[int]:
+        """Refuse what is not text."""
+        raise InvalidAction(f"an action of {self.name} is a command line, not {action!r}")
+
+    def form(self, choices: Sequence[int]) -> str:
+        """Return choices as a command line."""
+        return self.line.write(choices)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """Draw a command line."""
+        text: str = self.draw(self.np_random)
+        return text
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a command line, spelt in any way?"""
+        if not isinstance(x, str):
+            return False
+        try:
+            self.line.read(x)
+        except InvalidAction:
+            return False
+        return True
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Texts are not arrays."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandLineActions) and (self.name, self.options) == (other.name, other.options)
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.options)))
+
+
+def _plain(space: ChoiceActions) -> gymnasium.spaces.Box:
+    return gymnasium.spaces.Box(np.zeros_like(space.nvec), space.nvec - 1, dtype=np.int64)
+
+
+# Gymnasium flattens to an element for each choice: billions here.
+gymnasium.spaces.utils.flatdim.register(ChoiceActions, lambda space: len(space.options))
+gymnasium.spaces.utils.flatten.register(ChoiceActions, lambda space, x: np.asarray(x, dtype=np.int64))
+gymnasium.spaces.utils.unflatten.register(ChoiceActions, lambda space, x: np.asarray(x, dtype=np.int64))
+gymnasium.spaces.utils.flatten_space.register(ChoiceActions, _plain)
