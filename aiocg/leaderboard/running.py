@@ -50,12 +50,12 @@ def find_search(name: str) -> Search:
     if module == "level":
         return functools.partial(_level, function)
     if module == POLICY and function:
-        return functools.partial(searches.policy, policy=_policy(function))
+        return functools.partial(searches.policy, policy=_policy(function), run=False)
     if not function:
         found = getattr(searches, name, None) if name in searches.__all__ else None
         if not inspect.iscoroutinefunction(found):
             raise Refused(Kind.FORMAT, f"aiocg.search has no search {name}; those of your own are `module:function`")
-        return found
+        return functools.partial(found, run=False)  # what it finds is run when the submission is added
     sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
