@@ -55,7 +55,8 @@ def find_search(name: str) -> Search:
         found = getattr(searches, name, None) if name in searches.__all__ else None
         if not inspect.iscoroutinefunction(found):
             raise Refused(Kind.FORMAT, f"aiocg.search has no search {name}; those of your own are `module:function`")
-        return functools.partial(found, run=False)  # what it finds is run when the submission is added
+        checks = inspect.signature(found).parameters.keys() & {"run", "options"}
+        return functools.partial(found, run=False) if checks else found  # what it finds is run when it is added
     sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
