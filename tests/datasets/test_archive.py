@@ -13,8 +13,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import warnings
-import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from aiocg.datasets.archive import unpack
 from aiocg.datasets.errors import InstallError
 from aiocg.datasets.process import Cancelled, cancellable
 
-FORMATS = ("tar", "gz", "bz2", "xz", "zip")
+FORMATS = ("tar", "gz", "bz2", "xz")
 GOOD = {"set/one.bc": b"one", "set/deep/two.bc": b"two" * 1000, "set/empty": b"", "other/three": b"three"}
 
 SCRIPT = """
@@ -72,20 +70,7 @@ def _tar(path: Path, members: Iterable[tuple[tarfile.TarInfo, bytes]], kind: str
     return path
 
 
-def _zip(path: Path, members: Iterable[tuple[str, bytes, int]]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a name is there twice
-        for name, content, mode in members:
-            info = zipfile.ZipInfo(name)
-            info.external_attr = mode << 16
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, content)
-    return path
-
-
 def _good(path: Path, kind: str, files: dict[str, bytes] = GOOD) -> Path:
-    if kind == "zip":
-        return _zip(path, ((name, content, 0o100644) for name, content in files.items()))
     return _tar(path, (_member(name, content) for name, content in files.items()), kind)
 
 
@@ -211,12 +196,6 @@ def test_links_within_the_archive_become_files(tmp_path: Path, target: Path) -> 
     assert not any(path.is_symlink() for path in target.rglob("*"))
 
 
-def test_links_in_a_zip_become_files(tmp_path: Path, target: Path) -> None:
-    archive = _zip(tmp_path / "archive", [("a/file", b"content", 0o100644), ("link", b"a/file", 0o120777)])
-    unpack(archive, target)
-    assert _files(target) == {"a/file": b"content", "link": b"content"}
-
-
 # ---------------------------------------------------------------------------------------------------- hostile ones
 
 OUT = "leads out of the archive"
@@ -281,42 +260,6 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, target: Path) -> None
     unpack(_tar(tmp_path / "archive", members[:-1]), target)
     assert _files(target) == {"here/up/installed": b"x"}
     assert _left(target) == ["out"]
-
-
-@pytest.mark.parametrize(
-    ("members", "words"),
-    [
-        ([("/tmp/evil", b"x", 0o100644)], OUT),
-        ([("a/../../evil", b"x", 0o100644)], OUT),
-        ([("link", b"/etc/passwd", 0o120777)], LINK_OUT),
-        ([("a/link", b"../../evil", 0o120777)], LINK_OUT),
-        ([("device", b"", 0o020644)], OTHER),
-        ([("pipe", b"", 0o010644)], OTHER),
-        ([("a\nb", b"x", 0)], STRANGE),
-        ([("a", b"x", 0), ("a", b"y", 0)], TWICE),
-        ([("a", b"x", 0), ("a/b", b"y", 0)], TWICE),
-        ([("a/b", b"x", 0), ("a", b"y", 0)], TWICE),
-    ],
-)
-def test_a_hostile_zip_is_refused(
-    tmp_path: Path, target: Path, members: list[tuple[str, bytes, int]], words: str
-) -> None:
-    _refused(_zip(tmp_path / "archive", [("good", b"x", 0), *members]), target, words)
-
-
-def test_a_name_with_a_nul_in_a_zip_is_refused(tmp_path: Path, target: Path) -> None:
-    archive = _zip(tmp_path / "archive", [("aXb", b"x", 0)])
-    archive.write_bytes(archive.read_bytes().replace(b"aXb", b"a\0b"))
-    _refused(archive, target, STRANGE)
-
-
-def test_an_encrypted_zip_is_refused(tmp_path: Path, target: Path) -> None:
-    archive = _zip(tmp_path / "archive", [("a", b"x", 0)])
-    content = bytearray(archive.read_bytes())
-    content[6] |= 1
-    content[content.index(b"PK\x01\x02") + 8] |= 1
-    archive.write_bytes(content)
-    _refused(archive, target, "encrypted")
 
 
 def test_a_sparse_file_is_refused(tmp_path: Path, target: Path) -> None:

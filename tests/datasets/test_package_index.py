@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.datasets import CacheError, DownloadError, cancellable
+from aiocg.datasets import CacheError, DownloadError, cancellable, download
 from aiocg.datasets.package_index import Wheel, addresses, fetch_archive, fetch_members, pip_settings
 from aiocg.datasets.process import Cancelled
 
@@ -113,8 +113,9 @@ def index(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def leftovers(own_cache: Path, tmp_path: Path) -> list[Path]:
-    """Return all files in the cache and in the folder for temporary files."""
-    return [path for root in (own_cache, tmp_path / "temporary") for path in root.rglob("*") if path.is_file()]
+    """Return all files in the cache and in the folder for temporary files, but for locks and what may be resumed."""
+    found = (path for root in (own_cache, tmp_path / "temporary") for path in root.rglob("*") if path.is_file())
+    return [path for path in found if path.suffix != ".partial" and path.name != ".lock"]
 
 
 @pytest.mark.slow
@@ -148,11 +149,11 @@ def test_a_folder_of_wheels_will_do(tmp_path: Path, own_cache: Path, monkeypatch
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda wheel: Wheel(wheel.file_name, "0" * 64, wheel.members), "not the file that was published"),
+        (lambda wheel: Wheel(wheel.file_name, "0" * 64, wheel.members), "sent another file"),
         (lambda wheel: Wheel(wheel.file_name, wheel.sha256, {MEMBER: "0" * 64}), "not the file that was published"),
         (lambda wheel: Wheel(wheel.file_name, wheel.sha256, {"tiny/none": "0" * 64}), "no item named"),
-        (lambda wheel: Wheel("tiny-2.0-py3-none-any.whl", wheel.sha256, wheel.members), "no package index .* has it"),
-        (lambda wheel: Wheel("other-1.0-py3-none-any.whl", wheel.sha256, wheel.members), "no package index .* has it"),
+        (lambda wheel: Wheel("tiny-2.0-py3-none-any.whl", wheel.sha256, wheel.members), "does not have it"),
+        (lambda wheel: Wheel("other-1.0-py3-none-any.whl", wheel.sha256, wheel.members), "404"),
     ],
 )
 def test_what_is_not_there_or_not_the_same_is_refused(
@@ -160,29 +161,33 @@ def test_what_is_not_there_or_not_the_same_is_refused(
 ) -> None:
     with pytest.raises(DownloadError, match=reason) as caught:
         fetch_members(change(index))
-    assert caught.value.what.startswith(("tiny==", "other==")) and leftovers(own_cache, tmp_path) == []
+    assert caught.value.what.startswith(("tiny", "other")) and leftovers(own_cache, tmp_path) == []
 
 
-def test_a_download_that_breaks_off_leaves_nothing(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
+def test_a_download_that_breaks_off_is_resumed(
+    index: Wheel, own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Index.broken = "truncated"
-    with pytest.raises(DownloadError):
+    monkeypatch.setattr(download, "FIRST_PAUSE", 0.01)
+    with pytest.raises(DownloadError, match="broke off"):
         fetch_members(index)
     assert leftovers(own_cache, tmp_path) == []
+    Index.broken = ""
+    assert fetch_members(index)["words.txt"].read_bytes() == CONTENT
 
 
 def test_an_unreachable_index_is_named_as_the_cause(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("PIP_RETRIES", "1")
-    with pytest.raises(DownloadError, match="index cannot be reached") as caught:
+    with pytest.raises(DownloadError, match="pip config list") as caught:
         fetch_members(Wheel(NAME, "0" * 64, {MEMBER: "0" * 64}))
-    assert "onnection" in caught.value.diagnostics  # each pip has its own words
+    assert "onnection" in caught.value.diagnostics
 
 
-@pytest.mark.slow
 def test_an_index_that_stalls_is_given_up(index: Wheel, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Index.broken = "hang"
-    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "3")
-    with pytest.raises(DownloadError, match="index cannot be reached"):
+    monkeypatch.setattr(download, "READ_TIMEOUT", 0.2)
+    monkeypatch.setattr(download, "FIRST_PAUSE", 0.01)
+    with pytest.raises(DownloadError, match="was silent"):
         fetch_members(index)
 
 
@@ -230,7 +235,7 @@ def test_a_full_disk_leaves_nothing(index: Wheel, own_cache: Path, tmp_path: Pat
     program = (
         "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))\n"
         "try: package_index.fetch_members(wheel)\n"
-        "except package_index.DownloadError as error: print(error.diagnostics)"
+        "except package_index.CacheError as error: print(error)"
     )
     done = subprocess.run(fetching(index, program), capture_output=True, text=True)
     assert "File too large" in done.stdout, done.stderr
@@ -262,8 +267,6 @@ def test_without_pip_python_s_own_copy_is_used(index: Wheel, own_cache: Path, tm
         "print(package_index.fetch_members(wheel)['words.txt'])"
     )
     result = subprocess.run(fetching(index, program), capture_output=True, text=True)
-    if "has no pip" in result.stderr:
-        pytest.skip("this Python carries no pip")
     assert Path(result.stdout.strip()).read_bytes() == CONTENT, result.stderr
 
 
