@@ -1,4 +1,9 @@
-"""`aiocg cluster` and `aiocg top`: the state of a cluster's nodes."""
+"""`aiocg cluster` and `aiocg top`: the state of a cluster's nodes.
+
+Args:
+    nodes ([CLUSTER]): Addresses, separated by commas, file:PATH, or ray; by default what AIOCG_CLUSTER or AIOCG_NODE
+        has.
+"""
 
 import os
 import sys
@@ -12,9 +17,9 @@ import typer
 from rich.text import Text
 
 from aiocg.cli import cluster_up
-from aiocg.cli.amounts import count_option, time_option
 from aiocg.cli.cluster_up import is_ray
-from aiocg.cli.output import Json, console, fail, print_json, print_line, run, table
+from aiocg.cli.options import command, count_option, time_option
+from aiocg.cli.output import console, fail, print_json, print_line, run, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,25 +27,18 @@ if TYPE_CHECKING:
     from aiocg.cluster.survey import Report, Watch
 
 app = typer.Typer(help="Start, look at and end the nodes of a cluster.", no_args_is_help=True)
-app.command("up")(cluster_up.up)
-app.command("down")(cluster_up.down)
-app.command("authorize")(cluster_up.authorize)
+command(app, "up")(cluster_up.up)
+command(app, "down")(cluster_up.down)
+command(app, "authorize")(cluster_up.authorize)
 
-Nodes = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[CLUSTER]",
-        help="Addresses, separated by commas, file:PATH, or ray; by default what AIOCG_CLUSTER or AIOCG_NODE has.",
-        show_default=False,
-    ),
-]
+
 MIB = 1 << 20
 LONG = 1.0  # seconds of one request from which on it is shown who waits for it
 MOST_WAITS = 10
 
 
-@app.command("status")
-def status(nodes: Nodes = None, json: Json = False) -> None:
+@command(app, "status")
+def status(nodes: Annotated[str | None, typer.Argument()] = None, json: bool = False) -> None:
     """Ask each node how busy it is; exit with 1 when one cannot be used.
 
     Example: aiocg cluster status file:hosts.toml
@@ -55,12 +53,12 @@ def status(nodes: Nodes = None, json: Json = False) -> None:
     sys.exit(any(report.problem for report in reports))
 
 
-@app.command("invite")
+@command(app, "invite")
 def invite(
-    hosts: Annotated[Path, typer.Argument(metavar="HOSTS.TOML", help="File that the nodes are added to.")],
-    bind: Annotated[str, typer.Option(help="Where nodes reach us: tcp://HOST:PORT.")] = "tcp://127.0.0.1:0",
-    nodes: Annotated[int, typer.Option(help="How many may join.", min=1)] = 1,
-    token: Annotated[Path, typer.Option(help="File for the token; it is removed at the end.")] = Path("join.token"),
+    hosts: Path,
+    bind: str = "tcp://127.0.0.1:0",
+    nodes: int = 1,
+    token: Path = Path("join.token"),
 ) -> None:
     """Let nodes join that are started with a token, and end when all have. It is good for so many nodes and no more.
 
@@ -68,6 +66,12 @@ def invite(
     join, so give it away as a file that nobody else can read.
 
     Example: aiocg cluster invite hosts.toml --bind tcp://0.0.0.0:5758 --nodes 4
+
+    Args:
+        hosts (HOSTS.TOML): File that the nodes are added to.
+        bind: Where nodes reach us: tcp://HOST:PORT.
+        nodes (1..): How many may join.
+        token: File for the token; it is removed at the end.
     """
     from aiocg.cli.keys import told
 
@@ -91,15 +95,17 @@ async def _invite(path: Path, bind: str, nodes: int, token: Path, client: str) -
 
 
 def top(
-    nodes: Nodes = None,
-    interval: Annotated[float, time_option(help="Time between two looks.", least=0.1, counted="--count")] = 1.0,
-    count: Annotated[
-        int | None, count_option(help="Looks after which to end.", timed="--interval", show_default=False)
-    ] = None,
+    nodes: Annotated[str | None, typer.Argument()] = None,
+    interval: Annotated[float, time_option(least=0.1, counted="--count")] = 1.0,
+    count: Annotated[int | None, count_option("--interval")] = None,
 ) -> None:
     """Watch what the nodes of a cluster do, until Ctrl-C.
 
     Example: aiocg top tcp://one.example:5757,tcp://two.example:5757
+
+    Args:
+        interval: Time between two looks.
+        count: Looks after which to end.
     """
     run(_watch(_chosen(nodes), interval, count))
 

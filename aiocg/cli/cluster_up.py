@@ -1,4 +1,8 @@
-"""`aiocg cluster up`, `down` and `authorize`: nodes that we start, and that obey us."""
+"""`aiocg cluster up`, `down` and `authorize`: nodes that we start, and that obey us.
+
+Args:
+    cluster (CLUSTER): ray, ray://HOST:PORT, or a file of nodes.
+"""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -16,27 +20,14 @@ if TYPE_CHECKING:
 
 JOIN_TIMEOUT = 120.0  # seconds that nodes may take to join
 
-Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="ray, ray://HOST:PORT, or a file of nodes.")]
-
 
 def up(
-    cluster: Cluster,
-    machines: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[MACHINE]...", help="Where to start nodes: as ssh knows them, or localhost.", show_default=False
-        ),
-    ] = None,
-    processors: Annotated[
-        int | None,
-        typer.Option(help="Workers of each node; by default as many as processors.", min=1, show_default=False),
-    ] = None,
-    bind: Annotated[str, typer.Option(help="Where nodes reach us while they join.")] = "tcp://0.0.0.0:0",
-    aiocg: Annotated[str, typer.Option(help="Path of aiocg on the machines.")] = "aiocg",
-    trust_clients: Annotated[
-        bool,
-        typer.Option("--trust-clients", help="Let programs do there what yours may, of all who are let in later, too."),
-    ] = False,
+    cluster: str,
+    machines: Annotated[list[str] | None, typer.Argument()] = None,
+    processors: int | None = None,
+    bind: str = "tcp://0.0.0.0:0",
+    aiocg: str = "aiocg",
+    trust_clients: bool = False,
 ) -> None:
     """Start a node on each machine, which goes on until `aiocg cluster down`.
 
@@ -45,6 +36,13 @@ def up(
     them, as --cluster=ray.
 
     Example: aiocg cluster up hosts.toml one.example two.example
+
+    Args:
+        machines ([MACHINE]...): Where to start nodes: as ssh knows them, or localhost.
+        processors (1..): Workers of each node; by default as many as processors.
+        bind: Where nodes reach us while they join.
+        aiocg: Path of aiocg on the machines.
+        trust_clients: Let programs do there what yours may, of all who are let in later, too.
     """
     if is_ray(cluster):
         if machines:
@@ -64,7 +62,7 @@ def up(
         run(_start(_path(cluster), machines, bind, aiocg, options, own_key()))
 
 
-def down(cluster: Cluster) -> None:
+def down(cluster: str) -> None:
     """End the nodes that `aiocg cluster up` or a token of `aiocg cluster invite` has started.
 
     Example: aiocg cluster down hosts.toml
@@ -83,7 +81,7 @@ def down(cluster: Cluster) -> None:
     _tell(problems, "ended")
 
 
-def authorize(cluster: Cluster) -> None:
+def authorize(cluster: str) -> None:
     """Have the nodes that you have started let in whom `aiocg keys authorize` has named here, and nobody else but you.
 
     Example: aiocg cluster authorize hosts.toml

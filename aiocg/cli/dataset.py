@@ -1,17 +1,21 @@
-"""`aiocg dataset`: listing, installing, checking, measuring and removing datasets."""
+"""`aiocg dataset`: listing, installing, checking, measuring and removing datasets.
+
+Args:
+    name: The dataset; `aiocg dataset list` lists them.
+    names: Datasets; `aiocg dataset list` lists them.
+"""
 
 import dataclasses
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.filesize import decimal
 
 from aiocg.cli import dataset_create, dataset_list, dataset_show
 from aiocg.cli.dataset_list import find_dataset, row_of
+from aiocg.cli.options import command
 from aiocg.cli.output import (
-    Json,
-    Workers,
     console,
     counted,
     errors,
@@ -35,11 +39,8 @@ app = typer.Typer(
     help="Datasets of programs: find, install, check and measure them, and make your own.", no_args_is_help=True
 )
 
-Name = Annotated[str, typer.Argument(help="The dataset; `aiocg dataset list` lists them.")]
-Names = Annotated[list[str], typer.Argument(help="Datasets; `aiocg dataset list` lists them.")]
 
-
-def info(name: Name, json: Json = False) -> None:
+def info(name: str, json: bool = False) -> None:
     """Tell all about a dataset: where it comes from, whether it is installed and where, what was measured of it.
 
     Example: aiocg dataset info cbench-v1
@@ -97,7 +98,7 @@ def _indexed(index: "DatasetIndex") -> list[dict[str, Any]]:
     ]
 
 
-def install(names: Names, json: Json = False) -> None:
+def install(names: list[str], json: bool = False) -> None:
     """Fetch datasets, so that they can be used without the network. Using one for the first time does it, too.
 
     What was interrupted goes on where it was. AIOCG_DATASET_MIRROR names a folder or server to fetch from instead.
@@ -124,16 +125,20 @@ def install(names: Names, json: Json = False) -> None:
 
 
 def verify(
-    name: Name,
-    sample: Annotated[int, typer.Option(help="How many programs to load into LLVM.", min=0)] = 10,
-    seed: Annotated[int, typer.Option(help="Decides which.")] = 0,
-    json: Json = False,
+    name: str,
+    sample: int = 10,
+    seed: int = 0,
+    json: bool = False,
 ) -> None:
     """Check the files of an installed dataset, and load some of its programs into LLVM.
 
     The exit status is 1 if anything is wrong.
 
     Example: aiocg dataset verify programs-v0 --sample 50
+
+    Args:
+        sample (0..): How many programs to load into LLVM.
+        seed: Decides which.
     """
     from aiocg.programs.corpus import verify as verify_dataset
 
@@ -165,14 +170,15 @@ def _print_problems(problems: dict[str, str]) -> None:
         print_line(f"and {len(problems) - SHOWN} more")
 
 
-def remove(
-    names: Names, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False, json: Json = False
-) -> None:
+def remove(names: list[str], yes: bool = False, json: bool = False) -> None:
     """Remove installed datasets from the disk. Downloads and compiled programs stay in the cache.
 
     A published dataset can be installed again. One of your own is gone for good, unless you have packed it.
 
     Example: aiocg dataset remove blas-v0 --yes
+
+    Args:
+        yes (--yes, -y): Do not ask.
     """
     found = [_removable(name) for name in names]
     rows = []
@@ -221,24 +227,27 @@ def _is_own(dataset: "Dataset") -> bool:
 
 
 def index(
-    name: Name,
-    limit: Annotated[
-        int | None, typer.Option(help="Look at this many programs, from the first.", min=1, show_default=False)
-    ] = None,
-    sample: Annotated[
-        int | None, typer.Option(help="Look at this many programs, drawn at random.", min=1, show_default=False)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Decides which, with --sample.")] = 0,
-    execute: Annotated[bool, typer.Option("--run", help="Run those that can be, before and after -Oz.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Measure those again that failed.")] = False,
-    workers: Workers = None,
-    json: Json = False,
+    name: str,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    execute: bool = False,
+    again: bool = False,
+    workers: int | None = None,
+    json: bool = False,
 ) -> None:
     """Compile and measure all programs of a dataset, so that they can be chosen by size and without duplicates.
 
     What was measured stays: stop it with Ctrl-C whenever you like, and call it again to go on.
 
     Example: aiocg dataset index sdist-v0 --limit 500
+
+    Args:
+        limit (1..): Look at this many programs, from the first.
+        sample (1..): Look at this many programs, drawn at random.
+        seed: Decides which, with --sample.
+        execute (--run): Run those that can be, before and after -Oz.
+        again: Measure those again that failed.
     """
     from aiocg.programs.corpus import measure
 
@@ -287,15 +296,15 @@ def _print_summary(dataset: "Dataset", summary: "Summary") -> None:
         print_line(f"try: aiocg dataset stats {dataset.name}")
 
 
-app.command("list")(dataset_list.list_datasets)
-app.command("info")(info)
-app.command("show")(dataset_show.show)
-app.command("install")(install)
-app.command("verify")(verify)
-app.command("remove")(remove)
-app.command("index")(index)
-app.command("stats")(dataset_show.stats)
-app.command("create")(dataset_create.create)
-app.command("build")(dataset_create.build)
-app.command("pack")(dataset_create.pack)
-app.command("add")(dataset_create.add)
+command(app, "list")(dataset_list.list_datasets)
+command(app, "info")(info)
+command(app, "show")(dataset_show.show)
+command(app, "install")(install)
+command(app, "verify")(verify)
+command(app, "remove")(remove)
+command(app, "index")(index)
+command(app, "stats")(dataset_show.stats)
+command(app, "create")(dataset_create.create)
+command(app, "build")(dataset_create.build)
+command(app, "pack")(dataset_create.pack)
+command(app, "add")(dataset_create.add)

@@ -1,11 +1,15 @@
-"""`aiocg datasets` and `aiocg dataset list`: listing datasets."""
+"""`aiocg datasets` and `aiocg dataset list`: listing datasets.
+
+Args:
+    deprecated: Also those that should not be used any more.
+"""
 
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aiocg.cli.output import Json, console, print_json, table
+from aiocg.cli.output import console, print_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,10 +18,8 @@ if TYPE_CHECKING:
 
     from aiocg import Dataset
 
-Deprecated = Annotated[bool, typer.Option("--deprecated", help="Also those that should not be used any more.")]
 
-
-def list_datasets(deprecated: Deprecated = False, json: Json = False) -> None:
+def list_datasets(deprecated: bool = False, json: bool = False) -> None:
     """List the datasets. Those that are not installed are fetched when they are first used, or by `install`.
 
     `aiocg dataset info` tells all about one, its licence too.
@@ -45,14 +47,18 @@ def datasets_table(found: "Iterable[Dataset]") -> "Table":
 
 
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="Dataset whose benchmarks to list.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(help="Benchmarks to list at most.", min=1)] = 100,
-    deprecated: Deprecated = False,
-    json: Json = False,
+    name: Annotated[str | None, typer.Argument()] = None,
+    limit: int = 100,
+    deprecated: bool = False,
+    json: bool = False,
 ) -> None:
     """List the datasets, or the benchmarks of one. `aiocg dataset` does more with them.
 
     Example: aiocg datasets programs-v0
+
+    Args:
+        name: Dataset whose benchmarks to list.
+        limit (1..): Benchmarks to list at most.
     """
     if name is None:
         list_datasets(deprecated, json)

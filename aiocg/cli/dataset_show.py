@@ -3,13 +3,21 @@
 import contextlib
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 
 from aiocg.cli.dataset_list import find_dataset
-from aiocg.cli.output import Json, console, counted, fail, print_facts, print_json, print_line, run, table
+from aiocg.cli.output import (
+    console,
+    counted,
+    fail,
+    print_facts,
+    print_json,
+    print_line,
+    run,
+    table,
+)
 from aiocg.cli.program import Flags
 
 if TYPE_CHECKING:
@@ -22,15 +30,17 @@ AT_ONCE = 1000  # rows of the index in one query
 
 
 def stats(
-    name: Annotated[str, typer.Argument(help="A dataset that `aiocg dataset index` has measured.")],
-    llvm: Annotated[
-        str, typer.Option(help="The version of LLVM it was measured with, by default the one with the most programs.")
-    ] = "",
-    json: Json = False,
+    name: str,
+    llvm: str = "",
+    json: bool = False,
 ) -> None:
     """Tell what the programs of a dataset are like, as far as it was measured: sizes, duplicates, failures.
 
     Example: aiocg dataset stats programs-v0
+
+    Args:
+        name: A dataset that `aiocg dataset index` has measured.
+        llvm: The version of LLVM it was measured with, by default the one with the most programs.
     """
     from aiocg.datasets.index import DatasetIndex
     from aiocg.datasets.progress import progress
@@ -91,18 +101,14 @@ def _print_histogram(title: str, distribution: "Distribution", digits: int) -> N
 
 
 def show(
-    target: Annotated[str, typer.Argument(help="A dataset, or one program by its URI or path.")],
-    instructions: Annotated[
-        str, typer.Option(help="The least and the greatest number of IR instructions, such as 500:5000 or :100.")
-    ] = "",
-    unique: Annotated[bool, typer.Option("--unique", help="Of programs with equal code, the first only.")] = False,
-    where: Annotated[
-        str, typer.Option(help='An SQL condition on the index, such as "instructions_oz < 0.5 * instructions".')
-    ] = "",
-    shuffle: Annotated[int | None, typer.Option(help="In an order that this seed decides.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(help="Programs to list at most.", min=1)] = 20,
-    fetch: Annotated[bool, typer.Option("--fetch", help="Of one program: fetch its dataset if need be.")] = False,
-    json: Json = False,
+    target: str,
+    instructions: str = "",
+    unique: bool = False,
+    where: str = "",
+    shuffle: int | None = None,
+    limit: int = 20,
+    fetch: bool = False,
+    json: bool = False,
     flags: Flags = None,
 ) -> None:
     """List programs of a dataset, all or those that you describe; or tell all about one program.
@@ -110,6 +116,15 @@ def show(
     Example: aiocg dataset show programs-v0 --instructions 100:300 --unique
 
     Example: aiocg dataset show generator://csmith-v0/7
+
+    Args:
+        target: A dataset, or one program by its URI or path.
+        instructions: The least and the greatest number of IR instructions, such as 500:5000 or :100.
+        unique: Of programs with equal code, the first only.
+        where: An SQL condition on the index, such as "instructions_oz < 0.5 * instructions".
+        shuffle: In an order that this seed decides.
+        limit (1..): Programs to list at most.
+        fetch: Of one program: fetch its dataset if need be.
     """
     from aiocg.datasets import default_datasets, resolve
 

@@ -1,4 +1,14 @@
-"""`aiocg rl`: train policies for phase ordering, judge them, and make files of them."""
+"""`aiocg rl`: train policies for phase ordering, judge them, and make files of them.
+
+Args:
+    checkpoint: The file that training is kept in.
+    programs (NAME): A dataset, a program, a file or a folder; may be given several times.
+    count (1..): Programs in all, as many of each dataset.
+    first (0..): The first seed; of a dataset with an end, the first place when it is shuffled.
+    largest (1..): Instructions of a program; larger ones are left out.
+    start: What episodes begin with: O0, OzMinsize; may be given twice.
+    envs (1..): Environments side by side.
+"""
 
 import contextlib
 import dataclasses
@@ -10,9 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from aiocg.cli.options import command
 from aiocg.cli.output import (
-    Json,
-    Workers,
     answer,
     check_writable,
     console,
@@ -53,57 +62,30 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Programs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--programs", metavar="NAME", help="A dataset, a program, a file or a folder; may be given several times."
-    ),
-]
-Count = Annotated[int, typer.Option(help="Programs in all, as many of each dataset.", min=1)]
-First = Annotated[
-    int, typer.Option(help="The first seed; of a dataset with an end, the first place when it is shuffled.", min=0)
-]
-Largest = Annotated[int, typer.Option(help="Instructions of a program; larger ones are left out.", min=1)]
-Environments = Annotated[int, typer.Option("--envs", help="Environments side by side.", min=1)]
-Starts = Annotated[
-    list[str] | None, typer.Option("--start", help="What episodes begin with: O0, OzMinsize; may be given twice.")
-]
-Checkpoint = Annotated[Path, typer.Argument(help="The file that training is kept in.", show_default=False)]
 
-
-@app.command()
+@command(app)
 def train(
-    checkpoint: Checkpoint,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, by what it says.")] = False,
-    programs: Programs = None,
-    count: Count = 300,
-    first: First = 100,
-    largest: Largest = 5000,
-    start: Starts = None,
-    episodes: Annotated[int, typer.Option(help="Episodes in all.", min=1)] = 20_000,
-    steps: Annotated[int, typer.Option(help="Steps of an episode, at most.", min=1)] = 45,
-    actions: Annotated[
-        Path | None, typer.Option(help="A file with the text of an action on each line.", show_default="our own")
-    ] = None,
-    imitate: Annotated[
-        Path | None,
-        typer.Option(help="A file of transitions, such as of searches: first learn to do what led furthest there."),
-    ] = None,
-    batch: Annotated[int, typer.Option(help="Episodes of an update.", min=1)] = 64,
-    rate: Annotated[float, typer.Option(help="Learning rate at first.", min=0)] = 5e-4,
-    entropy: Annotated[float, typer.Option(help="Weight of the entropy.", min=0)] = 0.002,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
-    envs: Environments = 64,
-    workers: Workers = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the learning curve: .png or .svg.")] = None,
-    tensorboard: Annotated[
-        Path | None, typer.Option(help="Write the learning curve to this folder, for TensorBoard.", file_okay=False)
-    ] = None,
-    wandb: Annotated[
-        Path | None,
-        typer.Option(help="Write it to this folder, for Weights & Biases: `wandb sync` sends it.", file_okay=False),
-    ] = None,
-    json: Json = False,
+    checkpoint: Path,
+    resume: bool = False,
+    programs: list[str] | None = None,
+    count: int = 300,
+    first: int = 100,
+    largest: int = 5000,
+    start: list[str] | None = None,
+    episodes: int = 20_000,
+    steps: int = 45,
+    actions: Path | None = None,
+    imitate: Path | None = None,
+    batch: int = 64,
+    rate: float = 5e-4,
+    entropy: float = 0.002,
+    seed: int = 0,
+    envs: int = 64,
+    workers: int | None = None,
+    plot: Path | None = None,
+    tensorboard: Annotated[Path | None, typer.Option(file_okay=False)] = None,
+    wandb: Annotated[Path | None, typer.Option(file_okay=False)] = None,
+    json: bool = False,
 ) -> None:
     """Train a policy by proximal policy optimisation. Ctrl-C keeps what was learned, for --resume.
 
@@ -111,6 +93,20 @@ def train(
     whatever --envs and --workers are. Needs PyTorch: pip install 'aiocg\\[rl]'.
 
     Example: aiocg rl train run.ckpt --programs csmith-v0 --episodes 2000 --plot curve.png
+
+    Args:
+        resume: Go on from the checkpoint, by what it says.
+        episodes (1..): Episodes in all.
+        steps (1..): Steps of an episode, at most.
+        actions (default our own): A file with the text of an action on each line.
+        imitate: A file of transitions, such as of searches: first learn to do what led furthest there.
+        batch (1..): Episodes of an update.
+        rate (0..): Learning rate at first.
+        entropy (0..): Weight of the entropy.
+        seed: Seed of all random choices.
+        plot: Draw the learning curve: .png or .svg.
+        tensorboard: Write the learning curve to this folder, for TensorBoard.
+        wandb: Write it to this folder, for Weights & Biases: `wandb sync` sends it.
     """
     check_writable(checkpoint)
     check_writable(plot, ".png", ".svg")
@@ -181,23 +177,21 @@ def _outcome(checkpoint: Path, learner: "Learner", *, interrupted: bool) -> tupl
     return text, {"error": text, **told}
 
 
-@app.command()
+@command(app)
 def evaluate(
-    policy: Annotated[str, typer.Argument(help="A policy's file, or the name of one that comes along.")],
-    programs: Programs = None,
-    count: Count = 50,
-    first: First = 0,
-    largest: Largest = 1_000_000,
-    start: Starts = None,
-    temperature: Annotated[float, typer.Option(help="Of the choices; 0 takes what is preferred.", min=0)] = 0.5,
-    seed: Annotated[int, typer.Option(help="Seed of the choices.")] = 0,
-    envs: Environments = 16,
-    workers: Workers = None,
-    run_them: Annotated[
-        bool, typer.Option("--run/--no-run", help="Run the programs that can be run: wrong ones do not count.")
-    ] = True,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write all results as JSON.")] = None,
-    json: Json = False,
+    policy: str,
+    programs: list[str] | None = None,
+    count: int = 50,
+    first: int = 0,
+    largest: int = 1_000_000,
+    start: list[str] | None = None,
+    temperature: float = 0.5,
+    seed: int = 0,
+    envs: int = 16,
+    workers: int | None = None,
+    run_them: bool = True,
+    output: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Let a policy run one episode on each program, from each start, and compare with -Oz, as it is and marked minsize.
 
@@ -209,6 +203,13 @@ def evaluate(
     of programs, which are those of csmith-v0 unless others are named.
 
     Example: aiocg rl evaluate my.npz --programs programs-v0 --count 100
+
+    Args:
+        policy: A policy's file, or the name of one that comes along.
+        temperature (0..): Of the choices; 0 takes what is preferred.
+        seed: Seed of the choices.
+        run_them (--run/--no-run): Run the programs that can be run: wrong ones do not count.
+        output (-o, --output): Write all results as JSON.
     """
     import msgspec
 
@@ -254,18 +255,20 @@ def evaluate(
         print_line(line)
 
 
-@app.command()
+@command(app)
 def export(
-    checkpoint: Checkpoint,
-    policy: Annotated[Path, typer.Argument(help="The file to write: .npz.", show_default=False)],
-    scores: Annotated[
-        list[Path] | None, typer.Option(help="What `aiocg rl evaluate -o` wrote, to be kept in the file.")
-    ] = None,
-    json: Json = False,
+    checkpoint: Path,
+    policy: Path,
+    scores: list[Path] | None = None,
+    json: bool = False,
 ) -> None:
     """Write the policy of a checkpoint to a small file of its own, which is all that `aiocg search policy` needs.
 
     Example: aiocg rl export run.ckpt my.npz --scores csmith.json
+
+    Args:
+        policy: The file to write: .npz.
+        scores: What `aiocg rl evaluate -o` wrote, to be kept in the file.
     """
     import msgspec
 

@@ -1,6 +1,9 @@
-"""`aiocg search`: find good passes, options or schedules for a program."""
+"""`aiocg search`: find good passes, options or schedules for a program.
 
-import copy
+Args:
+    length (1..): Passes of a list, at most.
+"""
+
 import functools
 import inspect
 import os
@@ -15,11 +18,10 @@ import typer
 from typer.core import TyperGroup
 
 import aiocg
+from aiocg.cli.options import as_command, command, described
 from aiocg.cli.output import fail
 from aiocg.cli.search_job import DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
 from aiocg.cli.search_pareto import pareto
-
-Length = Annotated[int, typer.Option(help="Passes of a list, at most.", min=1)]
 
 
 def _existing(prior: str | None) -> str | None:
@@ -132,17 +134,13 @@ def _search(
         default: what ends the search where neither --budget nor --evaluations is given.
     """
 
-    def add(described: Callable[..., None]) -> None:
-        options = {name: one for name, one in inspect.signature(Job).parameters.items() if name not in without}
-        own = {
-            name: one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, one in inspect.signature(described).parameters.items()
-            if name != "seed"
-        }
+    def add(function: Callable[..., None]) -> None:
+        options = {one.name: one for one in described(Job) if one.name not in without}
+        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in described(function) if one.name != "seed"]
 
-        def command(**given: Any) -> None:
-            chosen = {name: given.pop(name) for name in own}
-            if "seed" in inspect.signature(described).parameters:
+        def run(**given: Any) -> None:
+            chosen = {one.name: given.pop(one.name) for one in own}
+            if "seed" in inspect.signature(function).parameters:
                 chosen["seed"] = given["seed"]
             if default is not None and given["budget"] is None and given["evaluations"] is None:
                 given[default[0]] = default[1]
@@ -152,22 +150,14 @@ def _search(
                 job.texts = _actions_of(chosen["prior"])
             job.run(functools.partial(getattr(aiocg.search, algorithm.replace("-", "_")), **chosen))
 
-        parameters = [*options.values(), *own.values()]
         if default is not None:
-            index = list(options).index(default[0])
-            kind, option = get_args(parameters[index].annotation)
+            _, option = get_args(options[default[0]].annotation)
             other = "--budget" if default[0] == "evaluations" else "--evaluations"
-            option = copy.copy(option)
             option.show_default = f"{default[1]:g} without {other}"
-            parameters[index] = parameters[index].replace(annotation=Annotated[kind, option])
-        if algorithm in OF_LINES:
-            parameters[1] = parameters[1].replace(default="gcc-v0")
-        if algorithm == SCHEDULE:
-            parameters[1] = parameters[1].replace(default=LOOPS)
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        command.__doc__ = described.__doc__
-        app.command(algorithm)(command)
+        if algorithm in (*OF_LINES, SCHEDULE):
+            options["env"] = options["env"].replace(default=LOOPS if algorithm == SCHEDULE else "gcc-v0")
+        run.__doc__ = function.__doc__
+        app.command(algorithm)(as_command(run, [*options.values(), *own]))
 
     return add
 
@@ -193,25 +183,30 @@ def greedy() -> None:
 @_search("random", default=("budget", 10.0))
 def random(
     seed: int,
-    patience: Annotated[
-        int | None, typer.Option(help="Steps without improvement before a walk is given up.", min=1)
-    ] = None,
+    patience: int | None = None,
 ) -> None:
     """Walk at random and remember the best state seen; of GCC and loops, draw whole command lines and schedules.
 
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
+
+    Args:
+        patience (1..): Steps without improvement before a walk is given up.
     """
 
 
 @_search("beam")
 def beam(
-    width: Annotated[int, typer.Option(help="States kept per level.", min=1)] = 4,
-    depth: Annotated[int, typer.Option(help="Levels: the longest list of actions.", min=1)] = 20,
+    width: int = 4,
+    depth: int = 20,
     prior: Prior = None,
 ) -> None:
     """Extend the best few states by every action, level by level. It makes no random choices.
 
     Example: aiocg search beam my_program.c --width 8 --depth 15 --budget 60
+
+    Args:
+        width (1..): States kept per level.
+        depth (1..): Levels: the longest list of actions.
     """
 
 
@@ -242,13 +237,14 @@ def mcts(seed: int, prior: Prior = None) -> None:
 @_search("policy", without=("start", "env", "action_space"), default=("budget", 10.0))
 def policy(
     seed: int,
-    policy: Annotated[
-        str, typer.Option(help="A file that `aiocg rl export` wrote, or the name of a policy that comes along.")
-    ] = "instructions",
+    policy: str = "instructions",
 ) -> None:
     """Let a learned policy choose the passes: first those it prefers, then by their probability.
 
     Example: aiocg search policy programs-v0/sha256 --budget 1
+
+    Args:
+        policy: A file that `aiocg rl export` wrote, or the name of a policy that comes along.
     """
 
 
@@ -292,21 +288,24 @@ def schedule(seed: int) -> None:
 @_search("nevergrad", default=("budget", 10.0))
 def nevergrad(
     seed: int,
-    optimizer: Annotated[str, typer.Option(help="One of Nevergrad's optimizers.")] = "DiscreteLenglerOnePlusOne",
-    length: Length = 40,
+    optimizer: str = "DiscreteLenglerOnePlusOne",
+    length: int = 40,
 ) -> None:
     """Let an optimizer of Nevergrad's choose the passes, or the options of a command line.
 
     Needs nevergrad: pip install 'aiocg\\[nevergrad]'.
 
     Example: aiocg search nevergrad programs-v0/qsort --evaluations 2000
+
+    Args:
+        optimizer: One of Nevergrad's optimizers.
     """
 
 
 def _add_outside(algorithm: str, default: tuple[str, float], what: str) -> None:
     """Add the command of a search by a library that is installed on request."""
 
-    def options(seed: int, length: Length = 40) -> None: ...
+    def options(seed: int, length: int = 40) -> None: ...
 
     options.__doc__ = f"""{what}
 
@@ -335,14 +334,15 @@ def hill_climb(seed: int) -> None:
 
 
 @_search("genetic", without=("start",), default=("evaluations", 1000))
-def genetic(
-    seed: int, population: Annotated[int, typer.Option(help="Command lines that are kept.", min=17)] = 50
-) -> None:
+def genetic(seed: int, population: int = 50) -> None:
     """Breed command lines, or schedules of loops: cross two good ones, change a few choices, and let the worst go.
 
     Needs pymoo: pip install 'aiocg\\[search]'.
 
     Example: aiocg search genetic programs-v0/qsort --evaluations 1000 -o best.o
+
+    Args:
+        population (17..): Command lines that are kept.
     """
 
 
@@ -354,4 +354,4 @@ def screening(seed: int) -> None:
     """
 
 
-app.command("pareto")(pareto)
+command(app, "pareto", like=Job)(pareto)

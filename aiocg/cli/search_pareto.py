@@ -5,12 +5,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 import aiocg
+from aiocg.cli.options import count_option, time_option
 from aiocg.cli.output import (
-    Json,
-    Workers,
     check_writable,
     console,
     fail,
@@ -22,7 +19,6 @@ from aiocg.cli.output import (
     working,
 )
 from aiocg.cli.program import Flags
-from aiocg.cli.search_job import ActionSpaceName, Environment, Evaluations, Seconds, Seed, Start, Target
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -31,24 +27,19 @@ if TYPE_CHECKING:
 
 EVALUATIONS = 1000
 
-Costs = Annotated[
-    str, typer.Option(help="Two or more observations or reward spaces, such as ObjectImageSizeBytes,Runtime.")
-]
-Plot = Annotated[Path | None, typer.Option(help="Draw the front by its first two costs: .svg, .png or .pdf.")]
-
 
 def pareto(
-    target: Target,
-    costs: Costs,
-    env: Environment = "llvm-v0",
-    action_space: ActionSpaceName = None,
-    budget: Seconds = None,
-    evaluations: Evaluations = None,
-    start: Start = "O0",
-    workers: Workers = None,
-    seed: Seed = 0,
-    plot: Plot = None,
-    json: Json = False,
+    target: str,
+    costs: str,
+    env: str = "llvm-v0",
+    action_space: str | None = None,
+    budget: Annotated[float | None, time_option(counted="--evaluations")] = None,
+    evaluations: Annotated[int | None, count_option("--budget")] = None,
+    start: str = "O0",
+    workers: int | None = None,
+    seed: int = 0,
+    plot: Path | None = None,
+    json: bool = False,
     flags: Flags = None,
 ) -> None:
     """Find programs of which none is better than another in every respect, such as small ones and fast ones.
@@ -58,6 +49,10 @@ def pareto(
     Needs pymoo: pip install 'aiocg\\[search]'.
 
     Example: aiocg search pareto programs-v0/qsort --costs IrInstructionCount,ObjectImageSizeBytes --start Oz
+
+    Args:
+        costs (--costs): Two or more observations or reward spaces, such as ObjectImageSizeBytes,Runtime.
+        plot: Draw the front by its first two costs: .svg, .png or .pdf.
     """
     check_writable(plot)
     if plot is not None and plot.suffix[1:] not in _formats():

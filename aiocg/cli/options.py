@@ -1,0 +1,145 @@
+"""Options of commands: each is an argument of its function, described in its `Args:`, in those of its module, or here.
+
+An entry reads `name (what, what): help`, where each `what` is one of:
+
+    -o, --output    how it is given; by default --name, or by its place if the function has no default for it
+    1.., 0..65535   the least and the greatest number
+    $VARIABLE       an environment variable that gives it, too
+    anything else   what the help calls its value
+    default ...     what to say of the default; the last one
+"""
+
+import copy
+import functools
+import inspect
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+import typer
+
+_COMMON = """
+Args:
+    env (--env): Id of the environment; `aiocg envs` lists them.
+    workers (1..): Worker processes; one per processor by default.
+    host: Address to listen at; 0.0.0.0 for all interfaces, which takes a token.
+    port (0..65535): Port, 0 for a free one.
+    json: Print one JSON object as the last line, instead of tables.
+"""
+_ENTRY = re.compile(r"^ {4}(\w+)(?: \((.*?)\))?: (.*(?:\n {5,}.*)*)", re.MULTILINE)
+_RANGE = re.compile(r"(\d+)?\.\.(\d[\d.]*)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def command(
+    app: typer.Typer, name: str | None = None, *, like: object = None, **settings: Any
+) -> Callable[[Function], Function]:
+    """Add a function to an application as a command.
+
+    Args:
+        app: the application.
+        name: of the command; the function's by default.
+        like: what else describes arguments of these names; the function's module by default.
+        settings: as for `typer.Typer.command`.
+    """
+
+    def add(function: Function) -> Function:
+        app.command(name, **settings)(as_command(function, described(function, like)))
+        return function
+
+    return add
+
+
+def as_command(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Callable[..., Any]:
+    """Return a function for Typer, with these parameters."""
+
+    @functools.wraps(function)
+    def call(**given: Any) -> Any:
+        return function(**given)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    call.__doc__ = inspect.cleandoc(function.__doc__ or "").partition("\n\nArgs:\n")[0]
+    return call
+
+
+def described(function: Callable[..., Any], like: object = None) -> list[inspect.Parameter]:
+    """Return the parameters of a function, each with all that Typer is to know of it."""
+    entries: dict[str, tuple[str, str]] = {}
+    for text in (_COMMON, getattr(like or inspect.getmodule(function), "__doc__", None), function.__doc__):
+        args = f"\n{inspect.cleandoc(text or '')}".partition("\nArgs:\n")[2]
+        entries |= {name: (what, " ".join(help.split())) for name, what, help in _ENTRY.findall(args)}
+    signature = inspect.signature(function)
+    return [_parameter(one, *entries.get(one.name, ("", ""))) for one in signature.parameters.values()]
+
+
+def _parameter(one: inspect.Parameter, what: str, help: str) -> inspect.Parameter:
+    kind, *given = get_args(one.annotation) if get_origin(one.annotation) is Annotated else (one.annotation,)
+    what, _, default = what.partition("default ")
+    words = [word for word in what.split(", ") if word]
+    names = [word for word in words if re.match(r"--?\w", word)]
+    if given:
+        info = copy.copy(given[0])
+    else:
+        info = typer.Argument() if one.default is one.empty and not names else typer.Option()
+    if isinstance(info, typer.models.OptionInfo) and not info.param_decls:
+        flag = one.default is False  # Typer would add --no-name
+        info.param_decls = names or ([f"--{one.name.replace('_', '-')}"] if flag else [])
+    info.help = " ".join(filter(None, (help, info.help)))
+    info.show_default = default or info.show_default
+    for word in words:
+        if (bounds := _RANGE.fullmatch(word)) is not None:
+            info.min, info.max = (json.loads(bound or "null") for bound in bounds.groups())
+        elif word.startswith("$"):
+            info.envvar = word[1:]
+        elif word not in names:
+            info.metavar = word
+    return one.replace(annotation=Annotated[kind, info])
+
+
+def time_option(*, least: float = 0.0, counted: str = "") -> Any:
+    """Return an option whose value is seconds, given as a number or with a unit such as 30s or 2m.
+
+    Args:
+        least: the shortest time, in seconds.
+        counted: the option that counts, which may be meant, if there is one.
+    """
+
+    def read(value: str | float) -> float:
+        text = str(value).strip()
+        unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
+        try:
+            seconds = float(text.removesuffix(unit)) * _UNITS.get(unit, 1.0)
+        except ValueError:
+            seconds = math.nan
+        if math.isfinite(seconds) and seconds >= least:
+            return seconds
+        shortest = f", of at least {least:g}s" if least else ""
+        raise typer.BadParameter(f"{text!r} is no time such as 30s, 500ms, 2m or 1h{shortest}{_instead(counted)}")
+
+    return typer.Option(parser=read, metavar="TIME", help="In seconds, or as 30s, 2m, 1h.")
+
+
+def count_option(timed: str) -> Any:
+    """Return an option whose value is a whole number, where `timed` is the option that takes a time."""
+
+    def read(value: str | int) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            number = 0
+        if number >= 1:
+            return number
+        raise typer.BadParameter(
+            f"{str(value)!r} is not a whole number of at least 1, such as 500{_instead(timed, 'a time')}"
+        )
+
+    return typer.Option(parser=read, metavar="NUMBER")
+
+
+def _instead(option: str, what: str = "a number") -> str:
+    return f"; {option} takes {what}" if option else ""
