@@ -33,7 +33,7 @@ PURE = (
     "aiocg.node.leases",
     "aiocg.env.plan",
     "aiocg.fleet.placement",
-    "aiocg.fleet.replay",
+    "aiocg.fleet.rebuildable",
     "aiocg.spaces.baselines",
     "aiocg.spaces.rewards",
     "aiocg.states.state",

@@ -13,7 +13,7 @@ from aiocg.env.preparation import BenchmarkLike, carrying_runs, prepare, run_onc
 from aiocg.env.snapshot import Snapshot, fork_into
 from aiocg.env.step import StepRequest, StepResult, observe_missing
 from aiocg.errors import InvalidAction, ResetNeeded
-from aiocg.fleet.pending import Receiver, ReceiverT
+from aiocg.fleet.requests import Receiver, ReceiverT
 from aiocg.fleet.session import Session
 from aiocg.transport.messages import Action, Expanded, Observed
 

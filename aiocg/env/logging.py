@@ -8,7 +8,7 @@ from aiocg.env.candidate import Candidate
 from aiocg.env.plan import Plan, Reading
 from aiocg.env.settings import EnvSettings
 from aiocg.errors import ActionFailed, TooManyPending
-from aiocg.fleet.replay import Trajectory
+from aiocg.fleet.rebuildable import Trajectory
 from aiocg.fleet.session import Session
 from aiocg.transport.messages import Action, Expanded, Observed
 

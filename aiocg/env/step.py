@@ -8,8 +8,7 @@ from aiocg.env.episode import Episode
 from aiocg.env.logging import log_failure, log_step
 from aiocg.env.plan import Plan, Reading
 from aiocg.errors import ActionFailed, Interrupted, ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
-from aiocg.fleet.pending import Receiver
-from aiocg.fleet.requests import PendingStep
+from aiocg.fleet.requests import PendingStep, Receiver
 from aiocg.fleet.session import Session
 from aiocg.spaces import ObservationSpace
 from aiocg.transport.messages import Action, Observed

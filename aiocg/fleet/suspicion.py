@@ -16,10 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from aiocg.fleet.expansion import PendingExpand
-from aiocg.fleet.pending import Pending
-from aiocg.fleet.replay import Trajectory
-from aiocg.fleet.requests import PendingOpen, PendingStep
+from aiocg.fleet.rebuildable import Trajectory
+from aiocg.fleet.requests import Pending, PendingExpand, PendingOpen, PendingStep
 from aiocg.transport.messages import Observed, Reply
 from aiocg.transport.status import NO_CANDIDATE
 

@@ -22,7 +22,7 @@ from aiocg.env.settings import STEP_TIMEOUT
 from aiocg.env.snapshot import Snapshot
 from aiocg.env.step import StepResult
 from aiocg.errors import UnknownName
-from aiocg.fleet.pending import Receiver
+from aiocg.fleet.requests import Receiver
 from aiocg.gym.recipe import Recipe, collection, configured
 from aiocg.gym.rendering import RENDER_MODES, check_render_mode, describe
 from aiocg.gym.thread import RuntimeThread, default_thread

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.locking import ForkedLock
 from aiocg.errors import RuntimeClosed
-from aiocg.fleet.pending import Receiver
+from aiocg.fleet.requests import Receiver
 from aiocg.fleet.supervision import Policy
 from aiocg.gym.portal import Portal
 from aiocg.node import NODE_TIMEOUT

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from aiocg.fleet.tally import NodeTally
+from aiocg.fleet.blame import NodeTally
 from aiocg.host.launcher import Look
 from aiocg.node.lease import Command, End, Get, Holder, Lease, Obey, Send, Start, State, longest
 from aiocg.node.limits import ALLOWED_OPTIONS, Limits
