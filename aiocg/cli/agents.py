@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
-from aiocg.cli.options import time_option
+from aiocg.cli.options import Flags, time_option
 from aiocg.cli.output import fail, run
-from aiocg.cli.program import Flags
 
 if TYPE_CHECKING:
     import socket

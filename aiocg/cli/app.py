@@ -15,7 +15,6 @@ from aiocg.cli import (
     cluster,
     compilers,
     dataset,
-    dataset_list,
     describe,
     explore,
     keys,
@@ -28,9 +27,8 @@ from aiocg.cli import (
     transitions,
     validate,
 )
-from aiocg.cli.options import as_command, command, described, time_option
+from aiocg.cli.options import Flags, as_command, command, described, time_option
 from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error, run
-from aiocg.cli.program import Flags
 
 
 def shell(
@@ -97,7 +95,7 @@ app.add_typer(rl.app, name="rl")
 app.add_typer(keys.app, name="keys")
 app.add_typer(cluster.app, name="cluster")
 command(app, "envs")(describe.envs)
-command(app, "datasets")(dataset_list.datasets)
+command(app, "datasets")(dataset.datasets)
 command(app, "describe")(describe.describe)
 command(app, "replay")(state.replay)
 command(app, "validate")(validate.validate)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
-from aiocg.cli.options import time_option
+from aiocg.cli.options import Flags, time_option
 from aiocg.cli.output import fail, run
-from aiocg.cli.program import Flags
 from aiocg.cli.search_job import is_expression
 
 if TYPE_CHECKING:

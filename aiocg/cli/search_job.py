@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import aiocg
-from aiocg.cli.options import count_option, time_option
+from aiocg.cli.options import Flags, count_option, observation_of, time_option, write_program
 from aiocg.cli.output import (
     CommandError,
     check_writable,
@@ -26,9 +26,7 @@ from aiocg.cli.output import (
     working,
     write_file,
 )
-from aiocg.cli.program import Flags, observation_of, write_program
-from aiocg.cli.search_report import Finding, progress_line
-from aiocg.cli.search_reward import settle_reward
+from aiocg.cli.search_report import Finding, progress_line, settle_reward
 from aiocg.datasets.errors import DatasetNotFound
 from aiocg.states.behaviour import Behaviour
 

@@ -16,8 +16,7 @@ from aiocg.cli.output import counted, errors, fail, print_json, print_line, run
 from aiocg.transport.system import processors
 
 if TYPE_CHECKING:
-    from aiocg.node.admitted import Admitted
-    from aiocg.node.server import Settings
+    from aiocg.node.server import Admitted, Settings
     from aiocg.transport.joining import Token
     from aiocg.transport.keys import KeyFolder
     from aiocg.transport.security import KeyPair
@@ -135,7 +134,7 @@ def _parties(
     key: str, join: Path | None
 ) -> "tuple[KeyPair, Callable[[], dict[str, str]], Token | None, Admitted | None]":
     """Return the node's keys, what says who is let in, and, for a node that joins a cluster, by what and for whom."""
-    from aiocg.node.admitted import Admitted
+    from aiocg.node.server import Admitted
     from aiocg.transport.joining import Token
     from aiocg.transport.keys import SHORT_REFRESH_SECONDS, AuthorizedKeys
     from aiocg.transport.security import KeyPair

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from aiocg.cli.options import command
+from aiocg.cli.options import command, write_program
 from aiocg.cli.output import check_writable, fail, print_json, print_line, run, write_file
-from aiocg.cli.program import write_program
 
 if TYPE_CHECKING:
     from aiocg.states.files import State
-    from aiocg.states.translation import Translation
+    from aiocg.states.result import Translation
     from aiocg.web.saved import Opening
 
 app = typer.Typer(help="Look at a saved state.", no_args_is_help=True)
@@ -54,7 +53,7 @@ async def _drawn(opening: "Opening") -> str:
     from aiocg.pictures.curves import bars
     from aiocg.web.limits import Limits
     from aiocg.web.sessions import Sessions
-    from aiocg.web.words import label, number
+    from aiocg.web.tree import label, number
 
     async with aiocg.Runtime(workers=1) as runtime, Sessions(runtime, Limits()) as sessions:
         session = sessions.find(await sessions.open_saved(opening))

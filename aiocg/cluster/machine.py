@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiocg.cluster.hosts import FILE, Host, HostsFile, hosts_of
-from aiocg.cluster.launcher import ClusterLauncher
-from aiocg.cluster.member import Member
+from aiocg.cluster.launcher import ClusterLauncher, Member
 from aiocg.cluster.membership import Demand, Down, Failed, Membership, Up
 from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.node import NODE_TIMEOUT
+from aiocg.node.channel import Holdings
 from aiocg.node.client import check_settings, security_of
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK
-from aiocg.node.holdings import Holdings
 from aiocg.transport.security import ClientSecurity, KeyPair
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""The requests that callers make: reset, step, fork, expand, parameters, checks, statistics."""
+"""The requests that callers make: reset, step, fork, expand, parameters, checks, statistics.
+
+A request is kept until its reply arrives, so that it can be sent again, in order, to the process that replaces a dead
+one. Exactly one of `settle` and `reject` is called, once.
+"""
 
 import asyncio
 import itertools

@@ -35,9 +35,8 @@ from aiocg.fleet.suspicion import Deed, Trial
 from aiocg.fleet.withdrawal import is_abandoned, movable, overdue, sort_out_abandoned
 from aiocg.transport.channels import Connect, RequestChannel
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
-from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
-from aiocg.transport.messages import Failure, FailureCode, Fork, Hello, Refused, Reply, Step, Welcome
+from aiocg.transport.messages import Failure, FailureCode, Fork, Hello, Refused, Reply, Step, Welcome, check_welcome
 from aiocg.transport.status import NO_CANDIDATE
 
 if TYPE_CHECKING:

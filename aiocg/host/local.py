@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from aiocg.errors import WorkerStartError
 from aiocg.host import janitor
-from aiocg.host.child import Child, Started
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
-from aiocg.host.nursery import ALLOCATOR, Nursery, NurseryGone, shared_folder, socket_of
+from aiocg.host.nursery import ALLOCATOR, Child, Nursery, NurseryGone, Started, shared_folder, socket_of
 from aiocg.host.run_time import RunTime
 from aiocg.host.shared_memory import VARIABLE
 from aiocg.host.threads import in_thread

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from aiocg.llvm.programs import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.tools import clang_path, lld_path, program_path
     from aiocg.spaces.baselines import cost_baselines
-    from aiocg.states.translation import Translation
+    from aiocg.states.result import Translation
     from aiocg.transport.elf import code_size, image_size, text_size
     from aiocg.validation.legacy_states import modern_state, translate_command_line
 else:

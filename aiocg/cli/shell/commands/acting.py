@@ -8,8 +8,8 @@ from aiocg.cli.shell import suggestions
 from aiocg.cli.shell.command import Context, Result, Section, count_of
 from aiocg.cli.shell.rendering import entry_line, number, reward, stack_table
 from aiocg.cli.shell.session import ShellSession
-from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
+from aiocg.env.step import Candidate
 from aiocg.search.lanes import CHUNK, each, evaluate, go_to, open_lanes, possible_actions, spread
 from aiocg.validation.minimize import minimize, one_by_one
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.text import Text
 
-from aiocg.cli.dataset_list import datasets_table
+from aiocg.cli.dataset import datasets_table
 from aiocg.cli.describe import environments_table
+from aiocg.cli.options import write_program
 from aiocg.cli.output import CommandError, counted, write_file
-from aiocg.cli.program import write_program
 from aiocg.cli.shell import suggestions
 from aiocg.cli.shell.command import Context, Result, Section, count_of
 from aiocg.cli.shell.rendering import entry_line, number
