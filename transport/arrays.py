@@ -58,9 +58,9 @@ class Array:
     def __init__(self, dtype: str, shape: Iterable[int], data: "ReadableBuffer") -> None:
         self.dtype = dtype
         self.shape = tuple(shape)
-        self.data: Octets = data if type(data) is bytes else octets(data)
+        self.data: Octets = data if type(data) is bytes else _octets(data)
         try:
-            size = byte_count(dtype, self.shape)
+            size = _byte_count(dtype, self.shape)
             if size != len(self.data) or dtype == "bool":
                 check_data(dtype, self.shape, size, self.data)
         except ValueError as error:
@@ -89,7 +89,7 @@ class Array:
         return list(struct.unpack(f"<{count}{form}", self.data))
 
 
-def octets(data: "ReadableBuffer") -> Octets:
+def _octets(data: "ReadableBuffer") -> Octets:
     """View any contiguous buffer as bytes, without a copy if Python can do that."""
     view = memoryview(data)
     if not view.c_contiguous:
@@ -100,7 +100,7 @@ def octets(data: "ReadableBuffer") -> Octets:
         return bytes(view)
 
 
-def byte_count(dtype: str, shape: tuple[int, ...]) -> int:
+def _byte_count(dtype: str, shape: tuple[int, ...]) -> int:
     """Return the size in bytes of an array.
 
     Raises:
@@ -141,7 +141,7 @@ def unpack_header(header: bytes) -> tuple[str, tuple[int, ...], int]:
         raise ValueError(f"array of unknown dtype code {header[0]}")
     dtype = _NAMES[header[0]]
     shape = struct.unpack(f"<{header[1]}Q", header[2:])
-    return dtype, shape, byte_count(dtype, shape)
+    return dtype, shape, _byte_count(dtype, shape)
 
 
 def check_data(dtype: str, shape: tuple[int, ...], size: int, data: Octets) -> None:

@@ -1,6 +1,5 @@
 """The interfaces of channels, implemented over Unix sockets (`streams`, `worker_stream`) and ZeroMQ (`sockets`)."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, Protocol
 
@@ -14,6 +13,8 @@ Arguments = ParamSpec("Arguments")
 
 def guarded(callback: Callable[Arguments, None], channel: str) -> Callable[Arguments, None]:
     """Return a callback whose errors go to the loop's exception handler, so that they lose no later batch."""
+    import asyncio  # which workers, who import this module, do without
+
     loop = asyncio.get_running_loop()
 
     def call(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:

@@ -18,7 +18,7 @@ from aiocg.errors import AiocgError, ResetNeeded
 from aiocg.host.threads import in_thread
 from aiocg.runtime import Runtime
 
-__all__ = ["GRACE", "LONGEST_ERROR", "AgentSession", "AgentSessions", "Limits", "Refused", "plain", "sayable", "shown"]
+__all__ = ["GRACE", "LONGEST_ERROR", "AgentSession", "AgentSessions", "Limits", "Refused", "sayable", "shown"]
 
 
 def sayable(text: str) -> str:
@@ -26,7 +26,7 @@ def sayable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a value as JSON can say it; numbers that are not finite are null.
 
     Raises:
@@ -41,9 +41,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         return sayable(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [_plain(one) for one in value]
     raise Refused(f"this observation is {type(value).__name__}, which JSON cannot say: take one of text or numbers")
 
 
@@ -58,7 +58,7 @@ def shown(value: Any, most: int, offset: int = 0) -> dict[str, Any]:
     Raises:
         Refused: when it cannot be said, or the part would begin behind its end.
     """
-    said = plain(value)
+    said = _plain(value)
     text = said if isinstance(said, str) else json.dumps(said)
     if text is not said and len(text) <= most and not offset:
         return {"value": said}
@@ -152,7 +152,7 @@ class AgentSession:
             self._states.append(await self._env.snapshot())
             if len(self._states) > self._limits.undo + 1:
                 self._states.pop(0).close()
-            return {"reward": plain(reward), "had_no_effect": info["action_had_no_effect"], **self._told()}
+            return {"reward": _plain(reward), "had_no_effect": info["action_had_no_effect"], **self._told()}
 
     async def undo(self, steps: int) -> dict[str, Any]:
         """Take back the last calls of step, and return where the episode stands.
@@ -187,7 +187,7 @@ class AgentSession:
         return [
             {"actions": list(actions), "error": sayable(str(one.error))[:LONGEST_ERROR]}
             if one.error is not None
-            else {"actions": list(actions), "reward": plain(one.reward), "had_no_effect": one.had_no_effect}
+            else {"actions": list(actions), "reward": _plain(one.reward), "had_no_effect": one.had_no_effect}
             for actions, one in zip(candidates, found, strict=True)
         ]
 
@@ -212,7 +212,7 @@ class AgentSession:
         return {
             "program": str(self._env.benchmark.uri),
             "actions_taken": len(self._env.action_texts),
-            "episode_reward": plain(self._env.episode_reward),
+            "episode_reward": _plain(self._env.episode_reward),
             "state": f"{self._env.state_hash:016x}",
         }
 

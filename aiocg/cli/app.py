@@ -31,7 +31,7 @@ from aiocg.cli.options import Flags, as_command, command, described, time_option
 from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error, run
 
 
-def shell(
+def _shell(
     env: str = "llvm-ic-v0",
     benchmark: str | None = None,
     observation: str | None = None,
@@ -99,7 +99,7 @@ command(app, "datasets")(dataset.datasets)
 command(app, "describe")(describe.describe)
 command(app, "replay")(state.replay)
 command(app, "validate")(validate.validate)
-command(app, "shell")(shell)
+command(app, "shell")(_shell)
 command(app, "explore")(explore.explore)
 command(app, "serve")(serve.serve)
 command(app, "top")(cluster.top)
@@ -113,7 +113,7 @@ _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True, "help_op
 
 
 @app.command("cc", context_settings=_FOR_CLANG)
-def cc(context: typer.Context) -> None:
+def _cc(context: typer.Context) -> None:
     """Compile C as clang does, but search for better passes: make CC="aiocg cc".
 
     All options are clang's. AIOCG_CC_SEARCH (greedy, random, beam, O1 to Oz, a pipeline, a saved state, or none),
@@ -127,7 +127,7 @@ def cc(context: typer.Context) -> None:
 
 
 @app.command("c++", context_settings=_FOR_CLANG)
-def cxx(context: typer.Context) -> None:
+def _cxx(context: typer.Context) -> None:
     """Compile C++ as clang does, but search for better passes: make CXX="aiocg c++". See `aiocg cc --help`.
 
     Example: aiocg c++ -O2 -c file.cc -o file.o
@@ -138,7 +138,7 @@ def cxx(context: typer.Context) -> None:
 
 
 @app.command("rustc", context_settings=_FOR_CLANG)
-def rustc(context: typer.Context) -> None:
+def _rustc(context: typer.Context) -> None:
     """Compile a crate as rustc does, but search for better passes: RUSTC_WORKSPACE_WRAPPER=aiocg-rustc cargo build -r.
 
     AIOCG_CC_BUDGET (seconds for a crate), AIOCG_CC_REPORT (a file) and AIOCG_CC_SEARCH=none say how, as for `aiocg cc`.

@@ -54,7 +54,7 @@ def up(
         aiocg: Path of aiocg on the machines.
         trust_clients: Let programs do there what yours may, of all who are let in later, too.
     """
-    if is_ray(cluster):
+    if _is_ray(cluster):
         if machines:
             fail("Ray knows its machines: leave them out")
         from aiocg.cluster.ray_actors import up as up_on_ray
@@ -69,7 +69,7 @@ def up(
     ]
     check_writable(_path(cluster))
     with told():
-        run(_start(_path(cluster), machines, bind, aiocg, options, own_key()))
+        run(_start(_path(cluster), machines, bind, aiocg, options, _own_key()))
 
 
 def down(cluster: str) -> None:
@@ -77,7 +77,7 @@ def down(cluster: str) -> None:
 
     Example: aiocg cluster down hosts.toml
     """
-    if is_ray(cluster):
+    if _is_ray(cluster):
         from aiocg.cluster.ray_actors import down as down_on_ray
 
         print_line(f"ended       {counted(down_on_ray(cluster), 'node')}")
@@ -91,12 +91,12 @@ def down(cluster: str) -> None:
     _tell(problems, "ended")
 
 
-def authorize(cluster: str) -> None:
+def _authorize(cluster: str) -> None:
     """Have the nodes that you have started let in whom `aiocg keys authorize` has named here, and nobody else but you.
 
     Example: aiocg cluster authorize hosts.toml
     """
-    if is_ray(cluster):
+    if _is_ray(cluster):
         fail("nodes on Ray let in every program of the Ray cluster, and nobody else")
     from aiocg.transport.control import Authorize
 
@@ -105,18 +105,18 @@ def authorize(cluster: str) -> None:
     _tell(_ordered(_path(cluster), order)[1], "told")
 
 
-def is_ray(cluster: str) -> bool:
+def _is_ray(cluster: str) -> bool:
     """Return whether the nodes of a cluster are on Ray."""
     return cluster.partition("://")[0] == "ray"
 
 
-def own_key() -> str:
+def _own_key() -> str:
     """Return our public key, making a pair if there is none."""
     folder = key_folder()
     return (folder.pair() if folder.pair_path().exists() else folder.create()).public
 
 
-def added_to(path: Path) -> "Callable[[Host], None]":
+def _added_to(path: Path) -> "Callable[[Host], None]":
     """Return what adds a node that has joined to a file, and prints it."""
     from aiocg.cluster.hosts import Host, read_hosts, write_hosts
 
@@ -144,7 +144,7 @@ async def _start(
     if set(machines) == {HERE}:
         bind = bind.replace("0.0.0.0", "127.0.0.1")
     problems: list[str] = []
-    async with Invitation(bind, client, added_to(path)) as invitation:
+    async with Invitation(bind, client, _added_to(path)) as invitation:
         address = for_clients(invitation.address)
 
         async def begin(machine: str) -> None:
@@ -197,7 +197,7 @@ LONG = 1.0  # seconds of one request from which on it is shown who waits for it
 MOST_WAITS = 10
 
 
-def status(nodes: Annotated[str | None, typer.Argument()] = None, json: bool = False) -> None:
+def _status(nodes: Annotated[str | None, typer.Argument()] = None, json: bool = False) -> None:
     """Ask each node how busy it is; exit with 1 when one cannot be used.
 
     Example: aiocg cluster status file:hosts.toml
@@ -234,14 +234,14 @@ def invite(
     from aiocg.cli.keys import told
 
     with told():
-        run(_invite(hosts, bind, nodes, token, own_key()))
+        run(_invite(hosts, bind, nodes, token, _own_key()))
 
 
 async def _invite(path: Path, bind: str, nodes: int, token: Path, client: str) -> None:
     from aiocg.cli.serve import for_clients
     from aiocg.cluster.joining import Invitation
 
-    async with Invitation(bind, client, added_to(path)) as invitation:
+    async with Invitation(bind, client, _added_to(path)) as invitation:
         invitation.token(for_clients(invitation.address), nodes).write(token)
         try:
             print_line(f"listening   {invitation.address}")
@@ -280,7 +280,7 @@ async def _watching(cluster: str) -> "AsyncIterator[Watch]":
     from aiocg.cluster.hosts import hosts_of
     from aiocg.cluster.survey import Watch
 
-    if not is_ray(cluster):
+    if not _is_ray(cluster):
         hosts = hosts_of(cluster)
         if not hosts:
             fail(f"{cluster} has no nodes: `aiocg cluster up` adds some; one that runs already takes a [[node]] table")
@@ -409,6 +409,6 @@ def _as_json(report: "Report") -> dict[str, object]:
 
 command(app, "up")(up)
 command(app, "down")(down)
-command(app, "authorize")(authorize)
-command(app, "status")(status)
+command(app, "authorize")(_authorize)
+command(app, "status")(_status)
 command(app, "invite")(invite)

@@ -30,7 +30,7 @@ llvm = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
 
 
 @llvm.callback()
-def llvm_options() -> None:
+def _llvm_options() -> None:
     """Keep `llvm` a group, also while it has one command."""
 
 
@@ -132,7 +132,7 @@ gcc = typer.Typer(name="gcc", help=_GCC_HELP, no_args_is_help=True)
 
 
 @gcc.callback(help=_GCC_HELP)
-def gcc_options() -> None:
+def _gcc_options() -> None:
     """Take no options of its own."""
 
 

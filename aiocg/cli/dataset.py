@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from aiocg.programs.corpus.statistics import Distribution, Statistics
 
 
-def list_datasets(deprecated: bool = False, json: bool = False) -> None:
-    """List the datasets. Those that are not installed are fetched when they are first used, or by `install`.
+def _list_datasets(deprecated: bool = False, json: bool = False) -> None:
+    """List the datasets. Those that are not installed are fetched when they are first used, or by `_install`.
 
     `aiocg dataset info` tells all about one, its licence too.
 
@@ -85,9 +85,9 @@ def datasets(
         limit (1..): Benchmarks to list at most.
     """
     if name is None:
-        list_datasets(deprecated, json)
+        _list_datasets(deprecated, json)
     else:
-        _list_benchmarks(find_dataset(name), limit, json)
+        _list_benchmarks(_find_dataset(name), limit, json)
 
 
 def _list_benchmarks(dataset: "Dataset", limit: int, json: bool) -> None:
@@ -113,7 +113,7 @@ def row_of(dataset: "Dataset") -> dict[str, Any]:
     }
 
 
-def find_dataset(name: str) -> "Dataset":
+def _find_dataset(name: str) -> "Dataset":
     """Return a dataset by its name, or its URI.
 
     Raises:
@@ -136,7 +136,7 @@ BAR = 40  # characters
 AT_ONCE = 1000  # rows of the index in one query
 
 
-def stats(
+def _stats(
     name: str,
     llvm: str = "",
     json: bool = False,
@@ -153,7 +153,7 @@ def stats(
     from aiocg.datasets.progress import progress
     from aiocg.programs.corpus.statistics import statistics_of
 
-    dataset = find_dataset(name)
+    dataset = _find_dataset(name)
     with progress(f"Counting the programs of {dataset.name}"):
         found = statistics_of(DatasetIndex.of(dataset), llvm)
     if json:
@@ -262,7 +262,7 @@ def _dataset_named(target: str) -> "Dataset | None":
     with contextlib.suppress(InvalidBenchmarkUri):
         uri = BenchmarkUri.from_string(target)
         if uri == BenchmarkUri(uri.scheme, uri.dataset) and uri.dataset in default_datasets():
-            return find_dataset(target)
+            return _find_dataset(target)
     return None
 
 
@@ -438,7 +438,7 @@ def info(name: str, json: bool = False) -> None:
     """
     from aiocg.datasets.index import DatasetIndex
 
-    dataset = find_dataset(name)
+    dataset = _find_dataset(name)
     found, indexed = _info(dataset), _indexed(DatasetIndex.of(dataset))
     if json:
         print_json({**found, "index": indexed})
@@ -489,7 +489,7 @@ def _indexed(index: "DatasetIndex") -> list[dict[str, Any]]:
     ]
 
 
-def install(names: list[str], json: bool = False) -> None:
+def _install(names: list[str], json: bool = False) -> None:
     """Fetch datasets, so that they can be used without the network. Using one for the first time does it, too.
 
     What was interrupted goes on where it was. AIOCG_DATASET_MIRROR names a folder or server to fetch from instead.
@@ -497,7 +497,7 @@ def install(names: list[str], json: bool = False) -> None:
     Example: aiocg dataset install cbench-v1
     """
     rows = []
-    for dataset in [find_dataset(name) for name in names]:
+    for dataset in [_find_dataset(name) for name in names]:
         if dataset.deprecated:
             errors.print(f"note: {dataset.name} is deprecated: {dataset.deprecated}", markup=False)
         before = dataset.installed
@@ -533,7 +533,7 @@ def verify(
     """
     from aiocg.programs.corpus import verify as verify_dataset
 
-    dataset = find_dataset(name)
+    dataset = _find_dataset(name)
     found = run(verify_dataset(dataset, sample=sample, seed=seed))
     if json:
         print_json({"dataset": dataset.name, "okay": found.okay, **dataclasses.asdict(found)})
@@ -561,7 +561,7 @@ def _print_problems(problems: dict[str, str]) -> None:
         print_line(f"and {len(problems) - SHOWN} more")
 
 
-def remove(names: list[str], yes: bool = False, json: bool = False) -> None:
+def _remove(names: list[str], yes: bool = False, json: bool = False) -> None:
     """Remove installed datasets from the disk. Downloads and compiled programs stay in the cache.
 
     A published dataset can be installed again. One of your own is gone for good, unless you have packed it.
@@ -592,7 +592,7 @@ def _removable(name: str) -> "Dataset":
     """Return a dataset; exit with a message if nothing of it is installed."""
     from aiocg import Dataset
 
-    dataset = find_dataset(name)
+    dataset = _find_dataset(name)
     if type(dataset).uninstall is Dataset.uninstall:
         fail(f"{dataset.name} comes with aiocg: nothing is installed for it that could be removed")
     if not dataset.installed and not dataset.site_data_size_in_bytes:
@@ -644,7 +644,7 @@ def index(
 
     if limit is not None and sample is not None:
         fail("--limit and --sample exclude each other: the first programs, or some that are drawn", 2)
-    dataset = find_dataset(name)
+    dataset = _find_dataset(name)
     part = dataset if sample is None else dataset[: dataset.extent].shuffled(seed)[:sample]
     failures: dict[str, str] = {}
     count = 0
@@ -687,14 +687,14 @@ def _print_summary(dataset: "Dataset", summary: "Summary") -> None:
         print_line(f"try: aiocg dataset stats {dataset.name}")
 
 
-command(app, "list")(list_datasets)
+command(app, "list")(_list_datasets)
 command(app, "info")(info)
 command(app, "show")(show)
-command(app, "install")(install)
+command(app, "install")(_install)
 command(app, "verify")(verify)
-command(app, "remove")(remove)
+command(app, "remove")(_remove)
 command(app, "index")(index)
-command(app, "stats")(stats)
+command(app, "stats")(_stats)
 command(app, "create")(dataset_create.create)
 command(app, "build")(dataset_create.build)
 command(app, "pack")(dataset_create.pack)

@@ -23,7 +23,7 @@ app = typer.Typer(name="keys", help="Keys for nodes and their clients.", no_args
 
 
 @command(app, "new")
-def new(
+def _new(
     name: Annotated[str, typer.Argument()] = OWN,
     force: bool = False,
     json: bool = False,
@@ -50,7 +50,7 @@ def new(
 
 
 @command(app, "show")
-def show(name: Annotated[str, typer.Argument()] = OWN, json: bool = False) -> None:
+def _show(name: Annotated[str, typer.Argument()] = OWN, json: bool = False) -> None:
     """Print the public key of your pair, to be sent to a node's operator, or to those who are to use your node.
 
     Example: aiocg keys show
@@ -61,7 +61,7 @@ def show(name: Annotated[str, typer.Argument()] = OWN, json: bool = False) -> No
 
 
 @command(app, "authorize")
-def authorize(
+def _authorize(
     name: str,
     public: str,
     force: bool = False,
@@ -83,7 +83,7 @@ def authorize(
 
 
 @command(app, "revoke")
-def revoke(
+def _revoke(
     name: str,
     json: bool = False,
 ) -> None:
@@ -100,7 +100,7 @@ def revoke(
 
 
 @command(app, "trust")
-def trust(
+def _trust(
     address: str,
     public: str,
     force: bool = False,
@@ -120,7 +120,7 @@ def trust(
 
 
 @command(app, "list")
-def list_keys(json: bool = False) -> None:
+def _list_keys(json: bool = False) -> None:
     """List your own pairs, the clients that are let in here, and the nodes that are known.
 
     Example: aiocg keys list

@@ -30,7 +30,7 @@ app = typer.Typer(help="Compare searches: tracks, submissions, checks and pages.
 
 
 @command(app, "run")
-def run_(
+def _run_(
     search: str,
     track: str,
     output: Path,

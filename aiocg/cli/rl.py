@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class _Choice:
     """Which programs: names of datasets, how many, from which place on, and of how many instructions at most."""
 
     programs: Sequence[str]
@@ -53,7 +53,7 @@ class Choice:
     largest: int
 
 
-def need_pytorch() -> None:
+def _need_pytorch() -> None:
     """Exit with a message when PyTorch is not installed."""
     from aiocg.rl.ppo import pytorch
 
@@ -63,7 +63,7 @@ def need_pytorch() -> None:
         fail(str(error))
 
 
-def check_starts(starts: Sequence[str]) -> None:
+def _check_starts(starts: Sequence[str]) -> None:
     """Exit with a message when there is no such start of an episode."""
     from aiocg.rl import STARTS
 
@@ -72,9 +72,9 @@ def check_starts(starts: Sequence[str]) -> None:
             fail(f"episodes begin with {' or '.join(STARTS)}, not with {start!r}")
 
 
-def prepared(
+def _prepared(
     runtime: "SyncRuntime",
-    choice: Choice,
+    choice: _Choice,
     starts: Sequence[str],
     show: Callable[[str], None],
     *,
@@ -107,12 +107,12 @@ def prepared(
     return ready
 
 
-def new_learner(
+def _new_learner(
     runtime: "SyncRuntime",
     actions: Path | None,
     steps: int,
     starts: Sequence[str],
-    choice: Choice,
+    choice: _Choice,
     settings: "Settings",
 ) -> "Learner":
     """Return a learner that has learned nothing."""
@@ -120,7 +120,7 @@ def new_learner(
     from aiocg.rl.ppo import Learner
     from aiocg.rl.programs import default_actions
 
-    check_starts(starts)
+    _check_starts(starts)
     texts = default_actions() if actions is None else tuple(filter(None, actions.read_text("utf-8").splitlines()))
     if len(texts) != len(set(texts)) or not texts:
         fail(f"{actions} must have different actions, one on each line")
@@ -143,7 +143,7 @@ async def _compiler(runtime: "SyncRuntime") -> str:
         await env.close()
 
 
-def imitate_from(
+def _imitate_from(
     path: Path, learner: "Learner", envs: "PhaseOrdering", programs: "Sequence[Program]", *, json: bool
 ) -> None:
     """Learn from demonstrations on the programs at hand."""
@@ -158,7 +158,7 @@ def imitate_from(
         print_line(f"imitated {counted(len(plans), 'demonstration')}; cross entropy {loss:.3f}")
 
 
-def writer_to(folder: Path) -> Callable[[dict[str, float]], None]:
+def _writer_to(folder: Path) -> Callable[[dict[str, float]], None]:
     """Return what writes each update of a training to a folder, for TensorBoard."""
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -175,7 +175,7 @@ def writer_to(folder: Path) -> Callable[[dict[str, float]], None]:
 
 
 @contextlib.contextmanager
-def run_of(folder: Path) -> Iterator[Callable[[dict[str, float]], None]]:
+def _run_of(folder: Path) -> Iterator[Callable[[dict[str, float]], None]]:
     """Give what writes each update of a training to a folder, for Weights & Biases, without any connection."""
     try:
         import wandb
@@ -187,7 +187,7 @@ def run_of(folder: Path) -> Iterator[Callable[[dict[str, float]], None]]:
         yield lambda told: run.log(told, step=int(told["episodes"]))
 
 
-def progress_to(
+def _progress_to(
     episodes: int, writers: Sequence[Callable[[dict[str, float]], None]], show: Callable[[str], None], *, json: bool
 ) -> Callable[[dict[str, float]], None]:
     """Return what tells of each update of a training, and has it written where that is wanted."""
@@ -210,7 +210,7 @@ def progress_to(
     return progress
 
 
-def rows_of(scores: "Sequence[Scores]") -> Iterator[tuple[str, ...]]:
+def _rows_of(scores: "Sequence[Scores]") -> Iterator[tuple[str, ...]]:
     """Return a row for each figure: times smaller than both baselines, and how often larger than the stronger one."""
     whats = list(dict.fromkeys(one.what for one in scores))
     for what in whats:
@@ -240,7 +240,7 @@ def remarks_on(results: "Sequence[Result]") -> Iterator[str]:
         yield f"outlier: {one.uri} from {one.start} is {times} than the stronger -Oz ({one.behaviour})"
 
 
-def scores_in(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
+def _scores_in(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
     """Return the figures of files of results, by the programs that they are of."""
     import msgspec
 
@@ -315,8 +315,8 @@ def train(
     _check_resumption(checkpoint, resume)
     learner, stopped = None, False
     with interruptible(), working("rl train", "loading PyTorch", json=json) as show, contextlib.ExitStack() as stack:
-        need_pytorch()
-        writers = [] if tensorboard is None else [writer_to(tensorboard)]
+        _need_pytorch()
+        writers = [] if tensorboard is None else [_writer_to(tensorboard)]
         from aiocg.rl import PhaseOrdering, SyncRuntime
         from aiocg.rl.ppo import Learner, Settings
         from aiocg.rl.training import draw_curve
@@ -326,23 +326,23 @@ def train(
         try:
             runtime = stack.enter_context(SyncRuntime(workers=workers))
             if wandb is not None:
-                writers.append(stack.enter_context(run_of(wandb)))
+                writers.append(stack.enter_context(_run_of(wandb)))
             if resume:
                 learner, more = Learner.load(checkpoint)
-                choice = Choice(**more)
+                choice = _Choice(**more)
             else:
-                choice = Choice(_absolute(programs or ("csmith-v0", "aiocg-v0")), count, first, largest)
+                choice = _Choice(_absolute(programs or ("csmith-v0", "aiocg-v0")), count, first, largest)
                 settings = Settings(episodes=episodes, batch=batch, rate=rate, entropy=entropy, seed=seed)
-                learner = new_learner(runtime, actions, steps, tuple(start or ("O0", "OzMinsize")), choice, settings)
-            ready = prepared(runtime, choice, learner.facts.starts, show, json=json, training=True)
+                learner = _new_learner(runtime, actions, steps, tuple(start or ("O0", "OzMinsize")), choice, settings)
+            ready = _prepared(runtime, choice, learner.facts.starts, show, json=json, training=True)
             learner.know(one.uri for one in ready)
             ordering = stack.enter_context(
                 PhaseOrdering(runtime, learner.facts.actions, num_envs=envs, steps=learner.facts.steps)
             )
             if imitate is not None and not resume:
                 show(f"learning from {imitate}")
-                imitate_from(imitate, learner, ordering, ready, json=json)
-            progress = progress_to(learner.settings.episodes, writers, show, json=json)
+                _imitate_from(imitate, learner, ordering, ready, json=json)
+            progress = _progress_to(learner.settings.episodes, writers, show, json=json)
             run(ordering, learner, ready, checkpoint=checkpoint, more=dataclasses.asdict(choice), progress=progress)
         except KeyboardInterrupt:
             stopped = True
@@ -424,10 +424,10 @@ def evaluate(
     if chosen.facts.parts == FUNCTION:
         fail(f"{policy} is for single functions: aiocg search policy PROGRAM --policy {policy}")
     starts = tuple(start or chosen.facts.starts)
-    check_starts(starts)
+    _check_starts(starts)
     with working("rl evaluate", "starting workers", json=json) as show, SyncRuntime(workers=workers) as runtime:
-        choice = Choice(tuple(programs or ("csmith-v0",)), count, first, largest)
-        ready = prepared(runtime, choice, starts, show, json=json, training=False)
+        choice = _Choice(tuple(programs or ("csmith-v0",)), count, first, largest)
+        ready = _prepared(runtime, choice, starts, show, json=json, training=False)
         show(f"episodes on {counted(len(ready), 'program')}")
         with PhaseOrdering(runtime, chosen.facts.actions, num_envs=envs, steps=chosen.facts.steps) as ordering:
             began = time.perf_counter()
@@ -452,7 +452,7 @@ def evaluate(
         return
     title = f"{policy} on {counted(len(results), 'program')}, {1000 * seconds:.0f} ms each"
     columns = ("from", "-Oz/found", "median", "stronger -Oz/found", "median", "larger")
-    console.print(table(title, columns, rows_of(scores), right=(1, 2, 3, 4, 5), whole=(0, 2, 4, 5)))
+    console.print(table(title, columns, _rows_of(scores), right=(1, 2, 3, 4, 5), whole=(0, 2, 4, 5)))
     for line in remarks_on(results):
         print_line(line)
 
@@ -475,11 +475,11 @@ def export(
     import msgspec
 
     check_writable(policy)
-    need_pytorch()
+    _need_pytorch()
     from aiocg.rl.ppo import Learner
 
     learner, _ = Learner.load(checkpoint)
-    learner.facts = msgspec.structs.replace(learner.facts, scores=scores_in(scores or ()))
+    learner.facts = msgspec.structs.replace(learner.facts, scores=_scores_in(scores or ()))
     content = learner.policy().to_bytes()
     write_file(policy, content)
     told = {"policy": str(policy), "bytes": len(content), "episodes": learner.policy().facts.episodes}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 EVALUATIONS = 1000
 
 
-def pareto(
+def _pareto(
     target: str,
     costs: str,
     env: str = "llvm-v0",
@@ -263,9 +263,9 @@ app = typer.Typer(
     cls=_Searches,
     help=(
         "Search for better passes or, with --env, options of GCC or schedules of loops.\n\n"
-        "`aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with "
-        "`--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it "
-        "finds a fast schedule by `schedule`, in 60.\n\n"
+        "`aiocg search PROGRAM` alone makes machine code smaller by `_functionwise`, in 10 seconds, and with "
+        "`--reward runtime` makes it run faster by `_racing`, in 30. For a tensor expression, or one of loops-v0, it "
+        "finds a fast schedule by `_schedule`, in 60.\n\n"
         "All searches take a PROGRAM, behind -- flags for clang if it is a file of your own, and these options: "
         "--budget and --evaluations say when to stop, --start what each list of passes begins with (O0, Oz, O3), "
         "--reward what is maximised. -o writes the program, --state the result for `aiocg replay`. --no-minimize keeps "
@@ -319,7 +319,7 @@ def _search(
 
 
 @_search(DEFAULT, without=("start", "minimize", "env", "action_space"), default=("budget", 10.0))
-def functionwise(seed: int) -> None:
+def _functionwise(seed: int) -> None:
     """Optimise each function by itself, all at once: the best there is for LLVM, and what is meant without a name.
 
     It makes machine code smaller, or with --reward IrInstructionCountOzMinsize the number of instructions.
@@ -329,7 +329,7 @@ def functionwise(seed: int) -> None:
 
 
 @_search("greedy")
-def greedy() -> None:
+def _greedy() -> None:
     """Take the best single action until none helps. It makes no random choices: --seed has no effect.
 
     Example: aiocg search greedy programs-v0/qsort -o best.bc
@@ -337,7 +337,7 @@ def greedy() -> None:
 
 
 @_search("random", default=("budget", 10.0))
-def random(
+def _random(
     seed: int,
     patience: int | None = None,
 ) -> None:
@@ -351,7 +351,7 @@ def random(
 
 
 @_search("beam")
-def beam(
+def _beam(
     width: int = 4,
     depth: int = 20,
     prior: Prior = None,
@@ -367,7 +367,7 @@ def beam(
 
 
 @_search("evolve", default=("budget", 10.0))
-def evolve(seed: int) -> None:
+def _evolve(seed: int) -> None:
     """Insert, delete, replace or move passes in good lists, or cross two of them, and keep what is better.
 
     Example: aiocg search evolve programs-v0/sha256 --budget 30 -o best.bc
@@ -375,7 +375,7 @@ def evolve(seed: int) -> None:
 
 
 @_search("anneal", default=("budget", 10.0))
-def anneal(seed: int) -> None:
+def _anneal(seed: int) -> None:
     """Change lists at random, and accept what is worse the less often the later it is.
 
     Example: aiocg search anneal programs-v0/sha256 --start Oz
@@ -383,7 +383,7 @@ def anneal(seed: int) -> None:
 
 
 @_search("mcts", default=("budget", 10.0))
-def mcts(seed: int, prior: Prior = None) -> None:
+def _mcts(seed: int, prior: Prior = None) -> None:
     """Grow a tree of states: follow what has led to good ones, and what was followed seldom (PUCT).
 
     Example: aiocg search mcts programs-v0/crc32 --evaluations 2000
@@ -405,7 +405,7 @@ def policy(
 
 
 @_search("coreset", without=("start", "env", "action_space"), default=("budget", 10.0))
-def coreset() -> None:
+def _coreset() -> None:
     """Try the 16 sequences of the core set on each function, and put the best together. It makes no random choices.
 
     Example: aiocg search coreset programs-v0/sha256 --budget 5
@@ -413,7 +413,7 @@ def coreset() -> None:
 
 
 @_search("portfolio", default=("budget", 10.0))
-def portfolio(seed: int) -> None:
+def _portfolio(seed: int) -> None:
     """Run several searches at once, and give most of the budget to the one that finds most.
 
     Example: aiocg search portfolio programs-v0/json --budget 60
@@ -421,7 +421,7 @@ def portfolio(seed: int) -> None:
 
 
 @_search(RACING, without=("start", "minimize", "env", "no_run"), default=("budget", 30.0))
-def racing(seed: int) -> None:
+def _racing(seed: int) -> None:
     """Make the program run faster: race what evolves from -O3, and measure the winner and -O3 in turns at the end.
 
     It needs a program with runs: one of programs-v0, or a C or C++ file of your own with --run. What is found differs
@@ -432,7 +432,7 @@ def racing(seed: int) -> None:
 
 
 @_search(SCHEDULE, without=("start", "minimize", "action_space", "run_line", "no_run"), default=("budget", 60.0))
-def schedule(seed: int) -> None:
+def _schedule(seed: int) -> None:
     """Find a fast schedule of loops: from templates of the computation, by a model of running time that it learns.
 
     The best few are measured in turns at the end, and it is this that counts.
@@ -442,7 +442,7 @@ def schedule(seed: int) -> None:
 
 
 @_search("nevergrad", default=("budget", 10.0))
-def nevergrad(
+def _nevergrad(
     seed: int,
     optimizer: str = "DiscreteLenglerOnePlusOne",
     length: int = 40,
@@ -482,7 +482,7 @@ for _algorithm, _default, _who in (
 
 
 @_search("hill-climb", without=("start",), default=("evaluations", 1000))
-def hill_climb(seed: int) -> None:
+def _hill_climb(seed: int) -> None:
     """Change the best command line, or schedule of loops, a little, again and again, and keep what is not worse.
 
     Example: aiocg search hill-climb programs-v0/qsort --evaluations 300 --seed 1
@@ -490,7 +490,7 @@ def hill_climb(seed: int) -> None:
 
 
 @_search("genetic", without=("start",), default=("evaluations", 1000))
-def genetic(seed: int, population: int = 50) -> None:
+def _genetic(seed: int, population: int = 50) -> None:
     """Breed command lines, or schedules of loops: cross two good ones, change a few choices, and let the worst go.
 
     Needs pymoo: pip install 'aiocg\\[search]'.
@@ -503,11 +503,11 @@ def genetic(seed: int, population: int = 50) -> None:
 
 
 @_search("screening", without=("start",), default=("evaluations", 1000))
-def screening(seed: int) -> None:
+def _screening(seed: int) -> None:
     """Change many choices of the best command line, or schedule of loops, at once, and learn which ones do harm.
 
     Example: aiocg search screening programs-v0/qsort --evaluations 300 --minimize
     """
 
 
-command(app, "pareto", like=Job)(pareto)
+command(app, "pareto", like=Job)(_pareto)

@@ -284,7 +284,7 @@ class Finding:
         nothing = "none is better than the program as it is"
         if self._line is None:
             print_line(f"actions     {len(result.actions)}")
-            print_line(join_texts([shortened(text) for text in result.actions]) or nothing)
+            print_line(join_texts([_shortened(text) for text in result.actions]) or nothing)
         else:
             print_line(f"options     {_options(self._line)}")
             print_line(self._line if result.actions else nothing)
@@ -505,7 +505,7 @@ def _checked(checks: "Checks", said: str) -> Iterator[str]:
     if checks.undefined:
         yield UNDEFINED
     elif checks.broken and checks.behaviour is Behaviour.SAME:
-        broken = shortened(", ".join(checks.broken))
+        broken = _shortened(", ".join(checks.broken))
         looked = f"no sanitizer could look for: {checks.unwatched}" if checks.unwatched else "no sanitizer sees"
         yield f"miscompiled by {broken}: report it, unless the program is at fault in a way that {looked}"
 
@@ -540,7 +540,7 @@ def _right(table: Table) -> Table:
     return table
 
 
-def shortened(action: str) -> str:
+def _shortened(action: str) -> str:
     """Return the text of an action, or how much is in it where it would fill the screen."""
     return action if len(action) <= LONGEST else f"{action[:LONGEST]}... ({len(action)} characters)"
 
@@ -562,7 +562,7 @@ def _options(line: str) -> int:
     return len(line.split()) - 1
 
 
-def shown(env: "Env", actions: Sequence[str]) -> str:
+def _shown(env: "Env", actions: Sequence[str]) -> str:
     """Return how many actions there are or, of an action that is a whole command line or recipe, how many choices."""
     line = env.action_spaces.language.line
     if line is not None and len(actions) == 1 and line.begins(actions[0]):
@@ -581,5 +581,5 @@ def progress_line(
     text.append(
         f"  {progress.evaluations}{'' if evaluations is None else f' of {evaluations}'} evaluated, {rate:.0f}/s"
     )
-    text.append(f"  {shown(env, progress.actions)}  {env.benchmark.uri}")
+    text.append(f"  {_shown(env, progress.actions)}  {env.benchmark.uri}")
     return text

@@ -22,7 +22,7 @@ def state() -> None:
 
 
 @command(app, "plot")
-def plot(
+def _plot(
     place: str,
     output: Path,
     program: str = "",

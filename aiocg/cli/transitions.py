@@ -86,7 +86,7 @@ def merge(
 
 
 @command(app, "import")
-def import_(
+def _import_(
     source: Path,
     file: Path,
     compiler: str | None = None,

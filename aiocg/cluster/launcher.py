@@ -29,7 +29,7 @@ RETRY = 2.0  # seconds until a connection that has failed is made anew
 T = TypeVar("T")
 
 
-class MemberLost(Exception):
+class _MemberLost(Exception):
     """The node was lost during a call."""
 
 
@@ -95,7 +95,7 @@ class Member:
         self._down = asyncio.get_running_loop().create_future()
 
     def fall(self) -> None:
-        """Handle that the node is lost: all that waits for it raises `MemberLost`."""
+        """Handle that the node is lost: all that waits for it raises `_MemberLost`."""
         self.joined = self.told = None
         if not self._down.done():
             self._down.set_result(None)
@@ -111,7 +111,7 @@ class Member:
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise MemberLost
+                raise _MemberLost
             return task.result()
         finally:
             if not task.done():
@@ -127,7 +127,7 @@ class Member:
             NodeRefusal, NodeUnreachable, OSError: as `NodeLauncher.spawn`.
         """
         if self._connection is None or self.joined is None:
-            raise MemberLost
+            raise _MemberLost
         launcher = NodeLauncher(self._connection, self._holdings, kind, options, memory_limit, patience=0.0)
         return await self.while_up(launcher.spawn())
 
@@ -179,7 +179,7 @@ class ClusterLauncher:
         self._options = check_options(options)
         self._memory_limit = memory_limit
         self._numbers = itertools.count(1)
-        self._processes: dict[int, ClusterProcess] = {}
+        self._processes: dict[int, _ClusterProcess] = {}
 
     def slots(self, requests: int) -> int:
         """Return how many workers there should be now, for so many requests; one may always wait for room."""
@@ -200,7 +200,7 @@ class ClusterLauncher:
             if worker in self._processes:
                 self._processes[worker].leaving = True
 
-    async def spawn(self) -> "ClusterProcess":
+    async def spawn(self) -> "_ClusterProcess":
         """Start a worker; see `Launcher`.
 
         Raises:
@@ -227,19 +227,19 @@ class ClusterLauncher:
                 problem = error
                 self.placement.refused(node, now + REFUSED)
                 logger.warning("no worker", extra={"address": node, "cause": str(error)})
-            except MemberLost:
+            except _MemberLost:
                 await asyncio.sleep(TICK)
             else:
                 return process
 
-    async def _start(self, worker: int, node: str) -> "ClusterProcess":
+    async def _start(self, worker: int, node: str) -> "_ClusterProcess":
         member = self._member(node)
         try:
             process = await member.spawn(self._kind, self._options, self._memory_limit)
         except BaseException:
             self.placement.ended(worker)
             raise
-        self._processes[worker] = mine = ClusterProcess(self, worker, member, process)
+        self._processes[worker] = mine = _ClusterProcess(self, worker, member, process)
         mine.leaving = self.placement.is_moving(worker)
         return mine
 
@@ -249,7 +249,7 @@ class ClusterLauncher:
         self.placement.ended(worker)
 
 
-class ClusterProcess:
+class _ClusterProcess:
     """A worker process on a node of a cluster; see `WorkerProcess`.
 
     Attributes:
@@ -284,7 +284,7 @@ class ClusterProcess:
         """Wait for the end of the process, or the loss of its node."""
         try:
             return await self._member.while_up(self._process.wait())
-        except MemberLost:
+        except _MemberLost:
             self._lost = True
             return KILLED
 

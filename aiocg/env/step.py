@@ -34,9 +34,7 @@ __all__ = [
     "StepRequest",
     "StepResult",
     "log_candidates",
-    "log_failure",
     "log_reset",
-    "log_step",
     "observe_missing",
 ]
 
@@ -88,7 +86,7 @@ class StepRequest(PendingStep):
         reward = self._episode.advance(self._plan, costs, self._env.reward_space)
         plan, env = self._plan, self._env
         if env.log is not None:
-            log_step(env.log, env, plan, self.session, self.actions, reward, costs, reply, self.timeout)
+            _log_step(env.log, env, plan, self.session, self.actions, reward, costs, reply, self.timeout)
         info = {
             "action_had_no_effect": True not in reply.effects,
             "new_action_space": bool(plan.targets_from)
@@ -108,7 +106,7 @@ class StepRequest(PendingStep):
             raise ResetNeeded("an action submitted before this one ended the episode") from error
         reward = episode.fail(plan, env.reward_space)
         if env.log is not None and isinstance(error, ActionFailed):
-            log_failure(env.log, env, plan, self.session, self.actions, reward)
+            _log_failure(env.log, env, plan, self.session, self.actions, reward)
         info = {
             "action_had_no_effect": True,
             "new_action_space": False,
@@ -185,7 +183,7 @@ def log_reset(
     _observe_missing(log, env, session, reply.state, timeout)
 
 
-def log_step(
+def _log_step(
     log: "TransitionLog",
     env: EnvSettings,
     plan: Plan,
@@ -220,7 +218,7 @@ def _step(
     return uri, trajectory.before, _texts(env, actions), state, rewards, costs
 
 
-def log_failure(
+def _log_failure(
     log: "TransitionLog", env: EnvSettings, plan: Plan, session: Session, actions: Sequence[Action], reward: Any
 ) -> None:
     """Log a step that the compiler refused, unless a part of its actions was applied."""

@@ -66,7 +66,6 @@ __all__ = [
     "ReceiverT",
     "Recover",
     "StandIn",
-    "load_error",
     "made_before",
     "postponed",
 ]
@@ -280,7 +279,7 @@ class PendingOpen(Pending):
     def fail(self, reply: Failure) -> Exception:
         if not self.replaces:  # otherwise the session keeps its old state
             self.session.worker.unbind(self.session)
-        return load_error(self.session, self.benchmark, reply) or super().fail(reply)
+        return _load_error(self.session, self.benchmark, reply) or super().fail(reply)
 
 
 class PendingStep(Pending):
@@ -499,7 +498,7 @@ def _has(result: Any, observe: Sequence[str]) -> bool:
     return isinstance(result, Failure) or len(result.observations) == len(observe)
 
 
-def load_error(session: "Rebuildable", benchmark: Benchmark, reply: Failure) -> Exception | None:
+def _load_error(session: "Rebuildable", benchmark: Benchmark, reply: Failure) -> Exception | None:
     """Return why the benchmark could not be loaded, if that is what failed."""
     return session.worker.residents.load_error(benchmark) if reply.code == FailureCode.BENCHMARK_UNKNOWN else None
 
@@ -743,7 +742,7 @@ class PendingReopen(PendingRebuild):
         """Do nothing: the replay that follows checks the state."""
 
     def fail(self, reply: Failure) -> Exception:
-        return load_error(self.session, self.trajectory.benchmark, reply) or super().fail(reply)
+        return _load_error(self.session, self.trajectory.benchmark, reply) or super().fail(reply)
 
 
 class PendingClose(Pending):

@@ -42,10 +42,10 @@ from aiocg.transport.status import NO_CANDIDATE
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
-__all__ = ["PROBE_TIMEOUT", "REBUILD_TIMEOUT", "RequestQueue", "Residents", "WorkerSlot", "logger"]
+__all__ = ["PROBE_TIMEOUT", "REBUILD_TIMEOUT", "WorkerSlot", "logger"]
 
 
-class RequestQueue:
+class _RequestQueue:
     """Requests without a reply, in order; each is in one of two collections, which stay the same objects.
 
     Attributes:
@@ -154,7 +154,7 @@ class _Loads:
             del self._errors[next(iter(self._errors))]
 
 
-class Residents:
+class _Residents:
     """The sessions of one slot.
 
     Attributes:
@@ -279,9 +279,9 @@ class WorkerSlot:
         self._flowing = False  # requests are passed on to the process
         self._lone: Rebuildable | None = None  # whose reply was the last, if that came alone
         self._relieved = False  # the request that killed the last process was removed
-        self.queue = RequestQueue()
+        self.queue = _RequestQueue()
         self._kind, self._records = name.get("kind", ""), Records(name, self.tally, self.quarantine)
-        self.residents = Residents(self._kind, self.quarantine, self._records, self._flush_released)
+        self.residents = _Residents(self._kind, self.quarantine, self._records, self._flush_released)
         # Looked up for every step:
         self._waiting, self._backlog, self._bound = self.queue.sent, self.queue.backlog, self.residents.bound
         self._judge = Judge(self._kind, self._records, self.quarantine)

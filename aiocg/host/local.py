@@ -41,7 +41,7 @@ STDERR_TAIL = 4096  # bytes kept of the end of a worker's stderr
 _names = itertools.count()  # numbers for the names of workers, unique over all folders
 
 
-class Endpoint(Protocol):
+class _Endpoint(Protocol):
     """Where one worker listens.
 
     Attributes:
@@ -200,7 +200,7 @@ class LocalLauncher:
         options: Mapping[str, Any],
         environ: Mapping[str, str],
         memory_limit: int,
-        endpoint: Callable[[Path], Endpoint] = SocketFile,
+        endpoint: Callable[[Path], _Endpoint] = SocketFile,
         tuned: bool = False,
     ) -> None:
         self._kind = kind
@@ -249,7 +249,7 @@ class LocalLauncher:
         self._folder.guard(process.pid)
         return LocalProcess(process, endpoint, scratch, status, self._folder)
 
-    async def _start(self, endpoint: Endpoint, status: StatusPage, scratch: Path) -> Child:
+    async def _start(self, endpoint: _Endpoint, status: StatusPage, scratch: Path) -> Child:
         environ = {**os.environ, **self._environ, "TMPDIR": str(scratch)}
         if self._nursery is not None and isinstance(endpoint, SocketFile):
             with contextlib.suppress(NurseryGone):
@@ -272,7 +272,7 @@ class LocalProcess:
     """
 
     def __init__(
-        self, process: Child, endpoint: Endpoint, scratch: Path, status: StatusPage, folder: RuntimeFolder
+        self, process: Child, endpoint: _Endpoint, scratch: Path, status: StatusPage, folder: RuntimeFolder
     ) -> None:
         self.pid = process.pid
         self.endpoint = endpoint

@@ -17,7 +17,7 @@ _HOMES = {
         "llvm.programs": "ir ir_sha1 write_bitcode write_ir",
         "llvm.tools": "clang_path lld_path program_path",
         "spaces.baselines": "cost_baselines",
-        "states.translation": "Translation",
+        "states.result": "Translation",
         "validation.legacy_states": "modern_state translate_command_line",
     }.items()
     for name in names.split()

@@ -45,7 +45,6 @@ __all__ = [
     "SourceLike",
     "State",
     "find_state",
-    "is_address",
     "open_source",
     "read_paths",
 ]
@@ -60,7 +59,7 @@ SIZE_LIMIT = 1 << 30  # bytes of a whole file
 CHUNK = 64 << 10  # bytes
 
 
-def is_address(source: SourceLike) -> bool:
+def _is_address(source: SourceLike) -> bool:
     """Is this an address on the web?"""
     return re.match(r"https?://", os.fspath(source), re.IGNORECASE) is not None
 
@@ -81,7 +80,7 @@ def open_source(source: SourceLike) -> Iterator[tuple[IO[Any], str]]:
         file = getattr(sys.stdin, "buffer", sys.stdin)
         yield _unpacked(file), "standard input"
         return
-    if is_address(path):
+    if _is_address(path):
         with _fetched(path) as file:
             yield _unpacked(file), without_password(path)
         return
@@ -406,7 +405,7 @@ def _place(place: str) -> tuple[str, int]:
     path, _, line = place.rpartition(":")
     if not line.isascii() or not line.isdigit() or not path or os.path.exists(place):
         return place, 0
-    return (place, 0) if is_address(path) and path.count("/") < 3 else (path, int(line))
+    return (place, 0) if _is_address(path) and path.count("/") < 3 else (path, int(line))
 
 
 def _hit(error: InvalidState, line: int) -> None:
