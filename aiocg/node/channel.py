@@ -134,7 +134,7 @@ class Holdings:
 PATIENCE = 2.0  # seconds that a worker waits for a content that is under way to its node, before we send it
 
 
-class _ProgramTooLarge(LocalProtocolError, ServiceError):
+class ProgramTooLarge(LocalProtocolError, ServiceError):
     """A program is larger than the node accepts; nothing was sent."""
 
 
@@ -166,7 +166,7 @@ class NodeChannel(ClientChannel):
     def send(self, message: Request, *, at_once: bool = False) -> None:
         """Queue a request; see `Channel.send`."""
         if isinstance(message, Load) and (size := max(len(message.content), len(message.program))) > self._most:
-            raise _ProgramTooLarge(
+            raise ProgramTooLarge(
                 f"the program has {size} bytes, and the node accepts at most {self._most}; its operator can change "
                 "that (`aiocg serve --client-request`)",
                 request=message.request,

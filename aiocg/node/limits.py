@@ -23,7 +23,7 @@ ALLOWED_OPTIONS: Mapping[str, tuple[float, float]] = {
 """Options that a client may set for its workers, with their least and greatest values. The node sets all others."""
 
 
-class _LimitsError(AiocgError):
+class LimitsError(AiocgError):
     """A file of limits, or a limit, is invalid."""
 
 
@@ -58,7 +58,7 @@ class Limits:
         for one in fields(self):
             value, least = getattr(self, one.name), LEAST.get(one.name, 1)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 62:
-                raise _LimitsError(f"the limit {one.name} must be a whole number of at least {least}, not {value!r}")
+                raise LimitsError(f"the limit {one.name} must be a whole number of at least {least}, not {value!r}")
 
     def as_numbers(self) -> dict[str, float]:
         """Return the limits by name, as they are sent to a client."""
@@ -96,7 +96,7 @@ def read_limits(path: Path, default: Limits) -> LimitsTable:
     try:
         tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise _LimitsError(f"the limits in {path} cannot be read: {error}") from error
+        raise LimitsError(f"the limits in {path} cannot be read: {error}") from error
     default = _changed(path, "default", default, tables.pop("default", {}))
     return LimitsTable(default, {name: _changed(path, name, default, table) for name, table in tables.items()})
 
@@ -104,11 +104,11 @@ def read_limits(path: Path, default: Limits) -> LimitsTable:
 def _changed(path: Path, name: str, limits: Limits, table: Any) -> Limits:
     known = [one.name for one in fields(Limits)]
     if not isinstance(table, dict):
-        raise _LimitsError(f"{path}: {name} is not a table; write [{name}] followed by lines such as workers = 2")
+        raise LimitsError(f"{path}: {name} is not a table; write [{name}] followed by lines such as workers = 2")
     for key in table:
         if key not in known:
-            raise _LimitsError(f"{path}: [{name}] has {key!r}, which is not a limit; there are: {', '.join(known)}")
+            raise LimitsError(f"{path}: [{name}] has {key!r}, which is not a limit; there are: {', '.join(known)}")
     try:
         return replace(limits, **table)
-    except _LimitsError as error:
-        raise _LimitsError(f"{path}: [{name}]: {error}") from None
+    except LimitsError as error:
+        raise LimitsError(f"{path}: [{name}]: {error}") from None
