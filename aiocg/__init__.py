@@ -19,7 +19,7 @@ _HOMES = {
     "AiocgError": "aiocg.errors",
     "Benchmark": "aiocg.datasets",
     "BenchmarkUri": "aiocg.datasets",
-    "Candidate": "aiocg.env.candidate",
+    "Candidate": "aiocg.env.step",
     "CompilerEnvState": "aiocg.states.state",
     "CompilerEnvStateReader": "aiocg.states.files",
     "CompilerEnvStateWriter": "aiocg.states.files",
@@ -30,7 +30,7 @@ _HOMES = {
     "ObservationSpace": "aiocg.spaces",
     "Reward": "aiocg.spaces.rewards",
     "Runtime": "aiocg.runtime",
-    "Snapshot": "aiocg.env.snapshot",
+    "Snapshot": "aiocg.env.episode",
     "prefetch": "aiocg.programs.prefetching",
 }
 _MODULES = {
@@ -73,9 +73,9 @@ __all__ = [
 if TYPE_CHECKING:
     from aiocg import errors, llvm, search, validation
     from aiocg.datasets import Benchmark, BenchmarkUri, Dataset, Datasets
-    from aiocg.env.candidate import Candidate
     from aiocg.env.env import Env
-    from aiocg.env.snapshot import Snapshot
+    from aiocg.env.episode import Snapshot
+    from aiocg.env.step import Candidate
     from aiocg.errors import AiocgError
     from aiocg.programs import corpus
     from aiocg.programs.prefetching import prefetch

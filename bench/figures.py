@@ -7,7 +7,7 @@ from pathlib import Path
 import aiocg
 from aiocg.pictures.graph import Box, Edge, Graph
 from aiocg.web.session import ExplorerSession
-from aiocg.web.words import label, number
+from aiocg.web.tree import label, number
 
 PROGRAM, WIDTH, DEPTH = "programs-v0/qsort", 3, 4  # of the tree of forks
 EPISODE = ("mem2reg", "simplifycfg", "instcombine")

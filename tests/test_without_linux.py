@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.host import child
+from aiocg.host import nursery as child
 from aiocg.node import server
 from aiocg.transport import system
 from aiocg.workers.compilation import CompilationError

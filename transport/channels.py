@@ -1,12 +1,29 @@
 """The interfaces of channels, implemented over Unix sockets (`streams`, `worker_stream`) and ZeroMQ (`sockets`)."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 from aiocg.transport.errors import ProtocolError
 from aiocg.transport.messages import Reply, Request
 
-__all__ = ["Connect", "ReplyChannel", "RequestChannel"]
+__all__ = ["Arguments", "Connect", "ReplyChannel", "RequestChannel", "guarded"]
+
+Arguments = ParamSpec("Arguments")
+
+
+def guarded(callback: Callable[Arguments, None], channel: str) -> Callable[Arguments, None]:
+    """Return a callback whose errors go to the loop's exception handler, so that they lose no later batch."""
+    import asyncio  # which workers, who import this module, do without
+
+    loop = asyncio.get_running_loop()
+
+    def call(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:
+        try:
+            callback(*arguments, **options)
+        except Exception as error:
+            loop.call_exception_handler({"message": f"callback of the channel {channel} failed", "exception": error})
+
+    return call
 
 
 class RequestChannel(Protocol):

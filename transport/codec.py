@@ -17,10 +17,19 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from aiocg.transport import limits
-from aiocg.transport.arrays import Array, Octets, check_data, pack_header, to_numpy, unpack_header
+from aiocg.transport.arrays import (
+    Array,
+    Octets,
+    ValueRefusedError,
+    check_data,
+    check_incoming,
+    outgoing,
+    pack_header,
+    to_numpy,
+    unpack_header,
+)
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
 from aiocg.transport.messages import Expanded, Failure, FailureCode, Message, Observed, Reply, Request
-from aiocg.transport.values import ValueRefusedError, check_incoming, outgoing
 
 Frame = bytes | bytearray | memoryview
 ArrayMaker = Callable[[str, tuple[int, ...], Octets], Any]

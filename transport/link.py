@@ -37,7 +37,6 @@ __all__ = [
     "ClientLink",
     "Head",
     "Kind",
-    "Link",
     "ServerLink",
     "gone",
     "is_first",
@@ -134,7 +133,7 @@ class _Batch(NamedTuple):
     size: int
 
 
-class Link:
+class _Link:
     """What both ends have in common; see `ClientLink` and `ServerLink`.
 
     Pass `push` the batches to deliver, and `receive` the multiparts that arrive. `outgoing` returns the multipart to
@@ -294,7 +293,7 @@ class Link:
         self._word = None
 
 
-class ClientLink(Link):
+class ClientLink(_Link):
     """The client's end."""
 
     def __init__(self, instance: bytes) -> None:
@@ -359,7 +358,7 @@ class ClientLink(Link):
         return head.server == self.server
 
 
-class ServerLink(Link):
+class ServerLink(_Link):
     """The server's end of a link to one client."""
 
     def __init__(self, client: bytes, server: bytes) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import zmq
 
 from aiocg.transport import limits
-from aiocg.transport.callbacks import guarded
+from aiocg.transport.channels import guarded
 from aiocg.transport.codec import Batch, Codec
 from aiocg.transport.errors import ChannelClosedError, ProtocolError, RemoteProtocolError
 from aiocg.transport.linked_router import LinkedRouter, key_of

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 import zmq
 
 from aiocg.transport import limits
-from aiocg.transport.callbacks import guarded
+from aiocg.transport.channels import guarded
 from aiocg.transport.codec import Batch, Codec, reply_codec
 from aiocg.transport.errors import ChannelClosedError, RemoteProtocolError
 from aiocg.transport.linked_wire import LinkedWire

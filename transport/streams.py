@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from aiocg.transport.callbacks import guarded
+from aiocg.transport.channels import guarded
 from aiocg.transport.codec import Batch, reply_codec
 from aiocg.transport.errors import ChannelClosedError, RemoteProtocolError
 from aiocg.transport.framing import Incoming, Outgoing

@@ -13,7 +13,6 @@ from typing import Any
 from aiocg.transport.channels import ReplyChannel
 from aiocg.transport.contents import ContentFolder
 from aiocg.transport.errors import ProtocolError
-from aiocg.transport.handshake import check_hello
 from aiocg.transport.messages import (
     PROTOCOL_VERSION,
     Failure,
@@ -27,6 +26,7 @@ from aiocg.transport.messages import (
     Trace,
     Tracing,
     Welcome,
+    check_hello,
 )
 from aiocg.transport.status import BEAT, NO_CANDIDATE, StatusPage
 from aiocg.workers.compilation import CompilationError, CompilationSession

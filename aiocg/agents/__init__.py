@@ -5,9 +5,7 @@
 (`pip install 'aiocg[openenv]'`).
 """
 
-from aiocg.agents.limits import Limits, Refused
 from aiocg.agents.server import mcp_server
-from aiocg.agents.session import AgentSession
-from aiocg.agents.sessions import AgentSessions
+from aiocg.agents.sessions import AgentSession, AgentSessions, Limits, Refused
 
 __all__ = ["AgentSession", "AgentSessions", "Limits", "Refused", "mcp_server"]

@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from aiocg import __version__
-from aiocg.agents.limits import LONGEST_ERROR
-from aiocg.agents.sessions import AgentSessions
-from aiocg.agents.values import sayable
+from aiocg.agents.sessions import LONGEST_ERROR, AgentSessions, sayable
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.transport.errors import TransportError

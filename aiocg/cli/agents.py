@@ -1,4 +1,13 @@
-"""`aiocg mcp` and `aiocg openenv`: compilers for language models and other agents."""
+"""`aiocg mcp` and `aiocg openenv`: compilers for language models and other agents.
+
+Args:
+    reward (default that of the environment): What actions are rewarded by.
+    program: A file that agents may optimise, called by its name; may be given several times.
+    actions (1..): Most actions of a step.
+    candidates (1..): Most candidates of an expand.
+    characters (1..): Most characters of an observation.
+    seconds: Time that the actions of a step may take.
+"""
 
 import os
 import secrets
@@ -6,12 +15,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from aiocg.cli.amounts import time_option
-from aiocg.cli.listening import LOCAL, Host, Port, hosts_of, listen, serve, shown
-from aiocg.cli.output import Workers, fail, run
-from aiocg.cli.program import Flags
+from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
+from aiocg.cli.options import Flags, time_option
+from aiocg.cli.output import fail, run
 
 if TYPE_CHECKING:
     import socket
@@ -20,32 +26,17 @@ if TYPE_CHECKING:
     from aiocg.datasets import Benchmark
     from aiocg.runtime import Runtime
 
-Environment = Annotated[str, typer.Option("--env", help="Id of the environment; `aiocg envs` lists them.")]
-Reward = Annotated[
-    str | None, typer.Option(help="What actions are rewarded by.", show_default="that of the environment")
-]
-Programs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="A file that agents may optimise, called by its name; may be given several times.", show_default=False
-    ),
-]
-Actions = Annotated[int, typer.Option(help="Most actions of a step.", min=1)]
-Candidates = Annotated[int, typer.Option(help="Most candidates of an expand.", min=1)]
-Characters = Annotated[int, typer.Option(help="Most characters of an observation.", min=1)]
-Seconds = Annotated[float, time_option(help="Time that the actions of a step may take.", least=0.1)]
-
 
 def mcp(
-    env: Environment = "llvm-ic-v0",
-    reward: Reward = None,
-    program: Programs = None,
-    sessions: Annotated[int, typer.Option(help="Most sessions at once.", min=1)] = 8,
-    actions: Actions = 100,
-    candidates: Candidates = 256,
-    characters: Characters = 20_000,
-    seconds: Seconds = 30.0,
-    workers: Workers = None,
+    env: str = "llvm-ic-v0",
+    reward: str | None = None,
+    program: list[Path] | None = None,
+    sessions: int = 8,
+    actions: int = 100,
+    candidates: int = 256,
+    characters: int = 20_000,
+    seconds: Annotated[float, time_option(least=0.1)] = 30.0,
+    workers: int | None = None,
     flags: Flags = None,
 ) -> None:
     """Serve compilers as tools for language models, over standard input and output (Model Context Protocol).
@@ -54,6 +45,9 @@ def mcp(
     Needs the package mcp: pip install 'aiocg\\[mcp]'.
 
     Example: aiocg mcp --env llvm-ic-v0 --program my.c
+
+    Args:
+        sessions (1..): Most sessions at once.
     """
     from aiocg.agents import Limits
 
@@ -65,29 +59,20 @@ def mcp(
 
 
 def openenv(
-    env: Environment = "llvm-ic-v0",
-    reward: Reward = None,
-    program: Programs = None,
-    steps: Annotated[int, typer.Option(help="Steps of an episode.", min=1)] = 45,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    name: Annotated[
-        list[str] | None, typer.Option(help="Another name by which clients may call this machine.", show_default=False)
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="AIOCG_OPENENV_TOKEN",
-            help="What clients must send as Authorization: Bearer. Beyond this machine one is made if none is given.",
-            show_default=False,
-        ),
-    ] = None,
-    clients: Annotated[int, typer.Option(help="Most clients at once.", min=1)] = 64,
-    actions: Actions = 100,
-    candidates: Candidates = 256,
-    characters: Characters = 20_000,
-    seconds: Seconds = 30.0,
-    workers: Workers = None,
+    env: str = "llvm-ic-v0",
+    reward: str | None = None,
+    program: list[Path] | None = None,
+    steps: int = 45,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    name: list[str] | None = None,
+    token: str | None = None,
+    clients: int = 64,
+    actions: int = 100,
+    candidates: int = 256,
+    characters: int = 20_000,
+    seconds: Annotated[float, time_option(least=0.1)] = 30.0,
+    workers: int | None = None,
     flags: Flags = None,
 ) -> None:
     """Serve compilers as an environment of OpenEnv, over HTTP and WebSockets, for its clients and trainers.
@@ -95,6 +80,13 @@ def openenv(
     Clients have no access to files. Ctrl-C ends it. Needs an extra: pip install 'aiocg\\[openenv]'.
 
     Example: aiocg openenv --env llvm-ic-v0 --program my.c
+
+    Args:
+        steps (1..): Steps of an episode.
+        name: Another name by which clients may call this machine.
+        token ($AIOCG_OPENENV_TOKEN): What clients must send as Authorization: Bearer. Beyond this machine one is made
+            if none is given.
+        clients (1..): Most clients at once.
     """
     from aiocg.agents import Limits
 

@@ -15,7 +15,6 @@ from aiocg.cli import (
     cluster,
     compilers,
     dataset,
-    dataset_list,
     describe,
     explore,
     keys,
@@ -28,34 +27,20 @@ from aiocg.cli import (
     transitions,
     validate,
 )
-from aiocg.cli.amounts import time_option
+from aiocg.cli.options import Flags, as_command, command, described, time_option
 from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error, run
-from aiocg.cli.program import Flags
 
 
-def shell(
-    env: Annotated[str, typer.Option("--env", help="Id of the environment; `aiocg envs` lists them.")] = "llvm-ic-v0",
-    benchmark: Annotated[
-        str | None,
-        typer.Option(help="Program to begin with: of a dataset, a file, or a dataset's name.", show_default=False),
-    ] = None,
-    observation: Annotated[
-        str | None, typer.Option(help="Observation to show after each action.", show_default=False)
-    ] = None,
-    reward: Annotated[
-        str | None, typer.Option(help="Reward of the actions; that of the environment by default.", show_default=False)
-    ] = None,
-    action_space: Annotated[
-        str | None, typer.Option(help="Actions to choose from; the first space by default.", show_default=False)
-    ] = None,
-    commands: Annotated[
-        str | None, typer.Option("-c", "--command", help="Carry out these commands, with ; between, and exit.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
-    ] = None,
-    timeout: Annotated[float | None, time_option(help="Time that an action may take.", least=0.001)] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of random actions and programs.", min=0)] = None,
+def _shell(
+    env: str = "llvm-ic-v0",
+    benchmark: str | None = None,
+    observation: str | None = None,
+    reward: str | None = None,
+    action_space: str | None = None,
+    commands: str | None = None,
+    workers: int | None = None,
+    timeout: Annotated[float | None, time_option(least=0.001)] = None,
+    seed: int | None = None,
     flags: Flags = None,
 ) -> None:
     """Try actions on a program by hand: apply, undo, compare, search a little.
@@ -63,6 +48,15 @@ def shell(
     Without a terminal, commands are read from standard input; the first that fails ends it with exit status 1.
 
     Example: aiocg shell --benchmark programs-v0/gcd
+
+    Args:
+        benchmark: Program to begin with: of a dataset, a file, or a dataset's name.
+        observation: Observation to show after each action.
+        reward: Reward of the actions; that of the environment by default.
+        action_space: Actions to choose from; the first space by default.
+        commands (-c, --command): Carry out these commands, with ; between, and exit.
+        timeout: Time that an action may take.
+        seed (0..): Seed of random actions and programs.
     """
     from aiocg.cli.shell.start import run_shell  # slow to import
 
@@ -100,26 +94,26 @@ app.add_typer(state.app, name="state")
 app.add_typer(rl.app, name="rl")
 app.add_typer(keys.app, name="keys")
 app.add_typer(cluster.app, name="cluster")
-app.command("envs")(describe.envs)
-app.command("datasets")(dataset_list.datasets)
-app.command("describe")(describe.describe)
-app.command("replay")(state.replay)
-app.command("validate")(validate.validate)
-app.command("shell")(shell)
-app.command("explore")(explore.explore)
-app.command("serve")(serve.serve)
-app.command("top")(cluster.top)
-app.command("mcp")(agents.mcp)
-app.command("openenv")(agents.openenv)
+command(app, "envs")(describe.envs)
+command(app, "datasets")(dataset.datasets)
+command(app, "describe")(describe.describe)
+command(app, "replay")(state.replay)
+command(app, "validate")(validate.validate)
+command(app, "shell")(_shell)
+command(app, "explore")(explore.explore)
+command(app, "serve")(serve.serve)
+command(app, "top")(cluster.top)
+command(app, "mcp")(agents.mcp)
+command(app, "openenv")(agents.openenv)
 
 
-app.command("shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
+command(app, "shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]}
 
 
 @app.command("cc", context_settings=_FOR_CLANG)
-def cc(context: typer.Context) -> None:
+def _cc(context: typer.Context) -> None:
     """Compile C as clang does, but search for better passes: make CC="aiocg cc".
 
     All options are clang's. AIOCG_CC_SEARCH (greedy, random, beam, O1 to Oz, a pipeline, a saved state, or none),
@@ -133,7 +127,7 @@ def cc(context: typer.Context) -> None:
 
 
 @app.command("c++", context_settings=_FOR_CLANG)
-def cxx(context: typer.Context) -> None:
+def _cxx(context: typer.Context) -> None:
     """Compile C++ as clang does, but search for better passes: make CXX="aiocg c++". See `aiocg cc --help`.
 
     Example: aiocg c++ -O2 -c file.cc -o file.o
@@ -144,7 +138,7 @@ def cxx(context: typer.Context) -> None:
 
 
 @app.command("rustc", context_settings=_FOR_CLANG)
-def rustc(context: typer.Context) -> None:
+def _rustc(context: typer.Context) -> None:
     """Compile a crate as rustc does, but search for better passes: RUSTC_WORKSPACE_WRAPPER=aiocg-rustc cargo build -r.
 
     AIOCG_CC_BUDGET (seconds for a crate), AIOCG_CC_REPORT (a file) and AIOCG_CC_SEARCH=none say how, as for `aiocg cc`.
@@ -162,36 +156,25 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-    node: Annotated[
-        str | None,
-        typer.Option(
-            envvar="AIOCG_NODE",
-            metavar="tcp://HOST:PORT",
-            help="Let the workers run on this node; see `aiocg serve`.",
-            show_default=False,
-        ),
-    ] = None,
-    nodes: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster",
-            envvar="AIOCG_CLUSTER",
-            metavar="ADDRESS,... or file:PATH",
-            help="Let the workers run on several nodes.",
-            show_default=False,
-        ),
-    ] = None,
+def _options(
+    version: Annotated[bool, typer.Option(callback=_version, is_eager=True)] = False,
+    node: str | None = None,
+    nodes: str | None = None,
 ) -> None:
-    """Take the options that come before a subcommand."""
+    """Take the options that come before a subcommand.
+
+    Args:
+        version: Print the version and exit.
+        node ($AIOCG_NODE, tcp://HOST:PORT): Let the workers run on this node; see `aiocg serve`.
+        nodes (--cluster, $AIOCG_CLUSTER, ADDRESS,... or file:PATH): Let the workers run on several nodes.
+    """
     if node is not None:
         os.environ["AIOCG_NODE"] = node  # where every runtime that is made looks
     if nodes is not None:
         os.environ["AIOCG_CLUSTER"] = nodes
+
+
+app.callback()(as_command(_options, described(_options)))
 
 
 def _interrupted() -> NoReturn:

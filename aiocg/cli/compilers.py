@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from aiocg.cli.amounts import count_option, time_option
+from aiocg.cli.options import command, count_option, time_option
 from aiocg.cli.output import (
-    Json,
     answer,
     check_writable,
     console,
@@ -31,29 +30,19 @@ llvm = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
 
 
 @llvm.callback()
-def llvm_options() -> None:
+def _llvm_options() -> None:
     """Keep `llvm` a group, also while it has one command."""
 
 
-@llvm.command("audit")
+@command(llvm, "audit")
 def audit(
-    seconds: Annotated[
-        float | None,
-        time_option(help="Stop after this time.", counted="--trajectories", show_default="60 without --trajectories"),
-    ] = None,
-    trajectories: Annotated[
-        int | None, count_option(help="Stop after this many lists of passes.", timed="--seconds")
-    ] = None,
-    suspect: Annotated[
-        list[str] | None,
-        typer.Option(help="A pass to try more than others; each list has one or more of these. Repeatable."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(help="Worker processes, in pairs; one per processor by default.", min=2)
-    ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the table as Markdown.")] = None,
-    json: Json = False,
+    seconds: Annotated[float | None, time_option(counted="--trajectories")] = None,
+    trajectories: Annotated[int | None, count_option("--seconds")] = None,
+    suspect: list[str] | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    output: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Look for passes that crash, hang, miscompile, or differ from one process to another.
 
@@ -61,6 +50,14 @@ def audit(
     to the passes that matter. Ctrl-C shows what was found so far.
 
     Example: aiocg llvm audit --seconds 600 --suspect attributor --suspect gvn-sink
+
+    Args:
+        seconds (default 60 without --trajectories): Stop after this time.
+        trajectories: Stop after this many lists of passes.
+        suspect: A pass to try more than others; each list has one or more of these. Repeatable.
+        seed: Seed of all random choices.
+        workers (2..): Worker processes, in pairs; one per processor by default.
+        output (-o, --output): Write the table as Markdown.
     """
     from aiocg.llvm.audit import audit as run_audit
     from aiocg.llvm.audit_report import Report
@@ -135,19 +132,23 @@ gcc = typer.Typer(name="gcc", help=_GCC_HELP, no_args_is_help=True)
 
 
 @gcc.callback(help=_GCC_HELP)
-def gcc_options() -> None:
+def _gcc_options() -> None:
     """Take no options of its own."""
 
 
-@gcc.command("pull")
+@command(gcc, "pull")
 def pull_image(
-    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Its name, such as gcc:13.", show_default=False)],
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="Only if the engine does not have it.")] = False,
-    json: Json = False,
+    image: str,
+    if_missing: bool = False,
+    json: bool = False,
 ) -> None:
     """Have Docker or Podman get an image with a GCC from its registry, for `gcc_bin=docker:IMAGE`.
 
     Example: aiocg gcc pull gcc:13
+
+    Args:
+        image (IMAGE): Its name, such as gcc:13.
+        if_missing: Only if the engine does not have it.
     """
     from aiocg.errors import EnvironmentNotSupported
     from aiocg.gcc.compiler_spec import DOCKER

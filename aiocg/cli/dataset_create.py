@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aiocg.cli.output import Json, answer, check_writable, console, counted, fail, print_json, print_line, run, table
+from aiocg.cli.output import (
+    answer,
+    check_writable,
+    console,
+    counted,
+    fail,
+    print_json,
+    print_line,
+    run,
+    table,
+)
 
 if TYPE_CHECKING:
     from aiocg.programs.project import Creation, Project, RunRequest
@@ -18,54 +28,43 @@ _PROJECT, _PROGRAMS = "The project (one of these)", "Its programs"
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="The new dataset's name.")],
-    compile_commands: Annotated[
-        Path | None, typer.Option(help="A compile_commands.json.", rich_help_panel=_PROJECT)
-    ] = None,
-    make: Annotated[
-        str,
-        typer.Option(
-            help='A command that builds the project here, such as "make -j2"; it is recorded.', rich_help_panel=_PROJECT
-        ),
-    ] = "",
-    record: Annotated[
-        Path | None, typer.Option(help="What a build under AIOCG_CC_RECORD=FILE has written.", rich_help_panel=_PROJECT)
-    ] = None,
-    sources: Annotated[Path | None, typer.Option(help="A folder of C and C++ files.", rich_help_panel=_PROJECT)] = None,
-    bitcode: Annotated[
-        Path | None, typer.Option(help="A folder of .bc and .ll files.", rich_help_panel=_PROJECT)
-    ] = None,
-    flags: Annotated[
-        str, typer.Option(help='For --sources: clang\'s options, such as "-Iinclude -DN=3".', rich_help_panel=_PROJECT)
-    ] = "",
-    root: Annotated[
-        Path | None, typer.Option(help="The folder that names of sources are relative to.", rich_help_panel=_PROJECT)
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="What a target consists of: app=src/a.c,src/b.c.", rich_help_panel=_PROGRAMS),
-    ] = None,
-    link: Annotated[
-        str, typer.Option(help="Libraries, where no link line is known.", rich_help_panel=_PROGRAMS)
-    ] = "-lm -pthread",
-    run: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="How a target is run: 'app: ./app input.txt', or 'app#small: LANG=C ./app -n 3 < input.txt'.",
-            rich_help_panel=_PROGRAMS,
-        ),
-    ] = None,
-    runs: Annotated[
-        Path | None, typer.Option(help="A TOML file that says more of runs.", rich_help_panel=_PROGRAMS)
-    ] = None,
-    description: Annotated[str, typer.Option(help="One line for people.")] = "",
-    license: Annotated[str, typer.Option(help="The licence of the programs.")] = "",
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the dataset of that name.")] = False,
-    json: Json = False,
+    name: str,
+    compile_commands: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
+    make: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = "",
+    record: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
+    sources: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
+    bitcode: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
+    flags: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = "",
+    root: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
+    target: Annotated[list[str] | None, typer.Option(rich_help_panel=_PROGRAMS)] = None,
+    link: Annotated[str, typer.Option(rich_help_panel=_PROGRAMS)] = "-lm -pthread",
+    run: Annotated[list[str] | None, typer.Option(rich_help_panel=_PROGRAMS)] = None,
+    runs: Annotated[Path | None, typer.Option(rich_help_panel=_PROGRAMS)] = None,
+    description: str = "",
+    license: str = "",
+    replace: bool = False,
+    json: bool = False,
 ) -> None:
     """Make a dataset of a project of your own: each translation unit, and each program that is linked of them.
 
     Example: aiocg dataset create my-set --make "make -j2" --run "app: ./app input.txt"
+
+    Args:
+        name: The new dataset's name.
+        compile_commands: A compile_commands.json.
+        make: A command that builds the project here, such as "make -j2"; it is recorded.
+        record: What a build under AIOCG_CC_RECORD=FILE has written.
+        sources: A folder of C and C++ files.
+        bitcode: A folder of .bc and .ll files.
+        flags: For --sources: clang's options, such as "-Iinclude -DN=3".
+        root: The folder that names of sources are relative to.
+        target: What a target consists of: app=src/a.c,src/b.c.
+        link: Libraries, where no link line is known.
+        run: How a target is run: 'app: ./app input.txt', or 'app#small: LANG=C ./app -n 3 < input.txt'.
+        runs: A TOML file that says more of runs.
+        description: One line for people.
+        license: The licence of the programs.
+        replace: Replace the dataset of that name.
     """
     from aiocg.datasets.own.draft import check_name
     from aiocg.programs.project import create as create_dataset
@@ -94,13 +93,17 @@ def create(
 
 
 def build(
-    state: Annotated[Path, typer.Argument(help="A state as JSON, as `aiocg search --state` writes it.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The program to write.")],
-    json: Json = False,
+    state: Path,
+    output: Path,
+    json: bool = False,
 ) -> None:
     """Link the program of a saved state: what a search has found, as an executable.
 
     Example: aiocg dataset build best.json -o app, after aiocg search greedy my-set/app --state best.json
+
+    Args:
+        state: A state as JSON, as `aiocg search --state` writes it.
+        output (-o, --output): The program to write.
     """
     from aiocg.states.state import CompilerEnvState
 
@@ -126,16 +129,17 @@ async def _build(state: "object", output: Path) -> None:
 
 
 def pack(
-    name: Annotated[str, typer.Argument(help="A dataset of your own.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="The file to write: .tar.xz, .tar.gz or .tar.bz2. Default: NAME.tar.xz."),
-    ] = None,
-    json: Json = False,
+    name: str,
+    output: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Put a dataset of your own into one file, to be added on another machine.
 
     Example: aiocg dataset pack my-set -o my-set.tar.xz
+
+    Args:
+        name: A dataset of your own.
+        output (-o, --output): The file to write: .tar.xz, .tar.gz or .tar.bz2. Default: NAME.tar.xz.
     """
     from aiocg.datasets.own.packing import own_dataset
     from aiocg.datasets.own.packing import pack as pack_dataset
@@ -146,15 +150,19 @@ def pack(
 
 
 def add(
-    file: Annotated[Path, typer.Argument(help="What `aiocg dataset pack` has written.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the dataset of that name.")] = False,
-    json: Json = False,
+    file: Path,
+    replace: bool = False,
+    json: bool = False,
 ) -> None:
     """Install a dataset from a file.
 
     It is checked, and nothing of it is run. Validating or timing its programs runs them: do so if you trust its maker.
 
     Example: aiocg dataset add my-set.tar.xz
+
+    Args:
+        file: What `aiocg dataset pack` has written.
+        replace: Replace the dataset of that name.
     """
     from aiocg.datasets.own.packing import add as add_dataset
 

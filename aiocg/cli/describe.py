@@ -1,12 +1,11 @@
 """`aiocg envs` and `aiocg describe`: listing environments and their spaces."""
 
 import fnmatch
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.markup import escape
 
-from aiocg.cli.output import Json, console, print_json, run, table
+from aiocg.cli.output import console, print_json, run, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 _LISTED = 400  # actions listed by default
 
 
-def envs(json: Json = False) -> None:
+def envs(json: bool = False) -> None:
     """List the environments.
 
     Example: aiocg envs
@@ -48,17 +47,19 @@ def environments_table() -> "Table":
 
 
 def describe(
-    environment: Annotated[str, typer.Argument(help="Id of the environment; `aiocg envs` lists them.")],
-    action_space: Annotated[
-        str | None, typer.Option(help="Action space whose actions to list, the first if none.", show_default=False)
-    ] = None,
-    json: Json = False,
+    environment: str,
+    action_space: str | None = None,
+    json: bool = False,
 ) -> None:
     """Describe an environment: its action spaces and the actions of one, observation spaces and reward spaces.
 
     Settings of an environment stand behind its id: `gcc-v0?gcc_bin=gcc-12`.
 
     Example: aiocg describe llvm-v0 --action-space Pipelines
+
+    Args:
+        environment: Id of the environment; `aiocg envs` lists them.
+        action_space: Action space whose actions to list, the first if none.
     """
     run(_describe(environment, action_space, json))
 

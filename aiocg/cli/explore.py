@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aiocg.cli.amounts import time_option
-from aiocg.cli.listening import LOCAL, Host, Port, hosts_of, listen, serve, shown
-from aiocg.cli.output import Workers, fail, run
-from aiocg.cli.program import Flags
+from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
+from aiocg.cli.options import Flags, time_option
+from aiocg.cli.output import fail, run
 from aiocg.cli.search_job import is_expression
 
 if TYPE_CHECKING:
@@ -18,43 +17,18 @@ if TYPE_CHECKING:
 
 
 def explore(
-    program: Annotated[
-        str,
-        typer.Argument(
-            help="Program to begin with: of a dataset, a .c, .cc, .cpp, .ll or .bc file, or a tensor expression.",
-            show_default="programs-v0/qsort, or the environment's own",
-        ),
-    ] = "",
-    state: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE[:LINE]",
-            help="Begin at a saved state, with the states of a file of transitions, or at a state of a leaderboard's "
-            "entry, whose folder this is. PROGRAM says which, if there are several.",
-            show_default=False,
-        ),
-    ] = None,
-    env: Annotated[str, typer.Option("--env", help="Id of the environment; `aiocg envs` lists them.")] = "llvm-ic-v0",
-    host: Host = "127.0.0.1",
-    port: Port = 8765,
-    name: Annotated[
-        list[str] | None, typer.Option(help="Another name by which browsers may call this machine.", show_default=False)
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="AIOCG_EXPLORE_TOKEN",
-            help="What visitors must have. Beyond this machine one is made if none is given.",
-            show_default=False,
-        ),
-    ] = None,
-    sessions: Annotated[int, typer.Option(help="Most sessions at once.", min=1)] = 64,
-    timeout: Annotated[float, time_option(help="Time that an action may take.", least=0.001)] = 30.0,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Let programs do what yours may; GCC without a container needs it.")
-    ] = False,
-    workers: Workers = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    program: Annotated[str, typer.Argument()] = "",
+    state: str | None = None,
+    env: str = "llvm-ic-v0",
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    name: list[str] | None = None,
+    token: str | None = None,
+    sessions: int = 64,
+    timeout: Annotated[float, time_option(least=0.001)] = 30.0,
+    trust: bool = False,
+    workers: int | None = None,
+    browser: bool = True,
     flags: Flags = None,
 ) -> None:
     """Show on a page what passes do to a program: gains of all actions, a tree of states, differences, -Oz explained.
@@ -62,6 +36,18 @@ def explore(
     The same address has an API, described at /openapi.json. Ctrl-C ends it.
 
     Example: aiocg explore --state best.json
+
+    Args:
+        program (default programs-v0/qsort, or the environment's own): Program to begin with: of a dataset, a .c, .cc,
+            .cpp, .ll or .bc file, or a tensor expression.
+        state (FILE[:LINE]): Begin at a saved state, with the states of a file of transitions, or at a state of a
+            leaderboard's entry, whose folder this is. PROGRAM says which, if there are several.
+        name: Another name by which browsers may call this machine.
+        token ($AIOCG_EXPLORE_TOKEN): What visitors must have. Beyond this machine one is made if none is given.
+        sessions (1..): Most sessions at once.
+        timeout: Time that an action may take.
+        trust: Let programs do what yours may; GCC without a container needs it.
+        browser (--browser/--no-browser): Open the page in a browser.
     """
     from aiocg.web.limits import Limits
 

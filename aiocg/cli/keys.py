@@ -1,4 +1,9 @@
-"""`aiocg keys`: key pairs, authorised clients of a node, and trusted nodes of a client."""
+"""`aiocg keys`: key pairs, authorised clients of a node, and trusted nodes of a client.
+
+Args:
+    name (NAME): Name of the pair.
+    public (PUBLIC_KEY): What `aiocg keys show` prints on the other side.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aiocg.cli.output import Json, answer, fail
+from aiocg.cli.options import command
+from aiocg.cli.output import answer, fail
 
 if TYPE_CHECKING:
     from aiocg.transport.keys import KeyFolder
@@ -15,22 +21,21 @@ OWN = "own"  # the pair that `aiocg.transport.keys` uses where none is named
 
 app = typer.Typer(name="keys", help="Keys for nodes and their clients.", no_args_is_help=True)
 
-Pair = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pair.", show_default=False)]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name for the client, of your choice.")]
-Public = Annotated[str, typer.Argument(metavar="PUBLIC_KEY", help="What `aiocg keys show` prints on the other side.")]
 
-
-@app.command("new")
-def new(
-    name: Pair = OWN,
-    force: Annotated[bool, typer.Option("--force", help="Replace the pair that there is.")] = False,
-    json: Json = False,
+@command(app, "new")
+def _new(
+    name: Annotated[str, typer.Argument()] = OWN,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Make a key pair: one for the node, one for each user of it.
 
     The secret key stays in a file of this user; the public key is what others are told.
 
     Example: aiocg keys new
+
+    Args:
+        force: Replace the pair that there is.
     """
     with told():
         folder = key_folder()
@@ -44,8 +49,8 @@ def new(
     )
 
 
-@app.command("show")
-def show(name: Pair = OWN, json: Json = False) -> None:
+@command(app, "show")
+def _show(name: Annotated[str, typer.Argument()] = OWN, json: bool = False) -> None:
     """Print the public key of your pair, to be sent to a node's operator, or to those who are to use your node.
 
     Example: aiocg keys show
@@ -55,16 +60,20 @@ def show(name: Pair = OWN, json: Json = False) -> None:
     answer(json, {"name": name, "public": public}, public)
 
 
-@app.command("authorize")
-def authorize(
-    name: Name,
-    public: Public,
-    force: Annotated[bool, typer.Option("--force", help="Replace the key that this client had.")] = False,
-    json: Json = False,
+@command(app, "authorize")
+def _authorize(
+    name: str,
+    public: str,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """On a node: let a client in. A node that runs takes note within seconds.
 
     Example: aiocg keys authorize alice PUBLIC_KEY
+
+    Args:
+        name (NAME): Name for the client, of your choice.
+        force: Replace the key that this client had.
     """
     with told():
         folder = key_folder()
@@ -73,38 +82,45 @@ def authorize(
     answer(json, {"name": name, "public": public}, told_so)
 
 
-@app.command("revoke")
-def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The client, as `aiocg keys list` has it.")],
-    json: Json = False,
+@command(app, "revoke")
+def _revoke(
+    name: str,
+    json: bool = False,
 ) -> None:
     """On a node: let a client in no more. On a node that runs, what it has there ends within seconds.
 
     Example: aiocg keys revoke alice
+
+    Args:
+        name (NAME): The client, as `aiocg keys list` has it.
     """
     with told():
         public = key_folder().revoke(name)
     answer(json, {"name": name, "public": public}, f"{name} is not admitted any more")
 
 
-@app.command("trust")
-def trust(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as tcp://HOST:PORT.")],
-    public: Public,
-    force: Annotated[bool, typer.Option("--force", help="Replace the key that is known for it.")] = False,
-    json: Json = False,
+@command(app, "trust")
+def _trust(
+    address: str,
+    public: str,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """On a client: remember a node's public key. Whatever else answers at that address is not talked to.
 
     Example: aiocg keys trust tcp://node.example:5757 PUBLIC_KEY
+
+    Args:
+        address (ADDRESS): The node, as tcp://HOST:PORT.
+        force: Replace the key that is known for it.
     """
     with told():
         key_folder().trust(address, public, replace=force)
     answer(json, {"address": address, "public": public}, f"{address} is trusted with the key {public}")
 
 
-@app.command("list")
-def list_keys(json: Json = False) -> None:
+@command(app, "list")
+def _list_keys(json: bool = False) -> None:
     """List your own pairs, the clients that are let in here, and the nodes that are known.
 
     Example: aiocg keys list

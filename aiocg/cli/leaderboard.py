@@ -1,15 +1,24 @@
-"""`aiocg leaderboard`: make a submission, check it, add it to the board, and build the pages."""
+"""`aiocg leaderboard`: make a submission, check it, add it to the board, and build the pages.
+
+Args:
+    board: The folder of the leaderboard, with `tracks` and `entries`.
+    folder: The folder of a submission.
+    thorough: Let sanitizers watch all results, not only the best of each program.
+    accept ('URI WHO: WHY'): Accept an unlikely result of a program that cannot be run. Repeatable; kept in the entry
+        and shown.
+"""
 
 import contextlib
 import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from aiocg.cli.output import Json, Workers, console, counted, fail, print_json, print_line, run
+from aiocg.cli.options import command
+from aiocg.cli.output import console, counted, fail, print_json, print_line, run
 
 if TYPE_CHECKING:
     from aiocg.leaderboard import Report
@@ -19,47 +28,36 @@ SHOWN = 20  # problems that are printed, without --json
 
 app = typer.Typer(help="Compare searches: tracks, submissions, checks and pages.", no_args_is_help=True)
 
-Board = Annotated[Path, typer.Option(help="The folder of the leaderboard, with `tracks` and `entries`.")]
-Folder = Annotated[Path, typer.Argument(help="The folder of a submission.", show_default=False)]
-Thorough = Annotated[
-    bool, typer.Option("--thorough", help="Let sanitizers watch all results, not only the best of each program.")
-]
-Accept = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="'URI WHO: WHY'",
-        help="Accept an unlikely result of a program that cannot be run. Repeatable; kept in the entry and shown.",
-        show_default=False,
-    ),
-]
 
-
-@app.command("run")
-def run_(
-    search: Annotated[
-        str,
-        typer.Argument(
-            help="A search of aiocg.search, such as functionwise; level:Oz; policy:FILE; or your own, module:function.",
-            show_default=False,
-        ),
-    ],
-    track: Annotated[str, typer.Option(help="The name of a track, or its file.", show_default=False)],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to make, or to go on with.")],
-    board: Board = Path("leaderboard"),
-    name: Annotated[str | None, typer.Option(help="Of the entry.", show_default="the folder's")] = None,
-    author: Annotated[list[str] | None, typer.Option(help="Who has made it. Repeatable.", show_default=False)] = None,
-    licence: Annotated[str, typer.Option(help="Of its code.")] = "not said",
-    code: Annotated[str, typer.Option(help="Where it can be had, with a commit.", show_default=False)] = "",
-    hardware: Annotated[str, typer.Option(help="What it ran on.", show_default="the processor")] = "",
-    training: Annotated[
-        list[str] | None,
-        typer.Option(help="URI of what it was trained on. Repeatable.", show_default="what a policy says"),
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Runs of each program.", show_default="the track's", min=1)] = None,
+@command(app, "run")
+def _run_(
+    search: str,
+    track: str,
+    output: Path,
+    board: Path = Path("leaderboard"),
+    name: str | None = None,
+    author: list[str] | None = None,
+    licence: str = "not said",
+    code: str = "",
+    hardware: str = "",
+    training: list[str] | None = None,
+    seeds: int | None = None,
 ) -> None:
     """Run a search on all programs of a track, and write a submission. What the folder has is not done again.
 
     Example: aiocg leaderboard run functionwise --track bytes-1s-1core -o my-entry
+
+    Args:
+        search: A search of aiocg.search, such as functionwise; level:Oz; policy:FILE; or your own, module:function.
+        track (--track): The name of a track, or its file.
+        output (-o, --output): The folder to make, or to go on with.
+        name (default the folder's): Of the entry.
+        author: Who has made it. Repeatable.
+        licence: Of its code.
+        code: Where it can be had, with a commit.
+        hardware (default the processor): What it ran on.
+        training (default what a policy says): URI of what it was trained on. Repeatable.
+        seeds (1.., default the track's): Runs of each program.
     """
     import aiocg
     from aiocg.datasets.progress import progress
@@ -95,14 +93,14 @@ def run_(
     print_line(f"{output} is complete: see what `aiocg leaderboard check {output}` says of it")
 
 
-@app.command()
+@command(app)
 def check(
-    folder: Folder,
-    board: Board = Path("leaderboard"),
-    thorough: Thorough = False,
-    accept: Accept = None,
-    workers: Workers = None,
-    json: Json = False,
+    folder: Path,
+    board: Path = Path("leaderboard"),
+    thorough: bool = False,
+    accept: list[str] | None = None,
+    workers: int | None = None,
+    json: bool = False,
 ) -> None:
     """Check a submission: do again what it says, compare costs exactly, run the programs. None of its code is run.
 
@@ -118,14 +116,14 @@ def check(
     sys.exit(report.exit_status)
 
 
-@app.command()
+@command(app)
 def add(
-    folder: Folder,
-    board: Board = Path("leaderboard"),
-    thorough: Thorough = False,
-    accept: Accept = None,
-    workers: Workers = None,
-    json: Json = False,
+    folder: Path,
+    board: Path = Path("leaderboard"),
+    thorough: bool = False,
+    accept: list[str] | None = None,
+    workers: int | None = None,
+    json: bool = False,
 ) -> None:
     """Check a submission and, if nothing is wrong with it, copy it to the board.
 
@@ -141,16 +139,19 @@ def add(
     sys.exit(report.exit_status)
 
 
-@app.command()
+@command(app)
 def build(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],
-    board: Board = Path("leaderboard"),
+    output: Path,
+    board: Path = Path("leaderboard"),
 ) -> None:
     """Write the pages of all tracks: tables, plots, badges. They are files that need no server.
 
     Needs an extra: pip install 'aiocg\\[leaderboard]'.
 
     Example: aiocg leaderboard build -o site
+
+    Args:
+        output (-o, --output): The folder to write.
     """
     try:
         from aiocg.leaderboard.site import write_site

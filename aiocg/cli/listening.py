@@ -1,9 +1,7 @@
 """Commands that serve an application over HTTP: where they listen, by which names, and until when."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from aiocg.cli.output import errors, fail, print_line
 
@@ -13,8 +11,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-Host = Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 for all interfaces, which takes a token.")]
-Port = Annotated[int, typer.Option(help="Port, 0 for a free one.", min=0, max=65535)]
+
 LOCAL = ("127.0.0.1", "::1", "localhost")
 ANYWHERE = ("0.0.0.0", "::")
 

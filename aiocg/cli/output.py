@@ -9,21 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line, instead of tables.")]
-"""The `--json` option of all commands with results."""
-
-Workers = Annotated[
-    int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
-]
-"""The `--workers` option."""
 
 QUIET, BETWEEN = 2.0, 10.0  # seconds before the first line of progress where there is no terminal, and between lines
 

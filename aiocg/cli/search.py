@@ -1,25 +1,183 @@
-"""`aiocg search`: find good passes, options or schedules for a program."""
+"""`aiocg search`: find good passes, options or schedules for a program.
 
-import copy
+Args:
+    length (1..): Passes of a list, at most.
+"""
+
 import functools
 import inspect
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer.core import TyperGroup
 
 import aiocg
-from aiocg.cli.output import fail
+from aiocg.cli.options import Flags, as_command, command, count_option, described, time_option
+from aiocg.cli.output import (
+    check_writable,
+    console,
+    fail,
+    interrupted_status,
+    print_json,
+    print_line,
+    run,
+    table,
+    working,
+)
 from aiocg.cli.search_job import DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
-from aiocg.cli.search_pareto import pareto
+from aiocg.states.behaviour import Behaviour
 
-Length = Annotated[int, typer.Option(help="Passes of a list, at most.", min=1)]
+if TYPE_CHECKING:
+    from aiocg import Env
+    from aiocg.search import ParetoResult
+
+EVALUATIONS = 1000
+
+
+def _pareto(
+    target: str,
+    costs: str,
+    env: str = "llvm-v0",
+    action_space: str | None = None,
+    budget: Annotated[float | None, time_option(counted="--evaluations")] = None,
+    evaluations: Annotated[int | None, count_option("--budget")] = None,
+    start: str = "O0",
+    workers: int | None = None,
+    seed: int = 0,
+    plot: Path | None = None,
+    json: bool = False,
+    flags: Flags = None,
+) -> None:
+    """Find programs of which none is better than another in every respect, such as small ones and fast ones.
+
+    It stops after 1,000 evaluations if neither --budget nor --evaluations says otherwise.
+
+    Needs pymoo: pip install 'aiocg\\[search]'.
+
+    Example: aiocg search pareto programs-v0/qsort --costs IrInstructionCount,ObjectImageSizeBytes --start Oz
+
+    Args:
+        costs (--costs): Two or more observations or reward spaces, such as ObjectImageSizeBytes,Runtime.
+        plot: Draw the front by its first two costs: .svg, .png or .pdf.
+    """
+    check_writable(plot)
+    if plot is not None and plot.suffix[1:] not in _formats():
+        fail(f"cannot draw {plot}: the formats are {', '.join(sorted(_formats()))}")
+    if budget is None and evaluations is None:
+        evaluations = EVALUATIONS
+    options: aiocg.search.Options = {"budget": aiocg.search.Budget(budget, evaluations), "start": start}
+
+    ended: list[bool] = []
+
+    async def search() -> None:
+        async with aiocg.Runtime(workers=workers) as runtime:
+            benchmark = await runtime.find_benchmark(target, flags or ())
+            made = await runtime.make(env, benchmark=benchmark, action_space=action_space)
+            with working("pareto", "evaluating the compiler's own levels", json=json) as show:
+                options["progress"] = lambda now: show(f"{now.evaluations} evaluations")
+                options["watch"] = lambda _: not ended
+                try:
+                    names = [name.strip() for name in costs.split(",")]
+                    found = await aiocg.search.pareto(made, names, seed=seed, **options)
+                except (ImportError, ValueError) as error:  # of a library that is installed on request, or a choice
+                    fail(str(error))
+            if not found.points:
+                fail(f"none of {', '.join(found.costs)} can be had of {made.benchmark.uri}")
+            await _tell(made, found, plot, json, validate=not ended)
+
+    run(search(), ending=lambda: ended.append(True))
+    if ended:
+        sys.exit(interrupted_status())
+
+
+async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool, *, validate: bool) -> None:
+    """Print the front, and draw it."""
+    from aiocg.search.lanes import go_to
+    from aiocg.spaces.actions import join_texts
+
+    validated = []
+    for point in found.points:
+        await go_to(env, point.actions)
+        validated.append(
+            (await env.validate(sanitizers=(), minimize=False)).behaviour if validate else Behaviour.NOT_RUN
+        )
+    problem = {}
+    if plot is not None:
+        try:
+            _draw(str(env.benchmark.uri), found, plot)
+        except OSError as error:
+            problem = {"error": f"cannot write {plot}: {error.strerror}"}
+    if json:
+        print_json(
+            {
+                "algorithm": "pareto",
+                "environment": env.spec.id,
+                "benchmark": str(env.benchmark.uri),
+                "costs": found.costs,
+                "points": [
+                    {"costs": one.costs, "baseline": one.baseline, "validated": right, "actions": one.actions}
+                    for one, right in zip(found.points, validated, strict=True)
+                ],
+                "baselines": dict(found.baselines),
+                "evaluations": found.search.evaluations,
+                "walltime": found.search.elapsed,
+                "complete": found.search.complete,
+            }
+            | problem
+        )
+        if problem:
+            sys.exit(1)
+        return
+    rows = [
+        (number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", right)
+        for number, (one, right) in enumerate(zip(found.points, validated, strict=True), 1)
+    ]
+    levels = [("", *map(_number, cost), name, "") for name, cost in found.baselines.items()]
+    columns, last = ("", *found.costs, "made by", "validated"), len(found.costs)
+    title = f"front of {env.benchmark.uri}, and the compiler's own levels"
+    console.print(table(title, columns, [*rows, *levels], right=range(last + 1)))
+    for number, one in enumerate(found.points, 1):
+        if not one.baseline:
+            print_line(f"{number}: {join_texts(one.actions)}")
+    ending = "" if found.search.complete else ", ended by its budget"
+    print_line(f"wall time   {found.search.elapsed:.1f} s, {found.search.evaluations} evaluations{ending}")
+    if problem:
+        fail(problem["error"])
+
+
+def _number(cost: float) -> str:
+    return f"{cost:.6g}" if cost < 1e6 else f"{cost:.0f}"
+
+
+def _formats() -> Collection[str]:
+    """Return the suffixes of pictures that can be drawn, without dots."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        fail("--plot needs matplotlib: pip install matplotlib")
+    return FigureCanvasBase.get_supported_filetypes()
+
+
+def _draw(title: str, found: "ParetoResult", path: Path) -> None:
+    """Draw a front and the levels by their first two costs."""
+    from matplotlib.figure import Figure  # which needs no window
+
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.add_subplot(title=title, xlabel=found.costs[0], ylabel=found.costs[1])
+    front = sorted(point.costs[:2] for point in found.points)
+    axes.step(*zip(*front, strict=True), where="post", marker="o", label="front")
+    for name, cost in found.baselines.items():
+        axes.plot(cost[0], cost[1], "x", color="gray")
+        axes.annotate(name, (cost[0], cost[1]), textcoords="offset points", xytext=(4, 4))
+    axes.legend()
+    figure.savefig(path)
 
 
 def _existing(prior: str | None) -> str | None:
@@ -105,9 +263,9 @@ app = typer.Typer(
     cls=_Searches,
     help=(
         "Search for better passes or, with --env, options of GCC or schedules of loops.\n\n"
-        "`aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with "
-        "`--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it "
-        "finds a fast schedule by `schedule`, in 60.\n\n"
+        "`aiocg search PROGRAM` alone makes machine code smaller by `_functionwise`, in 10 seconds, and with "
+        "`--reward runtime` makes it run faster by `_racing`, in 30. For a tensor expression, or one of loops-v0, it "
+        "finds a fast schedule by `_schedule`, in 60.\n\n"
         "All searches take a PROGRAM, behind -- flags for clang if it is a file of your own, and these options: "
         "--budget and --evaluations say when to stop, --start what each list of passes begins with (O0, Oz, O3), "
         "--reward what is maximised. -o writes the program, --state the result for `aiocg replay`. --no-minimize keeps "
@@ -132,17 +290,13 @@ def _search(
         default: what ends the search where neither --budget nor --evaluations is given.
     """
 
-    def add(described: Callable[..., None]) -> None:
-        options = {name: one for name, one in inspect.signature(Job).parameters.items() if name not in without}
-        own = {
-            name: one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, one in inspect.signature(described).parameters.items()
-            if name != "seed"
-        }
+    def add(function: Callable[..., None]) -> None:
+        options = {one.name: one for one in described(Job) if one.name not in without}
+        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in described(function) if one.name != "seed"]
 
-        def command(**given: Any) -> None:
-            chosen = {name: given.pop(name) for name in own}
-            if "seed" in inspect.signature(described).parameters:
+        def run(**given: Any) -> None:
+            chosen = {one.name: given.pop(one.name) for one in own}
+            if "seed" in inspect.signature(function).parameters:
                 chosen["seed"] = given["seed"]
             if default is not None and given["budget"] is None and given["evaluations"] is None:
                 given[default[0]] = default[1]
@@ -152,28 +306,20 @@ def _search(
                 job.texts = _actions_of(chosen["prior"])
             job.run(functools.partial(getattr(aiocg.search, algorithm.replace("-", "_")), **chosen))
 
-        parameters = [*options.values(), *own.values()]
         if default is not None:
-            index = list(options).index(default[0])
-            kind, option = get_args(parameters[index].annotation)
+            _, option = get_args(options[default[0]].annotation)
             other = "--budget" if default[0] == "evaluations" else "--evaluations"
-            option = copy.copy(option)
             option.show_default = f"{default[1]:g} without {other}"
-            parameters[index] = parameters[index].replace(annotation=Annotated[kind, option])
-        if algorithm in OF_LINES:
-            parameters[1] = parameters[1].replace(default="gcc-v0")
-        if algorithm == SCHEDULE:
-            parameters[1] = parameters[1].replace(default=LOOPS)
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        command.__doc__ = described.__doc__
-        app.command(algorithm)(command)
+        if algorithm in (*OF_LINES, SCHEDULE):
+            options["env"] = options["env"].replace(default=LOOPS if algorithm == SCHEDULE else "gcc-v0")
+        run.__doc__ = function.__doc__
+        app.command(algorithm)(as_command(run, [*options.values(), *own]))
 
     return add
 
 
 @_search(DEFAULT, without=("start", "minimize", "env", "action_space"), default=("budget", 10.0))
-def functionwise(seed: int) -> None:
+def _functionwise(seed: int) -> None:
     """Optimise each function by itself, all at once: the best there is for LLVM, and what is meant without a name.
 
     It makes machine code smaller, or with --reward IrInstructionCountOzMinsize the number of instructions.
@@ -183,7 +329,7 @@ def functionwise(seed: int) -> None:
 
 
 @_search("greedy")
-def greedy() -> None:
+def _greedy() -> None:
     """Take the best single action until none helps. It makes no random choices: --seed has no effect.
 
     Example: aiocg search greedy programs-v0/qsort -o best.bc
@@ -191,32 +337,37 @@ def greedy() -> None:
 
 
 @_search("random", default=("budget", 10.0))
-def random(
+def _random(
     seed: int,
-    patience: Annotated[
-        int | None, typer.Option(help="Steps without improvement before a walk is given up.", min=1)
-    ] = None,
+    patience: int | None = None,
 ) -> None:
     """Walk at random and remember the best state seen; of GCC and loops, draw whole command lines and schedules.
 
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
+
+    Args:
+        patience (1..): Steps without improvement before a walk is given up.
     """
 
 
 @_search("beam")
-def beam(
-    width: Annotated[int, typer.Option(help="States kept per level.", min=1)] = 4,
-    depth: Annotated[int, typer.Option(help="Levels: the longest list of actions.", min=1)] = 20,
+def _beam(
+    width: int = 4,
+    depth: int = 20,
     prior: Prior = None,
 ) -> None:
     """Extend the best few states by every action, level by level. It makes no random choices.
 
     Example: aiocg search beam my_program.c --width 8 --depth 15 --budget 60
+
+    Args:
+        width (1..): States kept per level.
+        depth (1..): Levels: the longest list of actions.
     """
 
 
 @_search("evolve", default=("budget", 10.0))
-def evolve(seed: int) -> None:
+def _evolve(seed: int) -> None:
     """Insert, delete, replace or move passes in good lists, or cross two of them, and keep what is better.
 
     Example: aiocg search evolve programs-v0/sha256 --budget 30 -o best.bc
@@ -224,7 +375,7 @@ def evolve(seed: int) -> None:
 
 
 @_search("mcts", default=("budget", 10.0))
-def mcts(seed: int, prior: Prior = None) -> None:
+def _mcts(seed: int, prior: Prior = None) -> None:
     """Grow a tree of states: follow what has led to good ones, and what was followed seldom (PUCT).
 
     Example: aiocg search mcts programs-v0/crc32 --evaluations 2000
@@ -234,18 +385,19 @@ def mcts(seed: int, prior: Prior = None) -> None:
 @_search("policy", without=("start", "env", "action_space"), default=("budget", 10.0))
 def policy(
     seed: int,
-    policy: Annotated[
-        str, typer.Option(help="A file that `aiocg rl export` wrote, or the name of a policy that comes along.")
-    ] = "instructions",
+    policy: str = "instructions",
 ) -> None:
     """Let a learned policy choose the passes: first those it prefers, then by their probability.
 
     Example: aiocg search policy programs-v0/sha256 --budget 1
+
+    Args:
+        policy: A file that `aiocg rl export` wrote, or the name of a policy that comes along.
     """
 
 
 @_search("coreset", without=("start", "env", "action_space"), default=("budget", 10.0))
-def coreset() -> None:
+def _coreset() -> None:
     """Try the 16 sequences of the core set on each function, and put the best together. It makes no random choices.
 
     Example: aiocg search coreset programs-v0/sha256 --budget 5
@@ -253,7 +405,7 @@ def coreset() -> None:
 
 
 @_search("portfolio", default=("budget", 10.0))
-def portfolio(seed: int) -> None:
+def _portfolio(seed: int) -> None:
     """Evolve from several starts at once, and give most of the budget to the one that finds most.
 
     Example: aiocg search portfolio programs-v0/json --budget 60
@@ -261,7 +413,7 @@ def portfolio(seed: int) -> None:
 
 
 @_search(RACING, without=("start", "minimize", "env", "no_run"), default=("budget", 30.0))
-def racing(seed: int) -> None:
+def _racing(seed: int) -> None:
     """Make the program run faster: race what evolves from -O3, and measure the winner and -O3 in turns at the end.
 
     It needs a program with runs: one of programs-v0, or a C or C++ file of your own with --run. What is found differs
@@ -272,7 +424,7 @@ def racing(seed: int) -> None:
 
 
 @_search(SCHEDULE, without=("start", "minimize", "action_space", "run_line", "no_run"), default=("budget", 60.0))
-def schedule(seed: int) -> None:
+def _schedule(seed: int) -> None:
     """Find a fast schedule of loops: from templates of the computation, by a model of running time that it learns.
 
     The best few are measured in turns at the end, and it is this that counts.
@@ -282,23 +434,26 @@ def schedule(seed: int) -> None:
 
 
 @_search("nevergrad", default=("budget", 10.0))
-def nevergrad(
+def _nevergrad(
     seed: int,
-    optimizer: Annotated[str, typer.Option(help="One of Nevergrad's optimizers.")] = "DiscreteLenglerOnePlusOne",
-    length: Length = 40,
+    optimizer: str = "DiscreteLenglerOnePlusOne",
+    length: int = 40,
 ) -> None:
     """Let an optimizer of Nevergrad's choose the passes, or the options of a command line.
 
     Needs nevergrad: pip install 'aiocg\\[nevergrad]'.
 
     Example: aiocg search nevergrad programs-v0/qsort --evaluations 2000
+
+    Args:
+        optimizer: One of Nevergrad's optimizers.
     """
 
 
 def _add_outside(algorithm: str, default: tuple[str, float], what: str) -> None:
     """Add the command of a search by a library that is installed on request."""
 
-    def options(seed: int, length: Length = 40) -> None: ...
+    def options(seed: int, length: int = 40) -> None: ...
 
     options.__doc__ = f"""{what}
 
@@ -314,7 +469,7 @@ for _algorithm, _default, _who in (("opentuner", ("evaluations", 300), "OpenTune
 
 
 @_search("hill-climb", without=("start",), default=("evaluations", 1000))
-def hill_climb(seed: int) -> None:
+def _hill_climb(seed: int) -> None:
     """Change the best command line, or schedule of loops, a little, again and again, and keep what is not worse.
 
     Example: aiocg search hill-climb programs-v0/qsort --evaluations 300 --seed 1
@@ -322,23 +477,24 @@ def hill_climb(seed: int) -> None:
 
 
 @_search("genetic", without=("start",), default=("evaluations", 1000))
-def genetic(
-    seed: int, population: Annotated[int, typer.Option(help="Command lines that are kept.", min=17)] = 50
-) -> None:
+def _genetic(seed: int, population: int = 50) -> None:
     """Breed command lines, or schedules of loops: cross two good ones, change a few choices, and let the worst go.
 
     Needs pymoo: pip install 'aiocg\\[search]'.
 
     Example: aiocg search genetic programs-v0/qsort --evaluations 1000 -o best.o
+
+    Args:
+        population (17..): Command lines that are kept.
     """
 
 
 @_search("screening", without=("start",), default=("evaluations", 1000))
-def screening(seed: int) -> None:
+def _screening(seed: int) -> None:
     """Change many choices of the best command line, or schedule of loops, at once, and learn which ones do harm.
 
     Example: aiocg search screening programs-v0/qsort --evaluations 300 --minimize
     """
 
 
-app.command("pareto")(pareto)
+command(app, "pareto", like=Job)(_pareto)

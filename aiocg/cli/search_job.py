@@ -10,14 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import typer
-
 import aiocg
-from aiocg.cli.amounts import count_option, time_option
+from aiocg.cli.options import Flags, count_option, observation_of, time_option, write_program
 from aiocg.cli.output import (
     CommandError,
-    Json,
-    Workers,
     check_writable,
     counted,
     errors,
@@ -30,9 +26,7 @@ from aiocg.cli.output import (
     working,
     write_file,
 )
-from aiocg.cli.program import Flags, observation_of, write_program
-from aiocg.cli.search_report import Finding, progress_line
-from aiocg.cli.search_reward import settle_reward
+from aiocg.cli.search_report import Finding, progress_line, settle_reward
 from aiocg.datasets.errors import DatasetNotFound
 from aiocg.states.behaviour import Behaviour
 
@@ -52,84 +46,6 @@ SCHEDULE, LOOPS = "schedule", "loops-v0"  # the search for schedules of loops, a
 RACING, RUNTIME = "racing", "runtime"  # the search for running time, and its reward
 FASTEST = "-O3"  # the level of the front end for that, which marks no loops not to be unrolled
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="PROGRAM",
-        help="A benchmark such as programs-v0/qsort, or your own .c .cc .cpp .ll or .bc file; of loops-v0 a tensor "
-        "expression, or a file that has one.",
-    ),
-]
-Environment = Annotated[
-    str, typer.Option("--env", help="Id of the environment, such as gcc-v0?gcc_bin=gcc-12 or loops-v0.")
-]
-RewardSpace = Annotated[
-    str | None,
-    typer.Option(
-        "--reward", help="Reward space to maximise.", show_default="the environment's, or size against -Oz or -Os"
-    ),
-]
-ActionSpaceName = Annotated[
-    str | None,
-    typer.Option(
-        "--action-space", help="Actions to choose from; `aiocg describe` lists the spaces.", show_default=False
-    ),
-]
-Seconds = Annotated[float | None, time_option("--budget", help="Stop after this time.", counted="--evaluations")]
-Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
-Evaluations = Annotated[
-    int | None,
-    count_option(
-        help="Stop after this many evaluations; reproducible with --seed where no --budget is.", timed="--budget"
-    ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "-o", "--output", help="Write the optimised program: .bc, .ll, .o, .s, or without suffix an executable."
-    ),
-]
-State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]
-Start = Annotated[str, typer.Option(help="What each list of passes begins with: O0 for nothing, or Oz, Os, O3 or O2.")]
-Minimize = Annotated[
-    bool | None,
-    typer.Option(
-        "--minimize/--no-minimize",
-        help="At the end, drop what does nothing for the reward; a tenth of the budget is kept for it.",
-        show_default="of lists of passes, not of whole command lines",
-    ),
-]
-
-Log = Annotated[
-    Path | None,
-    typer.Option("--log", help="Add every transition seen to this file, for `aiocg transitions`.", show_default=False),
-]
-
-MemoryPlace = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        metavar="FOLDER or redis://HOST",
-        help="Take from there what LLVM's passes do, and remember it there, for the next search.",
-        show_default="AIOCG_MEMORY, or nowhere",
-    ),
-]
-
-Plot = Annotated[
-    Path | None,
-    typer.Option("--plot", help="Draw how the best reward grew, as SVG, to this file.", show_default=False),
-]
-
-RunLine = Annotated[
-    str | None,
-    typer.Option(
-        "--run",
-        help="How your own program is run, such as './program input.txt' or './program < input.txt': to measure and to "
-        "validate it.",
-        show_default="a program with a main without arguments or input, for 2 seconds at most",
-    ),
-]
-NoRun = Annotated[bool, typer.Option("--no-run", help="Run no program, so that nothing is validated.")]
 
 REPORTED = 1.15  # share of the budget until which the levels are compiled for the table
 LEAST_REPORT = 3.0  # seconds that this may take in any case
@@ -143,26 +59,49 @@ OF_BOTH = ("random", "nevergrad", "opentuner")  # and those that search lists of
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """What all searches have in common. The fields are the options of the commands."""
+    """What all searches have in common. The fields are the options of the commands.
 
-    target: Target
-    env: Environment = "llvm-v0"
-    reward: RewardSpace = None
-    action_space: ActionSpaceName = None
-    budget: Seconds = None
-    evaluations: Evaluations = None
-    start: Start = "O0"
-    minimize: Minimize = None
-    workers: Workers = None
-    output: Output = None
-    state: State = None
-    plot: Plot = None
-    seed: Seed = 0
-    run_line: RunLine = None
-    no_run: NoRun = False
-    log: Log = None
-    memory: MemoryPlace = None
-    json: Json = False
+    Args:
+        target (PROGRAM): A benchmark such as programs-v0/qsort, or your own .c .cc .cpp .ll or .bc file; of loops-v0 a
+            tensor expression, or a file that has one.
+        env: Id of the environment, such as gcc-v0?gcc_bin=gcc-12 or loops-v0.
+        reward (default the environment's, or size against -Oz or -Os): Reward space to maximise.
+        action_space: Actions to choose from; `aiocg describe` lists the spaces.
+        budget (--budget): Stop after this time.
+        evaluations: Stop after this many evaluations; reproducible with --seed where no --budget is.
+        start: What each list of passes begins with: O0 for nothing, or Oz, Os, O3 or O2.
+        minimize (--minimize/--no-minimize, default of lists of passes, not of whole command lines): At the end, drop
+            what does nothing for the reward; a tenth of the budget is kept for it.
+        output (-o, --output): Write the optimised program: .bc, .ll, .o, .s, or without suffix an executable.
+        state: Write the best state as JSON, for `aiocg replay`.
+        plot: Draw how the best reward grew, as SVG, to this file.
+        seed: Seed of all random choices.
+        run_line (--run, default a program with a main without arguments or input, for 2 seconds at most): How your own
+            program is run, such as './program input.txt' or './program < input.txt': to measure and to validate it.
+        no_run: Run no program, so that nothing is validated.
+        log: Add every transition seen to this file, for `aiocg transitions`.
+        memory (FOLDER or redis://HOST, default AIOCG_MEMORY, or nowhere): Take from there what LLVM's passes do, and
+            remember it there, for the next search.
+    """
+
+    target: str
+    env: str = "llvm-v0"
+    reward: str | None = None
+    action_space: str | None = None
+    budget: Annotated[float | None, time_option(counted="--evaluations")] = None
+    evaluations: Annotated[int | None, count_option("--budget")] = None
+    start: str = "O0"
+    minimize: bool | None = None
+    workers: int | None = None
+    output: Path | None = None
+    state: Path | None = None
+    plot: Path | None = None
+    seed: int = 0
+    run_line: str | None = None
+    no_run: bool = False
+    log: Path | None = None
+    memory: str | None = None
+    json: bool = False
     flags: Flags = None
     algorithm: str = field(init=False)
     texts: "tuple[str, ...]" = field(default=(), init=False)  # the actions to search, if not those of a space

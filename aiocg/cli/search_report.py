@@ -3,7 +3,7 @@
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ import anyio
 from rich.table import Table
 from rich.text import Text
 
-from aiocg.cli.output import console, counted, print_line
-from aiocg.cli.search_reward import short
+from aiocg.cli.options import observation_of
+from aiocg.cli.output import CommandError, console, counted, print_line
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -22,6 +22,75 @@ if TYPE_CHECKING:
     from aiocg.search.metrics import Comparison
     from aiocg.search.result import Checks
     from aiocg.search.timing import Timing
+
+LEAST, LEAST_OF_LEVEL = 10.0, 3.0  # seconds that are waited in any case, for the program's own cost and for a level's
+COUNT = "IrInstructionCountOz"  # the reward that needs no machine code
+_LEVELS = {"OzMinsize": "clang -Oz", "OsOptsize": "clang -Os", "Oz": "-Oz", "O3": "-O3"}  # by ends of baselines' names
+
+
+async def settle_reward(env: "Env", output: Path | None, seconds: float | None, show: Callable[[str], None]) -> str:
+    """Reset an environment, and take a reward without a baseline if that of its own cannot be had.
+
+    Args:
+        env: with the reward that is wanted.
+        output: the file that is to be written at the end, if any.
+        seconds: of the search, after which a cost is given up; None for as long as any request may take.
+        show: called with what is being done.
+
+    Returns:
+        What to tell of it, "" if nothing.
+
+    Raises:
+        CommandError: when the program has no such cost, or the file cannot be written; it says what can be done.
+        AiocgError, DatasetError: as `Env.reset`.
+    """
+    from aiocg.errors import DeadlineExceeded, ObservationFailed
+    from aiocg.spaces.rewards import CostReward
+
+    reward = env.reward_spaces[env.reward_space or ""]
+    if not isinstance(reward, CostReward) or reward.optimised is None:
+        return ""
+    needed = [reward.cost]
+    if output is not None and env.spec.worker == "llvm":
+        needed.append(observation_of(env, output) or "ObjectFile")
+    env.reward_space = None
+    await env.reset()
+    timeout = None if seconds is None else max(LEAST, seconds)
+    patience = None if seconds is None else max(LEAST_OF_LEVEL, seconds)
+    show(f"computing {' and '.join(needed)} of {env.benchmark.uri} as it is")
+    try:
+        await env.observe(*needed, timeout=timeout)
+    except (ObservationFailed, DeadlineExceeded) as error:
+        hint = f"; --reward {COUNT}, with no -o or a .bc or .ll, needs none" if COUNT in env.reward_spaces else ""
+        problem = _short(error) if isinstance(error, DeadlineExceeded) else f"cannot be had: {_short(error)}"
+        raise CommandError(f"the machine code of {env.benchmark.uri} {problem}{hint}") from None
+    level = next((words for end, words in _LEVELS.items() if reward.optimised.endswith(end)), reward.optimised)
+    show(f"compiling {env.benchmark.uri} with {level}, to compare with")
+    try:
+        await env.observe(*reward.baseline_spaces, timeout=patience)
+    except (ObservationFailed, DeadlineExceeded) as error:
+        env.reward_space = reward.cost
+        await env.reset()
+        slow = isinstance(error, DeadlineExceeded)
+        problem = f"{level} {_short(error)}" if slow else f"{level} cannot compile this program: {_short(error)}"
+        return f"{problem}; the search goes on against the program as it is"
+    env.reward_space = reward.name
+    return ""
+
+
+def _short(error: Exception) -> str:
+    """Return what LLVM says is wrong, without the line that it shows, or how long it was waited for."""
+    from aiocg.errors import DeadlineExceeded
+
+    if isinstance(error, DeadlineExceeded):
+        return f"takes longer than {error.timeout:g} s here, and a longer --budget waits longer"
+    return short(error)
+
+
+def short(error: Exception) -> str:
+    """Return what LLVM says is wrong, without the line that it shows."""
+    return re.sub(r"^(\w+: )?(code generation: )?", "", str(error).partition("\n")[0])
+
 
 ZEROED = "zeroed"
 COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found;
@@ -215,7 +284,7 @@ class Finding:
         nothing = "none is better than the program as it is"
         if self._line is None:
             print_line(f"actions     {len(result.actions)}")
-            print_line(join_texts([shortened(text) for text in result.actions]) or nothing)
+            print_line(join_texts([_shortened(text) for text in result.actions]) or nothing)
         else:
             print_line(f"options     {_options(self._line)}")
             print_line(self._line if result.actions else nothing)
@@ -436,7 +505,7 @@ def _checked(checks: "Checks", said: str) -> Iterator[str]:
     if checks.undefined:
         yield UNDEFINED
     elif checks.broken and checks.behaviour is Behaviour.SAME:
-        broken = shortened(", ".join(checks.broken))
+        broken = _shortened(", ".join(checks.broken))
         looked = f"no sanitizer could look for: {checks.unwatched}" if checks.unwatched else "no sanitizer sees"
         yield f"miscompiled by {broken}: report it, unless the program is at fault in a way that {looked}"
 
@@ -471,7 +540,7 @@ def _right(table: Table) -> Table:
     return table
 
 
-def shortened(action: str) -> str:
+def _shortened(action: str) -> str:
     """Return the text of an action, or how much is in it where it would fill the screen."""
     return action if len(action) <= LONGEST else f"{action[:LONGEST]}... ({len(action)} characters)"
 
@@ -493,7 +562,7 @@ def _options(line: str) -> int:
     return len(line.split()) - 1
 
 
-def shown(env: "Env", actions: Sequence[str]) -> str:
+def _shown(env: "Env", actions: Sequence[str]) -> str:
     """Return how many actions there are or, of an action that is a whole command line or recipe, how many choices."""
     line = env.action_spaces.language.line
     if line is not None and len(actions) == 1 and line.begins(actions[0]):
@@ -512,5 +581,5 @@ def progress_line(
     text.append(
         f"  {progress.evaluations}{'' if evaluations is None else f' of {evaluations}'} evaluated, {rate:.0f}/s"
     )
-    text.append(f"  {shown(env, progress.actions)}  {env.benchmark.uri}")
+    text.append(f"  {_shown(env, progress.actions)}  {env.benchmark.uri}")
     return text

@@ -10,16 +10,13 @@ from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from aiocg.cli.amounts import time_option
 from aiocg.cli.keys import OWN, key_folder, told
-from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line, run
+from aiocg.cli.options import time_option
+from aiocg.cli.output import counted, errors, fail, print_json, print_line, run
 from aiocg.transport.system import processors
 
 if TYPE_CHECKING:
-    from aiocg.node.admitted import Admitted
-    from aiocg.node.server import Settings
+    from aiocg.node.server import Admitted, Settings
     from aiocg.transport.joining import Token
     from aiocg.transport.keys import KeyFolder
     from aiocg.transport.security import KeyPair
@@ -32,71 +29,29 @@ PROCESSORS = len(processors())
 
 
 def serve(
-    bind: Annotated[
-        str, typer.Option(help="Where to listen: tcp://HOST:PORT, 0.0.0.0 for all interfaces, port 0 for a free one.")
-    ] = ADDRESS,
-    worker_ports: Annotated[
-        str | None, typer.Option(metavar="A-B", help="Ports for workers; any that are free by default.")
-    ] = None,
-    key: Annotated[str, typer.Option(help="Name of the node's key pair; it is made if there is none.")] = OWN,
-    join: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TOKEN",
-            help="Join the cluster of whoever made this token with `aiocg cluster invite`; - for standard input.",
-            show_default=False,
-        ),
-    ] = None,
-    workers: Annotated[int, typer.Option(help="Most worker processes, of all clients.", min=1)] = 4 * PROCESSORS,
-    client_workers: Annotated[int, typer.Option(help="Most workers of one client.", min=1)] = PROCESSORS,
-    client_memory: Annotated[int, typer.Option(help="Address space of a worker in MiB.", min=64)] = 16384,
-    client_sessions: Annotated[int, typer.Option(help="Most sessions open in one worker.", min=1)] = 4096,
-    client_request: Annotated[int, typer.Option(help="Size of a program in MiB.", min=4)] = 64,
-    client_requests: Annotated[
-        int, typer.Option(help="Requests per second that a worker takes, 0 for no limit.", min=0)
-    ] = 0,
-    client_contents: Annotated[
-        int, typer.Option(help="Programs kept for further workers and other nodes, in MiB.", min=0)
-    ] = 256,
-    neighbours: Annotated[
-        bool, typer.Option("--neighbours/--no-neighbours", help="Get clients' programs from their other nodes, too.")
-    ] = True,
-    client_spawns: Annotated[int, typer.Option(help="Workers that a client may start per minute.", min=1)] = 120,
-    limits: Annotated[
-        Path | None, typer.Option(help="TOML file with limits for single clients.", show_default=False)
-    ] = None,
-    lease: Annotated[
-        float, time_option(help="Time that the workers of a client live without being heard of.", least=0.5)
-    ] = 30.0,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Kinds of workers that clients may have; all by default.")
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="Setting of the compilers, such as gcc_bin=docker:gcc:13.", show_default=False
-        ),
-    ] = None,
-    trust_clients: Annotated[
-        bool, typer.Option("--trust-clients", help="Let clients' programs be linked by any command, as yours are.")
-    ] = False,
-    unboxed_programs: Annotated[
-        bool,
-        typer.Option(
-            "--unboxed-programs",
-            help="Run clients' programs with the rights of this user where bubblewrap makes no box for them.",
-        ),
-    ] = False,
-    metrics: Annotated[
-        str | None, typer.Option(metavar="[HOST:]PORT", help="Serve metrics for Prometheus there.", show_default=False)
-    ] = None,
-    log_format: Annotated[
-        str | None, typer.Option(help="Form of the log on standard error: text or json.", show_default="text")
-    ] = None,
-    log_level: Annotated[
-        str | None, typer.Option(help="What to log: debug, info, warning or error, and above.", show_default="info")
-    ] = None,
-    json: Json = False,
+    bind: str = ADDRESS,
+    worker_ports: str | None = None,
+    key: str = OWN,
+    join: Path | None = None,
+    workers: int = 4 * PROCESSORS,
+    client_workers: int = PROCESSORS,
+    client_memory: int = 16384,
+    client_sessions: int = 4096,
+    client_request: int = 64,
+    client_requests: int = 0,
+    client_contents: int = 256,
+    neighbours: bool = True,
+    client_spawns: int = 120,
+    limits: Path | None = None,
+    lease: Annotated[float, time_option(least=0.5)] = 30.0,
+    kind: list[str] | None = None,
+    setting: list[str] | None = None,
+    trust_clients: bool = False,
+    unboxed_programs: bool = False,
+    metrics: str | None = None,
+    log_format: str | None = None,
+    log_level: str | None = None,
+    json: bool = False,
 ) -> None:
     """Run workers for clients on this machine and others, until SIGTERM or Ctrl-C.
 
@@ -104,6 +59,30 @@ def serve(
     AIOCG_LOG says what to log where no option does.
 
     Example: aiocg serve --bind tcp://0.0.0.0:5757 --worker-ports 5800-5899
+
+    Args:
+        bind: Where to listen: tcp://HOST:PORT, 0.0.0.0 for all interfaces, port 0 for a free one.
+        worker_ports (A-B): Ports for workers; any that are free by default.
+        key: Name of the node's key pair; it is made if there is none.
+        join (TOKEN): Join the cluster of whoever made this token with `aiocg cluster invite`; - for standard input.
+        workers (1..): Most worker processes, of all clients.
+        client_workers (1..): Most workers of one client.
+        client_memory (64..): Address space of a worker in MiB.
+        client_sessions (1..): Most sessions open in one worker.
+        client_request (4..): Size of a program in MiB.
+        client_requests (0..): Requests per second that a worker takes, 0 for no limit.
+        client_contents (0..): Programs kept for further workers and other nodes, in MiB.
+        neighbours (--neighbours/--no-neighbours): Get clients' programs from their other nodes, too.
+        client_spawns (1..): Workers that a client may start per minute.
+        limits: TOML file with limits for single clients.
+        lease: Time that the workers of a client live without being heard of.
+        kind: Kinds of workers that clients may have; all by default.
+        setting (NAME=VALUE): Setting of the compilers, such as gcc_bin=docker:gcc:13.
+        trust_clients: Let clients' programs be linked by any command, as yours are.
+        unboxed_programs: Run clients' programs with the rights of this user where bubblewrap makes no box for them.
+        metrics ([HOST:]PORT): Serve metrics for Prometheus there.
+        log_format (default text): Form of the log on standard error: text or json.
+        log_level (default info): What to log: debug, info, warning or error, and above.
     """
     from aiocg.node.leases import Policy
     from aiocg.node.limits import Limits, LimitsTable, read_limits
@@ -155,7 +134,7 @@ def _parties(
     key: str, join: Path | None
 ) -> "tuple[KeyPair, Callable[[], dict[str, str]], Token | None, Admitted | None]":
     """Return the node's keys, what says who is let in, and, for a node that joins a cluster, by what and for whom."""
-    from aiocg.node.admitted import Admitted
+    from aiocg.node.server import Admitted
     from aiocg.transport.joining import Token
     from aiocg.transport.keys import SHORT_REFRESH_SECONDS, AuthorizedKeys
     from aiocg.transport.security import KeyPair

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from aiocg.cli.amounts import time_option
+from aiocg.cli.options import time_option
 from aiocg.cli.output import (
-    Json,
-    Workers,
     check_writable,
     counted,
     errors,
@@ -40,58 +38,23 @@ def _toolchain(system: str) -> None:
 
 
 def shrink(
-    words: Annotated[list[str], typer.Argument(metavar="-- BUILD", help="The build, such as make -j2.")],
-    budget: Annotated[
-        float, time_option("--budget", "--seconds", help="Search for so long for each image.", least=0.1)
-    ] = 60.0,
-    check: Annotated[
-        str,
-        typer.Option(metavar="COMMAND", help="Succeeds if the images work, such as 'make test'.", show_default=False),
-    ] = "",
-    bench: Annotated[
-        str,
-        typer.Option(metavar="COMMAND", help="Runs the images; its processor time is measured.", show_default=False),
-    ] = "",
-    max_slowdown: Annotated[
-        str, typer.Option(metavar="SHARE", help="The most that the benchmark may take longer with them.")
-    ] = "5%",
-    measure: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|COMMAND",
-            help="What counts as size: flash+ram, gzip, xz, zstd, brotli, or a number that a command prints of $IMAGE.",
-            show_default=False,
-        ),
-    ] = "",
-    gcc: Annotated[
-        bool, typer.Option("--gcc", help="Search for one line of options for the build's GCC, not for passes of LLVM.")
-    ] = False,
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Without --check, start none of the programs to compare what they do.")
-    ] = False,
-    locked: Annotated[
-        bool, typer.Option("--locked", help="Do what the lock file says and search for nothing.")
-    ] = False,
-    update: Annotated[bool, typer.Option("--update", help="Search again for what the lock file has.")] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="Shrink only such images, for example '*.so'.", show_default=False),
-    ] = None,
-    lock: Annotated[Path, typer.Option(help="The file that remembers what was found.")] = Path("aiocg.lock"),
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with a map of each image.", show_default=False)
-    ] = None,
-    badge: Annotated[
-        Path | None, typer.Option(help="Write a picture for a README, as SVG.", show_default=False)
-    ] = None,
-    toolchain: Annotated[
-        Literal["", "cmake", "meson"],
-        typer.Option(
-            callback=_toolchain, is_eager=True, help="Print the path of a toolchain file.", show_default=False
-        ),
-    ] = "",
-    workers: Workers = None,
-    json: Json = False,
+    words: list[str],
+    budget: Annotated[float, time_option(least=0.1)] = 60.0,
+    check: str = "",
+    bench: str = "",
+    max_slowdown: str = "5%",
+    measure: str = "",
+    gcc: bool = False,
+    no_run: bool = False,
+    locked: bool = False,
+    update: bool = False,
+    only: list[str] | None = None,
+    lock: Path = Path("aiocg.lock"),
+    html: Path | None = None,
+    badge: Path | None = None,
+    toolchain: Annotated[Literal["", "cmake", "meson"], typer.Option(callback=_toolchain, is_eager=True)] = "",
+    workers: int | None = None,
+    json: bool = False,
 ) -> None:
     """Build as always, and make the programs and shared libraries that are linked smaller.
 
@@ -100,6 +63,24 @@ def shrink(
     neither arguments nor input, before and after.
 
     Example: aiocg shrink --check "make test" -- make -j2
+
+    Args:
+        words (-- BUILD): The build, such as make -j2.
+        budget (--budget, --seconds): Search for so long for each image.
+        check (COMMAND): Succeeds if the images work, such as 'make test'.
+        bench (COMMAND): Runs the images; its processor time is measured.
+        max_slowdown (SHARE): The most that the benchmark may take longer with them.
+        measure (NAME|COMMAND): What counts as size: flash+ram, gzip, xz, zstd, brotli, or a number that a command
+            prints of $IMAGE.
+        gcc: Search for one line of options for the build's GCC, not for passes of LLVM.
+        no_run: Without --check, start none of the programs to compare what they do.
+        locked: Do what the lock file says and search for nothing.
+        update: Search again for what the lock file has.
+        only (PATTERN): Shrink only such images, for example '*.so'.
+        lock: The file that remembers what was found.
+        html: Write a page with a map of each image.
+        badge: Write a picture for a README, as SVG.
+        toolchain: Print the path of a toolchain file.
     """
     from aiocg.cli.locked import main as by_lock
     from aiocg.shrink.checking import Check

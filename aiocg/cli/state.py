@@ -1,16 +1,16 @@
 """`aiocg state` and `aiocg replay`: saved states."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from aiocg.cli.output import Json, check_writable, fail, print_json, print_line, run, write_file
-from aiocg.cli.program import write_program
+from aiocg.cli.options import command, write_program
+from aiocg.cli.output import check_writable, fail, print_json, print_line, run, write_file
 
 if TYPE_CHECKING:
     from aiocg.states.files import State
-    from aiocg.states.translation import Translation
+    from aiocg.states.result import Translation
     from aiocg.web.saved import Opening
 
 app = typer.Typer(help="Look at a saved state.", no_args_is_help=True)
@@ -21,21 +21,21 @@ def state() -> None:
     """Look at a saved state."""
 
 
-@app.command("plot")
-def plot(
-    place: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE[:LINE]",
-            help="A state, as `aiocg search --state` writes it, a line of CSV, or the folder of a leaderboard's entry.",
-        ),
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The picture to write, in SVG.")],
-    program: Annotated[str, typer.Option(help="Of several states, take the best of this program.")] = "",
+@command(app, "plot")
+def _plot(
+    place: str,
+    output: Path,
+    program: str = "",
 ) -> None:
     """Draw what each action of a state did to the cost, beside the compiler's own levels.
 
     Example: aiocg state plot best.json -o best.svg
+
+    Args:
+        place (FILE[:LINE]): A state, as `aiocg search --state` writes it, a line of CSV, or the folder of a
+            leaderboard's entry.
+        output (-o, --output): The picture to write, in SVG.
+        program: Of several states, take the best of this program.
     """
     from aiocg.web.saved import find_opening
 
@@ -53,7 +53,7 @@ async def _drawn(opening: "Opening") -> str:
     from aiocg.pictures.curves import bars
     from aiocg.web.limits import Limits
     from aiocg.web.sessions import Sessions
-    from aiocg.web.words import label, number
+    from aiocg.web.tree import label, number
 
     async with aiocg.Runtime(workers=1) as runtime, Sessions(runtime, Limits()) as sessions:
         session = sessions.find(await sessions.open_saved(opening))
@@ -65,28 +65,22 @@ async def _drawn(opening: "Opening") -> str:
 
 
 def replay(
-    place: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE[:LINE]",
-            help="A state: a file of JSON as `aiocg search --state` writes it, a line of CSV, also of CompilerGym's. "
-            "- is standard input; an address on the web will do.",
-        ),
-    ],
-    environment: Annotated[
-        str, typer.Option("--env", help="Environment that a state of CompilerGym comes from: it does not say.")
-    ] = "llvm-ic-v0",
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the program at that state: .bc, .ll, .o, .s, or linked."),
-    ] = None,
-    json: Json = False,
+    place: str,
+    environment: str = "llvm-ic-v0",
+    output: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Replay a saved state and compare the reward that it earns with the one it says.
 
     A state that CompilerGym found with LLVM 10 is replayed with today's passes; another reward is no error then.
 
     Example: aiocg replay state.json -o best.bc
+
+    Args:
+        place (FILE[:LINE]): A state: a file of JSON as `aiocg search --state` writes it, a line of CSV, also of
+            CompilerGym's. - is standard input; an address on the web will do.
+        environment (--env): Environment that a state of CompilerGym comes from: it does not say.
+        output (-o, --output): Write the program at that state: .bc, .ll, .o, .s, or linked.
     """
     from aiocg.states.files import find_state
 

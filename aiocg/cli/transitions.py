@@ -1,13 +1,27 @@
-"""`aiocg transitions`: files of transitions, told, merged, exported and checked."""
+"""`aiocg transitions`: files of transitions, told, merged, exported and checked.
+
+Args:
+    file: A file of transitions.
+"""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.filesize import decimal
 
-from aiocg.cli.output import Json, answer, console, counted, print_facts, print_json, print_line, run, table
+from aiocg.cli.options import command
+from aiocg.cli.output import (
+    answer,
+    console,
+    counted,
+    print_facts,
+    print_json,
+    print_line,
+    run,
+    table,
+)
 
 if TYPE_CHECKING:
     from aiocg.transitions import Transition
@@ -17,11 +31,10 @@ SHOWN = 20  # conflicts in a table
 app = typer.Typer(
     help="Files of state transitions, which `aiocg search --log` and `Runtime.log_to` write.", no_args_is_help=True
 )
-File = Annotated[Path, typer.Argument(help="A file of transitions.", show_default=False)]
 
 
-@app.command()
-def info(file: File, json: Json = False) -> None:
+@command(app)
+def info(file: Path, json: bool = False) -> None:
     """Tell what is in a file: its compiler, programs, states, transitions and observation spaces.
 
     Example: aiocg transitions info t.db
@@ -48,15 +61,19 @@ def info(file: File, json: Json = False) -> None:
         )
 
 
-@app.command()
+@command(app)
 def merge(
-    target: Annotated[Path, typer.Argument(help="The file to add to; it is made if there is none.")],
-    sources: Annotated[list[Path], typer.Argument(help="The files to add.")],
-    json: Json = False,
+    target: Path,
+    sources: list[Path],
+    json: bool = False,
 ) -> None:
     """Add the transitions of some files, of the same compiler, to another one.
 
     Example: aiocg transitions merge all.db one.db two.db
+
+    Args:
+        target: The file to add to; it is made if there is none.
+        sources: The files to add.
     """
     from aiocg.transitions import Transitions
     from aiocg.transitions import merge as add
@@ -68,18 +85,21 @@ def merge(
     answer(json, {"file": str(target), "rows": counts}, text)
 
 
-@app.command("import")
-def import_(
-    source: Annotated[Path, typer.Argument(help="A database that CompilerGym's SynchronousSqliteLogger wrote.")],
-    file: Annotated[Path, typer.Argument(help="The file to add to; it is made if there is none.")],
-    compiler: Annotated[
-        str | None, typer.Option(help="What compiler its states are of.", show_default="CompilerGym's LLVM 10")
-    ] = None,
-    json: Json = False,
+@command(app, "import")
+def _import_(
+    source: Path,
+    file: Path,
+    compiler: str | None = None,
+    json: bool = False,
 ) -> None:
     """Add a database of CompilerGym's logger, without its pickled graphs, to a file of transitions.
 
     Example: aiocg transitions import compiler_gym.db t.db
+
+    Args:
+        source: A database that CompilerGym's SynchronousSqliteLogger wrote.
+        file: The file to add to; it is made if there is none.
+        compiler (default CompilerGym's LLVM 10): What compiler its states are of.
     """
     from aiocg.transitions import Transitions
     from aiocg.transitions.merging import COMPILER, import_original
@@ -99,18 +119,22 @@ async def _flags() -> list[str]:
         return [env.action_space.text(action) for action in env.action_space.candidates()]
 
 
-@app.command()
+@command(app)
 def export(
-    file: File,
-    folder: Annotated[Path, typer.Argument(help="A new folder.")],
-    test: Annotated[float, typer.Option(help="Share of the programs in the split `test`.", min=0, max=0.99)] = 0.2,
-    json: Json = False,
+    file: Path,
+    folder: Path,
+    test: float = 0.2,
+    json: bool = False,
 ) -> None:
     """Write Parquet files, split by program, with a dataset card.
 
     Needs pyarrow: pip install 'aiocg\\[transitions]'.
 
     Example: aiocg transitions export t.db dataset
+
+    Args:
+        folder: A new folder.
+        test (0..0.99): Share of the programs in the split `test`.
     """
     from aiocg.transitions.parquet import export as write
 
@@ -120,8 +144,8 @@ def export(
     answer(json, {"files": written}, *written)
 
 
-@app.command()
-def audit(file: File, json: Json = False) -> None:
+@command(app)
+def audit(file: Path, json: bool = False) -> None:
     """Check a file: is it damaged, and have the same actions in the same state had different results?
 
     Exit status 1 if so.
@@ -149,17 +173,22 @@ def audit(file: File, json: Json = False) -> None:
     sys.exit(1 if damage or conflicts else 0)
 
 
-@app.command()
+@command(app)
 def sample(
-    file: File,
-    count: Annotated[int, typer.Option(help="How many.", min=1)] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 0,
-    by_program: Annotated[bool, typer.Option(help="Draw the program first, so that each counts the same.")] = False,
-    json: Json = False,
+    file: Path,
+    count: int = 10,
+    seed: int = 0,
+    by_program: bool = False,
+    json: bool = False,
 ) -> None:
     """Draw transitions at random.
 
     Example: aiocg transitions sample t.db --count 5 --by-program
+
+    Args:
+        count (1..): How many.
+        seed: Seed of the random choices.
+        by_program (--by-program/--no-by-program): Draw the program first, so that each counts the same.
     """
     from aiocg.transitions import Transitions
 

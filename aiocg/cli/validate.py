@@ -8,13 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, geometric_mean, pstdev
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
-
-import typer
+from typing import TYPE_CHECKING, Any, TextIO
 
 from aiocg.cli.output import (
-    Json,
-    Workers,
     check_writable,
     console,
     counted,
@@ -235,37 +231,19 @@ def _name(benchmark: str) -> str:
 
 
 def validate(
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            help="Files of states: CSV, also CompilerGym's, or JSON as `aiocg search --state` writes it; compressed or "
-            "not; - is standard input. Or addresses of such files on the web."
-        ),
-    ],
-    environment: Annotated[
-        str, typer.Option("--env", help="Environment that states of CompilerGym come from: its files do not say.")
-    ] = "llvm-ic-v0",
-    in_order: Annotated[
-        bool, typer.Option("--inorder", help="Print results in the order of the states, not as they come.")
-    ] = False,
-    aggregation: Annotated[
-        Aggregation, typer.Option("--reward-aggregation", help="How rewards become one number.")
-    ] = Aggregation.GEOMEAN,
-    summary_only: Annotated[bool, typer.Option("--summary-only", help="Do not print a line for each state.")] = False,
-    log: Annotated[
-        Path | None, typer.Option("--validation-log", help="Write results as they come to this file, as lines of JSON.")
-    ] = None,
-    skip_invalid: Annotated[
-        bool, typer.Option("--skip-invalid", help="Tell of rows that are no states and go on with the others.")
-    ] = False,
-    semantics: Annotated[bool, typer.Option(help="Build, run and compare programs that can run.")] = True,
-    sanitizers: Annotated[bool, typer.Option(help="Run them under LLVM's sanitizers, too.")] = True,
-    runs: Annotated[
-        list[str] | None, typer.Option("--run", help="A run to do, such as small; all by default. Repeatable.")
-    ] = None,
-    flakiness: Annotated[int, typer.Option(help="How often a test is tried before it counts as failed.", min=1)] = 5,
-    workers: Workers = None,
-    json: Json = False,
+    paths: list[str],
+    environment: str = "llvm-ic-v0",
+    in_order: bool = False,
+    aggregation: Aggregation = Aggregation.GEOMEAN,
+    summary_only: bool = False,
+    log: Path | None = None,
+    skip_invalid: bool = False,
+    semantics: bool = True,
+    sanitizers: bool = True,
+    runs: list[str] | None = None,
+    flakiness: int = 5,
+    workers: int | None = None,
+    json: bool = False,
 ) -> None:
     """Check that states can be reached again, earn what they say, and leave the program what it was.
 
@@ -280,6 +258,20 @@ def validate(
     asks for no proof: 0 then if nothing is wrong.
 
     Example: aiocg validate best.json --run small
+
+    Args:
+        paths: Files of states: CSV, also CompilerGym's, or JSON as `aiocg search --state` writes it; compressed or not;
+            - is standard input. Or addresses of such files on the web.
+        environment (--env): Environment that states of CompilerGym come from: its files do not say.
+        in_order (--inorder): Print results in the order of the states, not as they come.
+        aggregation (--reward-aggregation): How rewards become one number.
+        summary_only: Do not print a line for each state.
+        log (--validation-log): Write results as they come to this file, as lines of JSON.
+        skip_invalid: Tell of rows that are no states and go on with the others.
+        semantics: Build, run and compare programs that can run.
+        sanitizers: Run them under LLVM's sanitizers, too.
+        runs (--run): A run to do, such as small; all by default. Repeatable.
+        flakiness (1..): How often a test is tried before it counts as failed.
     """
     import msgspec
 

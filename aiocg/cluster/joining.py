@@ -196,7 +196,7 @@ async def give_order(hosts: Iterable[Host], order: Order, keys: ClientSecurity |
     return dict(zip([host.address for host in told], await asyncio.gather(*map(give, told)), strict=True))
 
 
-def starting(machine: str, aiocg: str, options: Sequence[str]) -> list[str]:
+def _starting(machine: str, aiocg: str, options: Sequence[str]) -> list[str]:
     """Return the command that has a node started on a machine, which goes on when the command has ended.
 
     The node reads a token from the standard input of the command.
@@ -226,7 +226,7 @@ async def start(machine: str, token: bytes, aiocg: str = "aiocg", options: Seque
     Raises:
         AiocgError: if the machine does not start it.
     """
-    command = starting(machine, aiocg, options)
+    command = _starting(machine, aiocg, options)
     try:
         done = await in_thread(
             lambda: subprocess.run(

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiocg.cluster.hosts import FILE, Host, HostsFile, hosts_of
-from aiocg.cluster.launcher import ClusterLauncher
-from aiocg.cluster.member import Member
+from aiocg.cluster.launcher import ClusterLauncher, Member
 from aiocg.cluster.membership import Demand, Down, Failed, Membership, Up
 from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.node import NODE_TIMEOUT
+from aiocg.node.channel import Holdings
 from aiocg.node.client import check_settings, security_of
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK
-from aiocg.node.holdings import Holdings
 from aiocg.transport.security import ClientSecurity, KeyPair
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ logger = logging.getLogger("aiocg.cluster")
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStatus:
+class _NodeStatus:
     """What is known of a node of a cluster.
 
     Attributes:
@@ -110,17 +109,17 @@ class ClusterMachine:
             for launcher in self._launchers:
                 launcher.placement.drain(address)
 
-    def nodes(self) -> list[NodeStatus]:
+    def nodes(self) -> list[_NodeStatus]:
         """Return what is known of each node."""
         members = {**self._leaving, **self._members}
         return [self._status(address, members.get(address)) for address in {**self._hosts, **members}]
 
-    def _status(self, address: str, member: Member | None) -> NodeStatus:
+    def _status(self, address: str, member: Member | None) -> _NodeStatus:
         if member is None:
-            return NodeStatus(address, "down", 0, 0, float("inf"), "")
+            return _NodeStatus(address, "down", 0, 0, float("inf"), "")
         state = "leaving" if address in self._leaving else "up" if member.joined is not None else "down"
         workers = sum(launcher.placement.load(address) for launcher in self._launchers)
-        return NodeStatus(address, state, workers, (member.told or (0,))[0], member.silence, member.problem)
+        return _NodeStatus(address, state, workers, (member.told or (0,))[0], member.silence, member.problem)
 
     def _meet(self, host: Host) -> None:
         if host.address in self._leaving:

@@ -16,7 +16,7 @@ READY = 60.0  # seconds to wait for machines, and for a node to start
 STANDING = "aiocg"  # namespace of the actors that stand, and how the names of their placement groups begin
 
 
-class RayNode:
+class _RayNode:
     """A node in a thread of this process; Ray makes an actor of it.
 
     Args:
@@ -98,7 +98,7 @@ def place(group: Any, index: int, processors: int, **options: Any) -> Any:
     """Have an actor with a node started in a bundle of a placement group, and again whenever it is gone."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    actor = ray_package().remote(max_restarts=-1, max_task_retries=-1, max_concurrency=4)(RayNode)
+    actor = ray_package().remote(max_restarts=-1, max_task_retries=-1, max_concurrency=4)(_RayNode)
     strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index)
     return actor.options(num_cpus=processors, scheduling_strategy=strategy, **options).remote(processors)
 

@@ -5,15 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from aiocg.env.base import EnvBase
-from aiocg.env.candidate import Candidate
-from aiocg.env.episode import Episode
-from aiocg.env.logging import log_candidates, log_reset
+from aiocg.env.episode import Episode, Snapshot, fork_into
 from aiocg.env.plan import Plan, Reading, Spaces, StepSettings, check_known
 from aiocg.env.preparation import BenchmarkLike, carrying_runs, prepare, run_once
-from aiocg.env.snapshot import Snapshot, fork_into
-from aiocg.env.step import StepRequest, StepResult, observe_missing
+from aiocg.env.step import Candidate, StepRequest, StepResult, log_candidates, log_reset, observe_missing
 from aiocg.errors import InvalidAction, ResetNeeded
-from aiocg.fleet.pending import Receiver, ReceiverT
+from aiocg.fleet.requests import Receiver, ReceiverT
 from aiocg.fleet.session import Session
 from aiocg.transport.messages import Action, Expanded, Observed
 

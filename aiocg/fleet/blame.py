@@ -6,34 +6,189 @@ after several. Work that succeeded before (a replay, or loading a known program)
 """
 
 import dataclasses
+import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aiocg.errors import Interrupted, ServiceError, WorkerCrashed
-from aiocg.fleet.death import Death
-from aiocg.fleet.expansion import PendingExpand
-from aiocg.fleet.pending import Pending
+from aiocg.errors import Interrupted, Quarantined, ServiceError, WorkerCrashed
 from aiocg.fleet.quarantine import Quarantine
-from aiocg.fleet.queue import resendable
-from aiocg.fleet.records import Records
-from aiocg.fleet.recovery import PROCESS_LOCAL, PendingLoad, PendingRebuild, made_before, postponed
-from aiocg.fleet.requests import PendingForkAhead, PendingOpen
+from aiocg.fleet.requests import (
+    PROCESS_LOCAL,
+    Pending,
+    PendingExpand,
+    PendingForkAhead,
+    PendingLoad,
+    PendingOpen,
+    PendingRebuild,
+    made_before,
+    postponed,
+    resendable,
+)
+from aiocg.fleet.supervision import Death, describe_death
 from aiocg.fleet.suspicion import Suspicion, Trial, put_behind, put_first
 from aiocg.fleet.withdrawal import served_by, sort_out_lost
-from aiocg.transport.status import NO_CANDIDATE, SEVERAL
+from aiocg.transport.messages import FailureCode
+from aiocg.transport.status import NO_CANDIDATE, SEVERAL, Counts
 
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
-__all__ = ["Judge", "Judgement"]
+__all__ = ["CODES", "Judge", "Judgement", "NodeTally", "Records", "Tally", "brief"]
 
 MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is blamed, whatever killed the worker
 MAX_STALLS = 3  # the same for deaths of workers that were killed because they stalled
 MAX_KILLS = 20  # the same for loads and rebuilds, which random kills hit most often
 MAX_CRASHES = 5  # crashes while a session is rebuilt that end it; its actions succeeded before, so one is not enough
 WITHDRAWN = "a request that was made before this one was cancelled, so there is no state to start from"
+
+
+# -------------------------------------------- Counters of worker slots and nodes, for metrics; they never decrease
+
+CRASHED, OVERDUE, CANCELLED, QUARANTINED, OTHER = "crashed", "deadline", "cancelled", "quarantined", "other"
+CODES = frozenset(
+    {value for name, value in vars(FailureCode).items() if name.isupper()}
+    | {CRASHED, OVERDUE, CANCELLED, QUARANTINED, OTHER}
+)  # a remote worker may send any code; unknown ones are counted together
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counters of one slot, over all its processes.
+
+    Attributes:
+        starts: processes started.
+        deaths: processes that ended, by cause.
+        resent: requests sent again to the next process.
+        rebuilt: sessions rebuilt on another process.
+        lost: sessions that could not be rebuilt.
+        failures: requests that failed, by code: of a `Failure`, or one of those above.
+        compiler_seconds: time that ended processes spent in the compiler.
+        bytes_sent, bytes_received: traffic with ended processes.
+    """
+
+    starts: int = 0
+    deaths: Counter[str] = field(default_factory=Counter)
+    resent: int = 0
+    rebuilt: int = 0
+    lost: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    compiler_seconds: float = 0.0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+
+    def failed(self, code: str) -> None:
+        """Count a request that failed."""
+        self.failures[code if code in CODES else OTHER] += 1
+
+
+@dataclass(slots=True)
+class NodeTally:
+    """Counters of a node, by the clients' public keys.
+
+    Attributes:
+        attached: client processes that attached.
+        expired: client processes whose lease ran out.
+        starts: workers requested.
+        refused: workers not started, because of their kind or a limit.
+        deaths: workers that ended, by key and cause.
+        requests, failures, compiler_seconds, bytes_received, bytes_sent: totals of the workers that ended.
+    """
+
+    attached: Counter[str] = field(default_factory=Counter)
+    expired: Counter[str] = field(default_factory=Counter)
+    starts: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    deaths: Counter[tuple[str, str]] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    compiler_seconds: dict[str, float] = field(default_factory=dict)
+    bytes_received: Counter[str] = field(default_factory=Counter)
+    bytes_sent: Counter[str] = field(default_factory=Counter)
+
+    def died(self, key: str, status: int, counts: Counts | None) -> None:
+        """Count a worker that ended, and add its totals."""
+        self.deaths[key, describe_death(status, None)] += 1
+        if counts is not None:
+            self.requests[key] += counts.requests
+            self.failures[key] += counts.failures
+            self.compiler_seconds[key] = self.compiler_seconds.get(key, 0.0) + counts.compiler_seconds
+            self.bytes_received[key] += counts.bytes_received
+            self.bytes_sent[key] += counts.bytes_sent
+
+
+# ----------------------------------------------------------------------------------- Logs and counts worker deaths
+
+LONGEST = 300  # characters of a field of the log
+
+logger = logging.getLogger("aiocg.fleet.slot")
+
+
+class Records:
+    """The records of one worker slot.
+
+    Args:
+        name: the slot's log fields.
+        tally: the slot's counters.
+        quarantine: remembers what kills workers.
+    """
+
+    def __init__(self, name: Mapping[str, Any], tally: Tally, quarantine: Quarantine) -> None:
+        self._name = name
+        self._tally = tally
+        self._quarantine = quarantine
+
+    def hold(self, pending: Pending, death: Death, candidate: int | None = NO_CANDIDATE, deaths: int = 1) -> None:
+        """Record that a request is blamed for a death.
+
+        Args:
+            pending: the request; its session is in the state from which the request started.
+            death: how the worker died.
+            candidate: index of the candidate to blame, for an expansion; None to keep the request out of quarantine,
+                because it is unlikely to kill other workers, or its starting state is unknown.
+            deaths: number of deaths of this kind that the request has caused.
+        """
+        self._tally.failed(CRASHED if death.overrun is None else OVERDUE)
+        fields = {
+            "session": pending.session.number if pending.session is not None else None,
+            "request": death.execution.request if death.execution is not None else None,
+            "doing": brief(pending.doing),
+            "attempt": pending.attempts or None,
+            "cause": death.cause,
+        }
+        logger.warning("request held responsible", extra={**self._name, **fields})
+        if candidate is not None and not death.outside:
+            kind = self._name.get("kind", "")
+            for _ in range(deaths):
+                self._quarantine.blame(kind, pending, candidate, death.cause, death.overrun)
+
+    def refused(self, pending: Pending, session: "Rebuildable", error: Quarantined) -> None:
+        """Record that the quarantine refused a request."""
+        self._tally.failed(QUARANTINED)
+        fields = {"session": session.number, "doing": brief(pending.doing), "cause": error.causes[-1]}
+        logger.info("request refused by quarantine", extra={**self._name, **fields})
+
+    def rebuilt(self, session: "Rebuildable") -> None:
+        """Record that a session is rebuilt on another process."""
+        self._tally.rebuilt += 1
+        logger.debug("session rebuilt", extra={**self._name, "session": session.number})
+
+    def lost(self, session: "Rebuildable", error: Exception) -> None:
+        """Record that a session cannot be rebuilt."""
+        self._tally.lost += 1
+        cause = getattr(error, "cause", type(error).__name__)
+        logger.warning("session lost", extra={**self._name, "session": session.number, "cause": cause})
+
+
+def brief(value: object) -> str:
+    """Return a text cut to the length of a log field, a line or two."""
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+# ------------------------------------------------------------------------------------------ Judgement of a death
 
 
 @dataclass(slots=True)

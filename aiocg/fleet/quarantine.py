@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiocg.errors import Quarantined
-from aiocg.fleet.expansion import PendingExpand
-from aiocg.fleet.pending import Pending
-from aiocg.fleet.requests import PendingOpen, PendingStep
+from aiocg.fleet.requests import Pending, PendingExpand, PendingOpen, PendingStep
 from aiocg.transport.status import NO_CANDIDATE
 
 __all__ = ["Quarantine", "Question", "Suspect"]

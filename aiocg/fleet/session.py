@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import EnvClosed, ForkedProcess, ResetNeeded, RuntimeClosed, TooManyPending
-from aiocg.fleet.expansion import PendingExpand
-from aiocg.fleet.pending import Finish, Pending, Recover
 from aiocg.fleet.rebuildable import Rebuildable, Setting
-from aiocg.fleet.requests import PendingFork, PendingForkAhead, PendingOpen, PendingParameter, PendingStep
+from aiocg.fleet.requests import (
+    Finish,
+    Pending,
+    PendingExpand,
+    PendingFork,
+    PendingForkAhead,
+    PendingOpen,
+    PendingParameter,
+    PendingStep,
+    Recover,
+)
 
 if TYPE_CHECKING:
     from aiocg.fleet.slot import WorkerSlot

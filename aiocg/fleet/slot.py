@@ -2,35 +2,247 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import Interrupted, NoRoom, Quarantined, RuntimeClosed, failure
-from aiocg.fleet.blame import Judge, Judgement
-from aiocg.fleet.death import Death
-from aiocg.fleet.expansion import PendingExpand
-from aiocg.fleet.pending import Pending
+from aiocg.fleet.blame import CANCELLED, Judge, Judgement, Records, Tally, brief
 from aiocg.fleet.placement import WorkerLoad
 from aiocg.fleet.quarantine import Quarantine
-from aiocg.fleet.queue import RequestQueue, resendable
-from aiocg.fleet.records import Records, brief
-from aiocg.fleet.recovery import PROCESS_LOCAL, PendingClose, PendingProbe, PendingRebuild, StandIn
-from aiocg.fleet.requests import PendingFork, PendingForkAhead, PendingOpen, PendingStep
-from aiocg.fleet.residents import Residents
+from aiocg.fleet.requests import (
+    PROCESS_LOCAL,
+    Pending,
+    PendingClose,
+    PendingExpand,
+    PendingFork,
+    PendingForkAhead,
+    PendingLoad,
+    PendingOpen,
+    PendingProbe,
+    PendingRebuild,
+    PendingReopen,
+    PendingStep,
+    PendingUnload,
+    StandIn,
+    resendable,
+)
+from aiocg.fleet.supervision import Death
 from aiocg.fleet.suspicion import Deed, Trial
-from aiocg.fleet.tally import CANCELLED, Tally
-from aiocg.fleet.waiting import movable
-from aiocg.fleet.withdrawal import sort_out_abandoned
+from aiocg.fleet.withdrawal import is_abandoned, movable, overdue, sort_out_abandoned
 from aiocg.transport.channels import Connect, RequestChannel
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
-from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
-from aiocg.transport.messages import Failure, FailureCode, Fork, Hello, Refused, Reply, Step, Welcome
+from aiocg.transport.messages import Failure, FailureCode, Fork, Hello, Refused, Reply, Step, Welcome, check_welcome
 from aiocg.transport.status import NO_CANDIDATE
 
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
+
+__all__ = ["PROBE_TIMEOUT", "REBUILD_TIMEOUT", "WorkerSlot", "logger"]
+
+
+class _RequestQueue:
+    """Requests without a reply, in order; each is in one of two collections, which stay the same objects.
+
+    Attributes:
+        sent: requests sent to the present process, by number.
+        backlog: requests that have not been sent to it.
+    """
+
+    def __init__(self) -> None:
+        self.sent: dict[int, Pending] = {}
+        self.backlog: deque[Pending] = deque()
+
+    def has_work(self) -> bool:
+        """Return whether the process has requests other than those that free memory."""
+        return not all(isinstance(one, (PendingClose, PendingUnload)) for one in self.sent.values())
+
+    def is_unwanted(self, number: int) -> bool:
+        """Return whether nobody waits any more for what a request that was sent is executed for."""
+        pending = self.sent.get(number)
+        return pending is not None and is_abandoned(pending, self.sent.values())
+
+    def overdue(self, executed: int, now: float) -> list[Pending]:
+        """Return the requests that have just become overdue, except the one being executed."""
+        return overdue([*(one for number, one in self.sent.items() if number != executed), *self.backlog], now)
+
+    def take_sent(self) -> dict[int, Pending]:
+        """Remove and return what was sent, by number."""
+        sent = dict(self.sent)
+        self.sent.clear()
+        return sent
+
+    def take_all(self) -> list[Pending]:
+        """Remove and return everything, in order."""
+        taken = [*self.sent.values(), *self.backlog]
+        self.sent.clear()
+        self.backlog.clear()
+        return taken
+
+    def take_sent_of(self, session: "Rebuildable") -> list[Pending]:
+        """Remove and return what was sent for a session, except its rebuilding."""
+        numbers = [
+            number
+            for number, pending in self.sent.items()
+            if pending.session is session and not isinstance(pending, PendingRebuild)
+        ]
+        return [self.sent.pop(number) for number in numbers]
+
+    def take_unsent_of(self, session: "Rebuildable") -> list[Pending]:
+        """Remove and return the requests of a session that were not sent."""
+        taken = [one for one in self.backlog if one.session is session]
+        self.refill([one for one in self.backlog if one.session is not session])
+        return taken
+
+    def take_unsent_about(self, sessions: "set[Rebuildable]") -> list[Pending]:
+        """Remove and return the requests, not sent, that concern any of some sessions, be it as a child."""
+        taken = [one for one in self.backlog if not sessions.isdisjoint(one.binds())]
+        self.refill([one for one in self.backlog if sessions.isdisjoint(one.binds())])
+        return taken
+
+    def refill(self, backlog: Iterable[Pending]) -> None:
+        """Replace the backlog."""
+        backlog = list(backlog)
+        self.backlog.clear()
+        self.backlog.extend(backlog)
+
+
+REBUILD_TIMEOUT = 300.0  # seconds for each action of a replay, and for loading its benchmark
+MAX_LOADED = 256  # benchmarks that a worker keeps loaded for resets; running sessions do not need theirs
+
+
+class _Loads:
+    """The benchmarks of one worker slot; the quarantine learns which ones workers of this kind have loaded."""
+
+    def __init__(self, kind: str, quarantine: Quarantine) -> None:
+        self._kind = kind
+        self._quarantine = quarantine
+        self._loaded: OrderedDict[str, None] = OrderedDict()
+        self._errors: dict[str, Exception] = {}
+
+    def forget(self) -> None:
+        """Start anew with a process that has loaded nothing."""
+        self._loaded.clear()
+
+    def need(self, benchmark: Benchmark, timeout: float, needed_by: Pending) -> Iterator[Pending]:
+        """Generate the requests after which a benchmark is loaded."""
+        key = benchmark.key
+        if key in self._loaded:
+            self._loaded.move_to_end(key)
+            return
+        self._errors.pop(key, None)
+        self._loaded[key] = None
+        if len(self._loaded) > MAX_LOADED:
+            yield PendingUnload(self._loaded.popitem(last=False)[0])
+        yield PendingLoad(benchmark, timeout, needed_by, self._succeeded, self._failed)
+
+    def error(self, benchmark: Benchmark) -> Exception | None:
+        """Return why a benchmark could not be loaded, None if it was not tried or succeeded."""
+        return self._errors.get(benchmark.key)
+
+    def _succeeded(self, benchmark: Benchmark) -> None:
+        self._quarantine.loaded(self._kind, benchmark.key)
+
+    def _failed(self, benchmark: Benchmark, error: Exception) -> None:
+        self._loaded.pop(benchmark.key, None)
+        self._errors[benchmark.key] = error
+        while len(self._errors) > MAX_LOADED:  # the resets that needed the oldest errors have long failed
+            del self._errors[next(iter(self._errors))]
+
+
+class _Residents:
+    """The sessions of one slot.
+
+    Attributes:
+        sessions: the sessions by number; a session that was dropped disappears by itself.
+        bound: numbers of the sessions that the present process knows; always the same object.
+
+    Args:
+        kind: of the worker.
+        quarantine: learns which benchmarks workers of this kind have loaded.
+        records: of the slot.
+        flush: called soon after a session was released; it should call `take_released`.
+    """
+
+    def __init__(self, kind: str, quarantine: Quarantine, records: Records, flush: Callable[[], None]) -> None:
+        self.sessions: weakref.WeakValueDictionary[int, Rebuildable] = weakref.WeakValueDictionary()
+        self.bound: set[int] = set()
+        self._released: list[int] = []
+        self._loads = _Loads(kind, quarantine)
+        self._records = records
+        self._flush = flush
+
+    def adopt(self, session: "Rebuildable") -> None:
+        """Add a session."""
+        self.sessions[session.number] = session
+
+    def leave(self, session: "Rebuildable") -> None:
+        """Remove a session that moves to another slot."""
+        self.sessions.pop(session.number, None)
+
+    def release(self, session: "Rebuildable") -> None:
+        """Remove a session and free it on the process."""
+        self.sessions.pop(session.number, None)
+        self.release_number(session.number)
+
+    def release_number(self, number: int) -> None:
+        """Free a session by number; numbers released in one turn of the event loop travel together."""
+        if not self._released:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._released.append(number)
+
+    def take_released(self) -> tuple[int, ...]:
+        """Return the numbers of the sessions to free, and consider them freed."""
+        numbers, self._released = tuple(self._released), []
+        self.bound.difference_update(numbers)
+        return numbers
+
+    def release_closed(self) -> None:
+        """Release the sessions that were closed after requests had bound them again."""
+        self._released += self.bound.difference(self.sessions.keys())
+
+    def unbind_closed(self, requests: Iterable[Pending]) -> set[int]:
+        """Return the numbers of closed sessions that some requests have just bound again, and unbind them."""
+        closed = {session.number for pending in requests for session in pending.binds() if session.closed}
+        self.bound -= closed
+        return closed
+
+    def forget_process(self) -> None:
+        """Start anew with a process that knows nothing."""
+        self._loads.forget()
+        self.bound.clear()
+
+    def prepare(self, pending: Pending, session: "Rebuildable") -> Iterator[Pending]:
+        """Generate the requests to send before one, so that the process has its session's benchmark and state.
+
+        A session that lived on an earlier process is rebuilt only when it is first needed, so idle sessions cost a
+        restart nothing.
+        """
+        if isinstance(pending, PendingOpen):
+            yield from self._loads.need(pending.benchmark, pending.loading, pending)
+            pending.replaces = session.number in self.bound
+            self.bound.add(session.number)
+            session.ended = False
+        elif session.number not in self.bound and session.trajectory is not None:
+            trajectory = session.trajectory
+            timeout = REBUILD_TIMEOUT * (trajectory.length + 1)
+            self._records.rebuilt(session)
+            yield from self._loads.need(trajectory.benchmark, REBUILD_TIMEOUT, pending)
+            yield PendingReopen(session, trajectory, timeout)
+            yield PendingRebuild(session, trajectory, timeout)
+            self.bound.add(session.number)
+        if isinstance(pending, PendingFork):
+            self.bound.add(pending.child.number)
+            pending.child.ended = False
+
+    def load_error(self, benchmark: Benchmark) -> Exception | None:
+        """Return why a benchmark could not be loaded, None if it was not tried or succeeded."""
+        return self._loads.error(benchmark)
+
 
 PROBE_TIMEOUT = 60.0  # seconds for an observation that is repeated
 
@@ -67,9 +279,9 @@ class WorkerSlot:
         self._flowing = False  # requests are passed on to the process
         self._lone: Rebuildable | None = None  # whose reply was the last, if that came alone
         self._relieved = False  # the request that killed the last process was removed
-        self.queue = RequestQueue()
+        self.queue = _RequestQueue()
         self._kind, self._records = name.get("kind", ""), Records(name, self.tally, self.quarantine)
-        self.residents = Residents(self._kind, self.quarantine, self._records, self._flush_released)
+        self.residents = _Residents(self._kind, self.quarantine, self._records, self._flush_released)
         # Looked up for every step:
         self._waiting, self._backlog, self._bound = self.queue.sent, self.queue.backlog, self.residents.bound
         self._judge = Judge(self._kind, self._records, self.quarantine)

@@ -3,7 +3,7 @@
 States of one worker slot::
 
     STARTING --ready--> READY --died--> WAITING --time--> STARTING
-        |                | |  \\
+        |                | |  \
         |                | |   kill (deadline, stall, memory, cancelled) --> DYING --died--> WAITING
         |                | +---grown or leaving, successor is up--> DRAINING --nothing in flight--> DYING
         +----------------+---died too often--> FAILED --time--> WAITING
@@ -23,7 +23,26 @@ import math
 import signal
 from dataclasses import dataclass, field
 
+from aiocg.errors import DeadlineExceeded, ServiceError, WorkerCrashed
 from aiocg.host.run_time import Stopwatch
+from aiocg.transport.status import Execution
+
+__all__ = [
+    "DRAIN_LOOK",
+    "FREE",
+    "MOST_PATIENCE",
+    "OUTSIDE_SIGNALS",
+    "Death",
+    "Exhausted",
+    "KillReason",
+    "Observation",
+    "Policy",
+    "SlotLifecycle",
+    "SlotState",
+    "describe_death",
+    "is_explained",
+    "is_outside_kill",
+]
 
 MOST_PATIENCE = 16  # times `Policy.recovery_delay`
 DRAIN_LOOK = 0.005  # seconds between looks at a worker that is being drained
@@ -337,3 +356,47 @@ def describe_death(return_code: int, reason: KillReason | None) -> str:
         except ValueError:
             return f"signal {-return_code}"
     return f"exit status {return_code}"
+
+
+# ------------------------------------------------- How a worker process ended, and whether its request is to blame
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a worker process ended.
+
+    Attributes:
+        cause: the cause in a few words.
+        execution: what it was executing, None if nothing.
+        outside: the death is no evidence against what was executing, e.g. `kill -9` by someone else.
+        overrun: the timeout in seconds that was overrun, if it was killed for that.
+        cancelled: it was killed because nobody waited any more for what it was executing.
+        stalled: it was killed because it made no progress, for example because it was stopped.
+        explained: the cause of the death is known to lie outside the worker.
+        stderr: the last lines it wrote.
+    """
+
+    cause: str
+    execution: Execution | None
+    outside: bool
+    overrun: float | None = None
+    cancelled: bool = False
+    stderr: str = ""
+    stalled: bool = False
+    explained: bool = True
+
+    @property
+    def is_mystery(self) -> bool:
+        """Did it die idle, without a known cause?"""
+        return self.execution is None and not self.explained
+
+    @property
+    def is_crash(self) -> bool:
+        """Did it end by itself, which may be the late effect of an earlier request?"""
+        return self.is_mystery or not (self.outside or self.overrun is not None)
+
+    def error(self, doing: str) -> ServiceError:
+        """Return the error for the request that is blamed; `doing` says what the request was to do."""
+        if self.overrun is not None:
+            return DeadlineExceeded(self.overrun, doing, self.stderr)
+        return WorkerCrashed(self.cause, doing, self.stderr)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiocg.errors import AiocgError, BudgetExhausted, EnvironmentNotSupported, NoRoom, WorkerStartError
-from aiocg.fleet.death import Death
+from aiocg.fleet.blame import brief
 from aiocg.fleet.placement import WorkerLoad, choose_worker
 from aiocg.fleet.quarantine import Quarantine
-from aiocg.fleet.records import brief
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.fleet.supervision import (
+    Death,
     KillReason,
     Observation,
     Policy,

@@ -16,17 +16,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from aiocg.fleet.expansion import PendingExpand
-from aiocg.fleet.pending import Pending
-from aiocg.fleet.replay import Trajectory
-from aiocg.fleet.requests import PendingOpen, PendingStep
+from aiocg.fleet.rebuildable import Trajectory
+from aiocg.fleet.requests import Pending, PendingExpand, PendingOpen, PendingStep
 from aiocg.transport.messages import Observed, Reply
 from aiocg.transport.status import NO_CANDIDATE
 
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
-__all__ = ["Deed", "Suspicion", "Trial", "deed_of", "put_behind", "put_first"]
+__all__ = ["Deed", "Suspicion", "Trial", "put_behind", "put_first"]
 
 SUSPICIOUS = 2  # deaths over one request, by any cause, after which no other slot may inherit it
 REPEATS = 2  # of what is on trial, the first time that a session is doubted; there are more each time
@@ -87,7 +85,7 @@ class Suspicion:
         aroused: a worker died, and not all of its requests have been tried since.
         trying: requests are sent to the present worker one at a time.
         left: number of requests still to be sent one at a time.
-        tried: what the present worker has executed, as long as that was one at a time; see `unit_of`. Weak, since a
+        tried: what the present worker has executed, as long as that was one at a time; see `_unit_of`. Weak, since a
             session that nobody holds any more must be freed; None is what cannot be the unit of a request.
         accused: the request that goes first because a worker died over it.
         bystanders: numbers of the sessions that this worker knew.
@@ -142,7 +140,7 @@ class Suspicion:
     def tries(self, request: Pending) -> Trial | None:
         """Handle that a request comes next while they go one at a time; return its trial, None without one."""
         self.trying, self.left = True, max(self.left - 1, 0)
-        self.tried.append(ref(unit_of(request)))
+        self.tried.append(ref(_unit_of(request)))
         if self.doubts(request) or request is self.accused:
             level = self._levels.get(request.session.number, 1) if request.session is not None else 1
             times = min(MORE ** (level - 1), MOST)
@@ -155,7 +153,7 @@ class Suspicion:
     def heard(self, trial: Trial) -> None:
         """Decide, after the reply to a request on trial, what to repeat."""
         assert trial.reply is not None
-        own = trial.request if isinstance(trial.request, PendingExpand) else deed_of(trial.request, trial.reply)
+        own = trial.request if isinstance(trial.request, PendingExpand) else _deed_of(trial.request, trial.reply)
         trial.after = deque([own] * trial.repeats if own is not None else [])
         trial.after.append(trial.linger)
 
@@ -169,7 +167,7 @@ class Suspicion:
 
     def is_alone(self, request: Pending) -> bool:
         """Return whether the present worker has executed nothing of others."""
-        unit = unit_of(request)
+        unit = _unit_of(request)
         return self.trying and all(one is not None and one() is unit for one in self.tried)
 
     def accuse(self, request: Pending, present: Iterable[int]) -> None:
@@ -193,7 +191,7 @@ class Suspicion:
         if request is not self.accused:
             return
         present, self.accused, self.bystanders = self.bystanders, None, frozenset()
-        self.witness = deed_of(request, reply) or self.witness
+        self.witness = _deed_of(request, reply) or self.witness
         self.doubt(present & self.doubted or present - (frozenset() if part else own))  # other candidates, too
 
     def doubt(self, sessions: Iterable[int]) -> None:
@@ -203,7 +201,7 @@ class Suspicion:
             self.doubted.add(number)
 
 
-def deed_of(request: Pending, reply: Reply) -> Deed | None:
+def _deed_of(request: Pending, reply: Reply) -> Deed | None:
     """Return what a request has done that was not recorded yet, None if it cannot be repeated."""
     trajectory = request.session.trajectory if request.session is not None else None
     observe: tuple[str, ...] = ()
@@ -219,7 +217,7 @@ def deed_of(request: Pending, reply: Reply) -> Deed | None:
     return Deed(trajectory, observe) if trajectory is not None else None
 
 
-def unit_of(request: Pending) -> Any:
+def _unit_of(request: Pending) -> Any:
     """Return what is tried with a request: its session; or it alone, where a session can go on without it."""
     return request if isinstance(request, PendingExpand) or request.session is None else request.session
 

@@ -14,15 +14,14 @@ from aiocg.datasets import resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
-from aiocg.env.candidate import Candidate
+from aiocg.env.base import STEP_TIMEOUT
 from aiocg.env.env import Env
+from aiocg.env.episode import Snapshot
 from aiocg.env.plan import Spaces, StepSettings, check_known
 from aiocg.env.preparation import BenchmarkLike
-from aiocg.env.settings import STEP_TIMEOUT
-from aiocg.env.snapshot import Snapshot
-from aiocg.env.step import StepResult
+from aiocg.env.step import Candidate, StepResult
 from aiocg.errors import UnknownName
-from aiocg.fleet.pending import Receiver
+from aiocg.fleet.requests import Receiver
 from aiocg.gym._recipe import Recipe, collection, configured
 from aiocg.gym._rendering import RENDER_MODES, check_render_mode, describe
 from aiocg.gym._thread import RuntimeThread, default_thread

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from aiocg.errors import ForkedProcess, RuntimeClosed
-from aiocg.fleet.pending import Receiver
+from aiocg.fleet.requests import Receiver
 
 __all__ = ["ForkedProcess", "Portal"]
 

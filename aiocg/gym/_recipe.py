@@ -11,9 +11,9 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError
+from aiocg.env.base import STEP_TIMEOUT
 from aiocg.env.env import Env
 from aiocg.env.preparation import BenchmarkLike
-from aiocg.env.settings import STEP_TIMEOUT
 from aiocg.errors import SessionLost
 from aiocg.registry import environment
 from aiocg.runtime import Runtime

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from aiocg.errors import WorkerStartError
 from aiocg.host import janitor
-from aiocg.host.child import Child, Started
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
-from aiocg.host.nursery import ALLOCATOR, Nursery, NurseryGone, shared_folder, socket_of
+from aiocg.host.nursery import ALLOCATOR, Child, Nursery, NurseryGone, Started, shared_folder, socket_of
 from aiocg.host.run_time import RunTime
 from aiocg.host.shared_memory import VARIABLE
 from aiocg.host.threads import in_thread
@@ -42,7 +41,7 @@ STDERR_TAIL = 4096  # bytes kept of the end of a worker's stderr
 _names = itertools.count()  # numbers for the names of workers, unique over all folders
 
 
-class Endpoint(Protocol):
+class _Endpoint(Protocol):
     """Where one worker listens.
 
     Attributes:
@@ -201,7 +200,7 @@ class LocalLauncher:
         options: Mapping[str, Any],
         environ: Mapping[str, str],
         memory_limit: int,
-        endpoint: Callable[[Path], Endpoint] = SocketFile,
+        endpoint: Callable[[Path], _Endpoint] = SocketFile,
         tuned: bool = False,
     ) -> None:
         self._kind = kind
@@ -250,7 +249,7 @@ class LocalLauncher:
         self._folder.guard(process.pid)
         return LocalProcess(process, endpoint, scratch, status, self._folder)
 
-    async def _start(self, endpoint: Endpoint, status: StatusPage, scratch: Path) -> Child:
+    async def _start(self, endpoint: _Endpoint, status: StatusPage, scratch: Path) -> Child:
         environ = {**os.environ, **self._environ, "TMPDIR": str(scratch)}
         if self._nursery is not None and isinstance(endpoint, SocketFile):
             with contextlib.suppress(NurseryGone):
@@ -273,7 +272,7 @@ class LocalProcess:
     """
 
     def __init__(
-        self, process: Child, endpoint: Endpoint, scratch: Path, status: StatusPage, folder: RuntimeFolder
+        self, process: Child, endpoint: _Endpoint, scratch: Path, status: StatusPage, folder: RuntimeFolder
     ) -> None:
         self.pid = process.pid
         self.endpoint = endpoint

@@ -17,7 +17,7 @@ _HOMES = {
         "llvm._program_files": "ir ir_sha1 write_bitcode write_ir",
         "llvm.tools": "clang_path lld_path program_path",
         "spaces.baselines": "cost_baselines",
-        "states.translation": "Translation",
+        "states.result": "Translation",
         "validation.legacy_states": "modern_state translate_command_line",
     }.items()
     for name in names.split()
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
     from aiocg.llvm.tools import clang_path, lld_path, program_path
     from aiocg.spaces.baselines import cost_baselines
-    from aiocg.states.translation import Translation
+    from aiocg.states.result import Translation
     from aiocg.transport.elf import code_size, image_size, text_size
     from aiocg.validation.legacy_states import modern_state, translate_command_line
 else:

@@ -73,7 +73,7 @@ Event = Up | Denied | Ended
 
 
 @dataclass(slots=True)
-class Remote:
+class _Remote:
     """One worker on the node, as far as we know.
 
     Attributes:
@@ -108,7 +108,7 @@ class Attachment:
     def __init__(self, client: str, instance: str, now: float) -> None:
         self.attached: Attached | None = None
         self.heard = now
-        self.remotes: dict[int, Remote] = {}
+        self.remotes: dict[int, _Remote] = {}
         self.left = False
         self.refusal = ""
         self.surveyed: Surveyed | None = None
@@ -135,7 +135,7 @@ class Attachment:
     def spawn(self, kind: str, options: Mapping[str, float], memory_limit: int) -> int:
         """Request a worker; return its number. `Up`, `Denied` or `Ended` follows."""
         self._number = number = self._number + 1
-        self.remotes[number] = Remote(Spawn(number, kind, dict(options), memory_limit))
+        self.remotes[number] = _Remote(Spawn(number, kind, dict(options), memory_limit))
         self._fresh.append(number)
         return number
 
@@ -210,7 +210,7 @@ class Attachment:
             self.heard = min(now, self.heard + missed)
         self._ticked = now
 
-    def _wishes(self, number: int, remote: Remote) -> list[FromClient]:
+    def _wishes(self, number: int, remote: _Remote) -> list[FromClient]:
         wishes: list[FromClient] = []
         if remote.spawn is not None:
             wishes.append(remote.spawn)

@@ -11,9 +11,8 @@ from aiocg.host.launcher import Look
 from aiocg.host.run_time import Stopwatch
 from aiocg.node import NODE_TIMEOUT
 from aiocg.node.attachment import Ended, Up
-from aiocg.node.channel import NodeChannel
+from aiocg.node.channel import Holding, Holdings, NodeChannel
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK, Connection
-from aiocg.node.holdings import Holding, Holdings
 from aiocg.transport.errors import SecurityError
 from aiocg.transport.keys import KeyFolder
 from aiocg.transport.messages import Reply

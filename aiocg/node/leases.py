@@ -12,13 +12,13 @@ A worker without a lease (forgotten, expired, detached, revoked) counts against 
 has ended.
 """
 
+import enum
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from aiocg.fleet.tally import NodeTally
+from aiocg.fleet.blame import NodeTally
 from aiocg.host.launcher import Look
-from aiocg.node.lease import Command, End, Get, Holder, Lease, Obey, Send, Start, State, longest
 from aiocg.node.limits import ALLOWED_OPTIONS, Limits
 from aiocg.transport.control import (
     MAX_WORKERS,
@@ -26,10 +26,12 @@ from aiocg.transport.control import (
     Attached,
     Authorize,
     Beat,
+    Busy,
     Detach,
     Died,
     Fetch,
     FromClient,
+    FromNode,
     Kill,
     Looked,
     Obeyed,
@@ -47,9 +49,124 @@ from aiocg.transport.control import (
 )
 from aiocg.transport.status import Execution
 
+MOST_BUSY = 8  # workers that a survey names
+
+
+class State(enum.Enum):
+    """State of a worker."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDING = "ending"  # was killed, but has not ended yet
+    DEAD = "dead"  # kept until its client knows
+
 
 @dataclass(slots=True)
-class Bucket:
+class _Holder:
+    """A worker, and what its client knows of it.
+
+    Attributes:
+        worker: its number on the node.
+        number: the client's number for it.
+        lease: the lease that holds it, None if none does any more.
+        spawned, died: messages for the client.
+        look: the latest look at it, with times on the node's clock.
+        told, told_at: the look last reported to the client, and when.
+    """
+
+    worker: int
+    number: int
+    key: str
+    lease: "_Lease | None"
+    state: State = State.STARTING
+    spawned: Spawned | None = None
+    died: Died | None = None
+    look: Look = field(default_factory=Look)
+    told: Look = field(default_factory=Look)
+    told_at: float = 0.0
+
+
+def _longest(holders: Iterable[_Holder], key: str, now: float) -> tuple[Busy, ...]:
+    """Return the workers that have been executing a request for longest, as the owner of a key may see them."""
+    found = []
+    for holder in holders:
+        doing, spawned = holder.look.execution, holder.spawned
+        if doing is not None and spawned is not None:
+            own = holder.key == key
+            numbers = (doing.session, doing.request) if own else (0, 0)
+            found.append(Busy(spawned.pid, own, *numbers, now - doing.started, doing.deadline - now))
+    return tuple(sorted(found, key=lambda one: -one.elapsed)[:MOST_BUSY])
+
+
+@dataclass(slots=True)
+class _Lease:
+    """One process of a client, for as long as it sends beats.
+
+    Attributes:
+        key: the key that it has authenticated with.
+        instance: random text that identifies the process.
+        client: name and version of its software.
+        peer: routing id of its last message.
+        holders: its workers by the client's numbers.
+    """
+
+    key: str
+    instance: str
+    client: str
+    peer: bytes
+    heard: float
+    sequence: int = -1
+    holders: dict[int, _Holder] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message to a routing id, whose owner may be gone."""
+
+    peer: bytes
+    message: FromNode
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a process; then report `started` and later `died`, or only `died`, or `failed`."""
+
+    worker: int
+    key: str
+    kind: str
+    options: Mapping[str, float]
+    limits: Limits
+    memory_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Kill a process; then report `died`, or `failed` if it was not started yet."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Obey:
+    """Carry out an order of the owner."""
+
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Get the content of a client's program from another node; then answer with `Fetched`."""
+
+    peer: bytes
+    key: str
+    fetch: Fetch
+
+
+Command = Send | Start | End | Obey | Get
+
+
+@dataclass(slots=True)
+class _Bucket:
     """A token bucket: allows a number of events per minute, all at once if need be; as of `filled`, `left` are left."""
 
     left: float
@@ -119,17 +236,17 @@ class Leases:
         reader: Callable[[str], str] = lambda key: "",
     ) -> None:
         self.policy = policy
-        self.leases: dict[tuple[str, str], Lease] = {}
-        self.holders: dict[int, Holder] = {}  # of all processes that have not ended
+        self.leases: dict[tuple[str, str], _Lease] = {}
+        self.holders: dict[int, _Holder] = {}  # of all processes that have not ended
         self.closing = False
         self.tally = NodeTally()
         self._limits = limits
         self._node = node
         self._obeys = obeys
         self._reader = reader
-        self._peers: dict[bytes, Lease] = {}
-        self._buckets: dict[str, Bucket] = {}  # for starting workers, by key
-        self._talk: dict[str, Bucket] = {}  # for messages, by key
+        self._peers: dict[bytes, _Lease] = {}
+        self._buckets: dict[str, _Bucket] = {}  # for starting workers, by key
+        self._talk: dict[str, _Bucket] = {}  # for messages, by key
         self._numbers = itertools.count(1)
         self._ticked: float | None = None  # time of the last tick
 
@@ -146,7 +263,7 @@ class Leases:
 
     def hear(self, key: str, count: int, now: float) -> int:
         """Return how many of `count` messages of a client to handle; the caller must drop the others."""
-        talk = self._talk.setdefault(key, Bucket(MESSAGES_AT_ONCE, now))
+        talk = self._talk.setdefault(key, _Bucket(MESSAGES_AT_ONCE, now))
         return talk.grant(count, MESSAGES_PER_MINUTE, MESSAGES_AT_ONCE, now)
 
     def received(self, peer: bytes, key: str, message: FromClient, now: float) -> list[Command]:
@@ -174,7 +291,7 @@ class Leases:
             case Authorize() | Retire():
                 return self._obey(lease, message)
 
-    def _obey(self, lease: Lease, order: Order) -> list[Command]:
+    def _obey(self, lease: _Lease, order: Order) -> list[Command]:
         if not self._obeys(lease.key):
             return [Send(lease.peer, Obeyed("it takes orders only from whoever invited it with a token"))]
         return [Send(lease.peer, Obeyed()), Obey(order)]
@@ -190,7 +307,7 @@ class Leases:
             return [Send(peer, refused)]
         if lease is None:
             self.tally.attached[key] += 1
-            lease = self.leases[key, attach.instance] = Lease(key, attach.instance, attach.client, peer, now)
+            lease = self.leases[key, attach.instance] = _Lease(key, attach.instance, attach.client, peer, now)
         if self._peers.get(lease.peer) is lease:
             del self._peers[lease.peer]
         lease.peer, lease.heard = peer, now
@@ -200,7 +317,7 @@ class Leases:
         numbers, reader = limits.as_numbers(), self._reader(key)
         return [Send(peer, Attached(self.policy.lease, self.policy.beat, self._node, numbers, workers, reader))]
 
-    def _beat(self, lease: Lease, beat: Beat, now: float) -> list[Command]:
+    def _beat(self, lease: _Lease, beat: Beat, now: float) -> list[Command]:
         if beat.sequence <= lease.sequence:  # a later one has overtaken it on another connection
             return []
         lease.sequence = beat.sequence
@@ -212,7 +329,7 @@ class Leases:
         commands += [Send(lease.peer, one.died) for one in lease.holders.values() if one.died is not None]
         return [*commands, Send(lease.peer, self._pulse(lease, now, unknown, everything=True))]
 
-    def _spawn(self, lease: Lease, spawn: Spawn, now: float) -> list[Command]:
+    def _spawn(self, lease: _Lease, spawn: Spawn, now: float) -> list[Command]:
         holder = lease.holders.get(spawn.number)
         if holder is not None:  # a repetition: our answer was lost, or has not been sent yet
             answer = holder.died or holder.spawned
@@ -223,12 +340,12 @@ class Leases:
             self.tally.refused[lease.key] += 1
             return [Send(lease.peer, refused)]
         self.tally.starts[lease.key] += 1
-        holder = Holder(next(self._numbers), spawn.number, lease.key, lease)
+        holder = _Holder(next(self._numbers), spawn.number, lease.key, lease)
         lease.holders[spawn.number] = self.holders[holder.worker] = holder
         memory_limit = min(spawn.memory_limit or limits.memory, limits.memory)
         return [Start(holder.worker, lease.key, spawn.kind, dict(spawn.options), limits, memory_limit)]
 
-    def _refuse(self, lease: Lease, spawn: Spawn, limits: Limits, now: float) -> SpawnRefused | None:
+    def _refuse(self, lease: _Lease, spawn: Spawn, limits: Limits, now: float) -> SpawnRefused | None:
         def refused(message: str, retry: float | None = None) -> SpawnRefused:
             return SpawnRefused(spawn.number, message, retry)
 
@@ -252,13 +369,13 @@ class Leases:
             return refused(message, self._wait(lease, lambda holder: True))
         if len(lease.holders) >= MAX_WORKERS:
             return refused("too many workers of this client have ended without its knowledge", BUSY)
-        bucket = self._buckets.setdefault(lease.key, Bucket(limits.spawns_per_minute, now))
+        bucket = self._buckets.setdefault(lease.key, _Bucket(limits.spawns_per_minute, now))
         wait = bucket.take(limits.spawns_per_minute, now)
         if wait:
             return refused(f"this key may start {limits.spawns_per_minute} workers per minute on the node", wait)
         return None
 
-    def _wait(self, lease: Lease, in_the_way: Callable[[Holder], bool]) -> float | None:
+    def _wait(self, lease: _Lease, in_the_way: Callable[[_Holder], bool]) -> float | None:
         """Return in how many seconds to ask again for a worker that there is no room for, None for never.
 
         A process may wait for its first worker, like the jobs of a parallel build, and for workers that are about to
@@ -273,7 +390,7 @@ class Leases:
                 return BUSY
         return None
 
-    def _is_silent(self, lease: Lease, now: float) -> bool:
+    def _is_silent(self, lease: _Lease, now: float) -> bool:
         return now - lease.heard > 4 * self.policy.beat
 
     # ------------------------------------------------------------------------------------- from processes
@@ -351,30 +468,30 @@ class Leases:
             failures=self.tally.failures.total() + sum(one.failures for one in counts),
             memory=sum(look.memory for look in looks),
             processors=self.policy.processors,
-            longest=longest(self.holders.values(), key, now),
+            longest=_longest(self.holders.values(), key, now),
         )
 
-    def _drop_all(self, leases: Iterable[Lease]) -> list[Command]:
+    def _drop_all(self, leases: Iterable[_Lease]) -> list[Command]:
         return [command for lease in leases for command in self._drop(lease)]
 
-    def _drop(self, lease: Lease) -> list[Command]:
+    def _drop(self, lease: _Lease) -> list[Command]:
         """Forget a client's process and end its workers."""
         del self.leases[lease.key, lease.instance]
         if self._peers.get(lease.peer) is lease:
             del self._peers[lease.peer]
         return [command for holder in lease.holders.values() for command in self._let_go(holder)]
 
-    def _let_go(self, holder: Holder) -> list[Command]:
+    def _let_go(self, holder: _Holder) -> list[Command]:
         holder.lease = None
         return self._end(holder)
 
-    def _end(self, holder: Holder) -> list[Command]:
+    def _end(self, holder: _Holder) -> list[Command]:
         if holder.state in (State.ENDING, State.DEAD):
             return []
         holder.state = State.ENDING
         return [End(holder.worker)]
 
-    def _pulse(self, lease: Lease, now: float, unknown: tuple[int, ...] = (), *, everything: bool = False) -> Pulse:
+    def _pulse(self, lease: _Lease, now: float, unknown: tuple[int, ...] = (), *, everything: bool = False) -> Pulse:
         """Return a pulse with the workers about which something is new, or with all of them."""
         looks = []
         for holder in lease.holders.values():
@@ -401,7 +518,7 @@ def _wrong_option(name: str, value: float) -> str | None:
     return None
 
 
-def _is_news(holder: Holder, now: float) -> bool:
+def _is_news(holder: _Holder, now: float) -> bool:
     """Is there something new to report? An overrun deadline is new, as the client needs a look made after it."""
     told, look = holder.told, holder.look
     return (

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import resource
 import secrets
 import signal
@@ -22,11 +23,8 @@ from aiocg.errors import AiocgError
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.local import LocalLauncher, LocalProcess
-from aiocg.node.admitted import Admitted
 from aiocg.node.contents import Contents
-from aiocg.node.endpoint import NetworkEndpoint
-from aiocg.node.lease import Command, End, Get, Obey, Send, Start
-from aiocg.node.leases import Leases, Policy
+from aiocg.node.leases import Command, End, Get, Leases, Obey, Policy, Send, Start
 from aiocg.node.limits import Limits, LimitsTable
 from aiocg.registry import environments
 from aiocg.transport.control import (
@@ -41,8 +39,118 @@ from aiocg.transport.control import (
     from_peer_codec,
 )
 from aiocg.transport.errors import ProtocolError, TransportError
-from aiocg.transport.security import KeyPair, ServerSecurity
+from aiocg.transport.messages import Reply
+from aiocg.transport.security import KeyPair, ServerSecurity, WorkerKeys
 from aiocg.transport.server import ServerChannel, key_of
+from aiocg.transport.sockets import ClientChannel
+
+
+class NetworkEndpoint:
+    """A port of this machine that one client may connect to.
+
+    Attributes:
+        public: the worker's public key, which the client must know.
+
+    Args:
+        port: port to listen on, 0 for any free port.
+        contents: path of the folder where the content of programs is kept.
+    """
+
+    def __init__(self, host: str, port: int, client: str, limits: Mapping[str, float], contents: str = "") -> None:
+        pair = KeyPair.generate()
+        self.public = pair.public
+        self._open: set[int] = set()
+        handed = WorkerKeys(pair.secret, client, dict(limits), os.fsencode(contents)).encode()
+        try:
+            keys, pen = self._pipe()
+            os.write(pen, handed)  # far less than a pipe holds
+            self._close(pen)
+            self._ear, mouth = self._pipe()
+        except BaseException:
+            self.close()
+            raise
+        self._handed = (keys, mouth)
+        self.descriptors = [keys, mouth]
+        self.arguments = ["--address", f"tcp://{host}:{port}", "--security", str(keys), "--announce", str(mouth)]
+
+    def _pipe(self) -> tuple[int, int]:
+        ends = os.pipe()
+        self._open.update(ends)
+        return ends
+
+    def inherited(self) -> None:
+        """Close what only the worker needs, after its process has been started."""
+        for descriptor in self._handed:
+            self._close(descriptor)
+
+    async def port(self) -> int:
+        """Wait until the worker listens; return its port.
+
+        Raises:
+            OSError: if the worker ends before that.
+        """
+        reader = asyncio.StreamReader()
+        self._open.discard(self._ear)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._ear, "rb", 0)
+        )
+        try:
+            line = await reader.readline()
+        finally:
+            transport.close()
+        if not line.endswith(b"\n"):
+            raise OSError("the worker ended before it listened")
+        return int(line.rpartition(b":")[2])
+
+    def reachable(self) -> bool:
+        """Return True: unlike a socket file, a port cannot be removed."""
+        return True
+
+    def connect(
+        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
+    ) -> ClientChannel:
+        """Do not call: only the client may connect."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what is still open."""
+        for descriptor in list(self._open):
+            self._close(descriptor)
+
+    def _close(self, descriptor: int) -> None:
+        if descriptor in self._open:
+            self._open.discard(descriptor)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+OWNER = "whoever invited"
+
+
+class Admitted:
+    """The owner, who has invited the node and may give it orders, and those whom he names."""
+
+    def __init__(self) -> None:
+        self._owner = ""
+        self._names: dict[str, str] = {}  # by public key; replaced, never changed, as several threads read it
+
+    def joined(self, owner: str) -> None:
+        """Let the owner in."""
+        self._owner = owner
+        self._names = {owner: OWNER}
+
+    def named(self, clients: Mapping[str, str]) -> None:
+        """Let in those whom the owner names: public keys by name."""
+        self._names = {**{key: name for name, key in clients.items()}, self._owner: OWNER}
+
+    def is_owner(self, key: str) -> bool:
+        """Return whether the node takes orders from the owner of a key."""
+        return key == self._owner != ""
+
+    def names(self) -> dict[str, str]:
+        """Return the names of all who are let in, by public key."""
+        return self._names
+
 
 GROWTH = 512 << 20  # bytes of growth that raise an alarm
 RELIEF = 2.0  # seconds after an alarm in which memory may be freed

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aiocg.pictures.graph import Box, Edge, Graph
 
-__all__ = ["Block", "cfg", "functions"]
+__all__ = ["cfg", "functions"]
 
 ENTRY = "entry"  # what the first block is called that has no name
 SHOWN = 12  # instructions of a block that are shown
@@ -19,7 +19,7 @@ _CASE = re.compile(r'i\d+ (-?\d+), label %("[^"]*"|[\w.$-]+)')
 
 
 @dataclass(slots=True)
-class Block:
+class _Block:
     """A basic block.
 
     Attributes:
@@ -51,13 +51,13 @@ class Block:
             yield from ((label, "") for label in dict.fromkeys(labels))
 
 
-def functions(text: str) -> dict[str, list[Block]]:
+def functions(text: str) -> dict[str, list[_Block]]:
     """Return the blocks of each function that has any."""
-    found: dict[str, list[Block]] = {}
-    blocks: list[Block] | None = None
+    found: dict[str, list[_Block]] = {}
+    blocks: list[_Block] | None = None
     for line in text.splitlines():
         if (match := _FUNCTION.match(line)) is not None:
-            blocks = found[match[1].strip('"')] = [Block(ENTRY)]
+            blocks = found[match[1].strip('"')] = [_Block(ENTRY)]
         elif line == "}":
             blocks = None
         elif blocks is None:
@@ -65,7 +65,7 @@ def functions(text: str) -> dict[str, list[Block]]:
         elif (match := _BLOCK.match(line)) is not None:
             name = match[1].strip('"')
             if blocks[0].instructions:
-                blocks.append(Block(name))
+                blocks.append(_Block(name))
             else:
                 blocks[0].name = name
         elif _INSTRUCTION.match(line):
@@ -92,11 +92,11 @@ def cfg(text: str, function: str, *, instructions: bool = False) -> Graph:
     return Graph(boxes, edges, f"control flow of {function}")
 
 
-def _title(block: Block) -> str:
+def _title(block: _Block) -> str:
     return "\n".join(block.instructions[: 4 * SHOWN])
 
 
-def _lines(block: Block, *, whole: bool) -> Iterator[str]:
+def _lines(block: _Block, *, whole: bool) -> Iterator[str]:
     count = len(block.instructions)
     if not whole:
         yield f"{block.name}  {count}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, shortened, text
 
-__all__ = ["bars", "merged", "stairs"]
+__all__ = ["bars", "stairs"]
 
 COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")
 LEVEL = "#d97706"
@@ -49,7 +49,7 @@ def stairs(
         if tick <= most:
             drawn.append(text(place(tick, low)[0], HEIGHT - 16, _number(tick), fill=TEXT, anchor="middle"))
     free, beside = 0.0, 0.0  # below which there is no name of a level yet; how wide the names are
-    for value, name in merged(levels):
+    for value, name in _merged(levels):
         _, y = place(0, value)
         free, words = max(y + 4, free + TEXT_HEIGHT), f"{name} {_number(value)}"
         beside = max(beside, len(words) * CHARACTER + 8)
@@ -63,7 +63,7 @@ def stairs(
     return picture(WIDTH + beside, HEIGHT, drawn, title)
 
 
-def merged(levels: Mapping[str, float]) -> list[tuple[float, str]]:
+def _merged(levels: Mapping[str, float]) -> list[tuple[float, str]]:
     """Return the values of levels, the highest first, each with the names of all levels that have it."""
     names: dict[float, list[str]] = {}
     for name, value in levels.items():
@@ -126,7 +126,7 @@ def bars(rows: Sequence[tuple[str, float]], levels: Mapping[str, float], title: 
         said = f"{_value_text(value)}  {change:+,.6g}" if change else _value_text(value)
         drawn.append(text(left + _ACROSS + 8, y + 14, said, fill=TEXT))
         before = value
-    for place, (value, name) in enumerate(merged(levels)[::-1]):
+    for place, (value, name) in enumerate(_merged(levels)[::-1]):
         x = left + value / most * _ACROSS
         drawn.append(
             f'<path d="M{x:.1f} {_BARS_ABOVE - 4:.1f}V{down:.1f}" stroke="{LEVEL}" stroke-dasharray="4 3" fill="none"/>'

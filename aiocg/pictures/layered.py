@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["Layout", "layout"]
+__all__ = ["layout"]
 
 BESIDE, BELOW = 22.0, 38.0  # pixels between nodes
 ORDERINGS, MOVES = 8, 12  # how often layers are put in order, and moved
@@ -20,7 +20,7 @@ Node = str | tuple[int, int]  # a node, or the bend of an edge in a layer
 Near = Mapping[Node, list[Node]]
 
 
-class Layout(NamedTuple):
+class _Layout(NamedTuple):
     """The middle of each node, the points that each edge goes through, in the order of the edges, and the size."""
 
     places: dict[str, Point]
@@ -29,7 +29,7 @@ class Layout(NamedTuple):
     height: float
 
 
-def layout(sizes: Mapping[str, Point], edges: Sequence[tuple[str, str]]) -> Layout:
+def layout(sizes: Mapping[str, Point], edges: Sequence[tuple[str, str]]) -> _Layout:
     """Find places for nodes.
 
     Args:
@@ -69,7 +69,7 @@ def layout(sizes: Mapping[str, Point], edges: Sequence[tuple[str, str]]) -> Layo
     right = max(
         [places[node][0] + size[node][0] / 2 for node in places] + [one for way in paths for one, _ in way] + [0]
     )
-    return Layout({name: places[name] for name in sizes}, paths, right, tops[-1] + heights[-1] if rows else 0.0)
+    return _Layout({name: places[name] for name in sizes}, paths, right, tops[-1] + heights[-1] if rows else 0.0)
 
 
 def _followed(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> tuple[list[str], set[int]]:

@@ -14,8 +14,8 @@ from weakref import WeakSet
 
 import anyio
 
-from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
+from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError
 from aiocg.search._alphabet import SpaceAlphabet
 from aiocg.search._checking import Checker

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
-from aiocg.env.snapshot import Snapshot
+from aiocg.env.episode import Snapshot
+from aiocg.env.step import Candidate
 from aiocg.errors import EnvClosed, ResetNeeded, SessionLost
 from aiocg.search.tuner import FAILED, Outcome
 from aiocg.spaces.actions import ActionSpace

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import anyio
 
-from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
+from aiocg.env.step import Candidate
 
 __all__ = ["CHUNK", "each", "evaluate", "go_to", "open_lanes", "possible_actions", "repeats", "spread"]
 

@@ -19,8 +19,8 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.env.base import Owner
-from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
+from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError, ResetNeeded, ServiceError, SessionLost, WorkerCrashed
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
+from aiocg.env.step import Candidate
 from aiocg.errors import ServiceError
 from aiocg.registry import EnvironmentSpec
 from aiocg.spaces.actions import ActionLanguage, DiscreteActions

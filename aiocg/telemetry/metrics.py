@@ -73,14 +73,14 @@ class MetricsServer:
         await asyncio.to_thread(self._thread.join)
 
 
-class Supervised(Protocol):
+class _Supervised(Protocol):
     """A runtime, as far as it is looked at here."""
 
     def supervisors(self) -> "list[Supervisor]":
         """Return what keeps the workers alive, one for each kind in use."""
 
 
-def of_runtime(runtime: Supervised) -> Source:
+def of_runtime(runtime: _Supervised) -> Source:
     """Return a source of what a runtime knows of its workers, sessions and requests."""
     return lambda: _Family.all(_read_supervisors(runtime.supervisors()))
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from aiocg.errors import AiocgError
-from aiocg.fleet.death import Death
-from aiocg.fleet.pending import Pending, Receiver
+from aiocg.fleet.blame import brief
 from aiocg.fleet.quarantine import Quarantine
-from aiocg.fleet.records import brief
+from aiocg.fleet.requests import Pending, Receiver
 from aiocg.fleet.slot import WorkerSlot
+from aiocg.fleet.supervision import Death
 from aiocg.transport.channels import Connect
 from aiocg.transport.messages import Refused, Reply, Timed, Trace, Tracing, Welcome
 

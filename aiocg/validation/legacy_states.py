@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from aiocg.errors import InvalidAction, UnknownName
 from aiocg.spaces.actions import ActionSpaces, split_texts
+from aiocg.states.result import Translation
 from aiocg.states.state import CompilerEnvState, LegacyState
-from aiocg.states.translation import Translation
 
 if TYPE_CHECKING:
     from aiocg.env.base import Owner

@@ -21,7 +21,6 @@ from aiocg.search.result import reward_space_of
 __all__ = [
     "Hypothesis",
     "MinimizationError",
-    "Minimized",
     "minimize",
     "minimize_line",
     "reproducer_of",
@@ -153,7 +152,7 @@ class MinimizationError(AiocgError):
 
 
 @dataclass(frozen=True, slots=True)
-class Minimized:
+class _Minimized:
     """A minimised list of actions.
 
     Attributes:
@@ -188,7 +187,7 @@ async def minimize(
     failing: Callable[[Exception], bool] | None = None,
     lanes: int | None = None,
     progress: Callable[[tuple[str, ...]], None] | None = None,
-) -> Minimized:
+) -> _Minimized:
     """Find a small list of actions for which a hypothesis still holds.
 
     With the default strategies the result is 1-minimal: without any one of its actions the hypothesis does not hold. It
@@ -223,7 +222,7 @@ async def minimize(
             test = functools.partial(_earns, await _reward(env, whole))
         trial = _Trial(crew, test, flakiness)
         smallest = await _shrink(whole, strategies, trial, progress)
-    return Minimized(smallest, trial.evaluations, time.monotonic() - started)
+    return _Minimized(smallest, trial.evaluations, time.monotonic() - started)
 
 
 async def minimize_line(
@@ -234,7 +233,7 @@ async def minimize_line(
     strategies: Iterable[Strategy[str]] = (delta_debug,),
     lanes: int | None = None,
     progress: Callable[[tuple[str, ...]], None] | None = None,
-) -> Minimized:
+) -> _Minimized:
     """Drop the options of a command line that do not contribute to its reward, or to a hypothesis.
 
     Search results have many options without effect. With the default strategy the result is 1-minimal: without any one
@@ -277,7 +276,7 @@ async def minimize_line(
             test = functools.partial(_earns, await _reward(env, actions(tuple(options))))
         trial = _Trial(crew, lambda lane, words: test(lane, actions(words)), 1)
         smallest = await _shrink(tuple(options), strategies, trial, progress)
-    return Minimized(actions(smallest), trial.evaluations, time.monotonic() - started)
+    return _Minimized(actions(smallest), trial.evaluations, time.monotonic() - started)
 
 
 async def reproducer_of(env: Env, actions: tuple[str, ...], seconds: float, **options: Any) -> tuple[str, ...]:

@@ -17,9 +17,8 @@ from aiocg.search.reference import COMPARING, first_run, runnable, undefined
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import in_words
-from aiocg.states.result import ValidationResult
+from aiocg.states.result import Translation, ValidationResult
 from aiocg.states.state import CompilerEnvState, LegacyState
-from aiocg.states.translation import Translation
 from aiocg.validation.differential import (
     Failed,
     Finding,

@@ -17,13 +17,12 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError, WorkerCrashed, WorkerFailure
 from aiocg.web import view
 from aiocg.web.api import create_app
-from aiocg.web.events import Event
+from aiocg.web.elements import STYLE
 from aiocg.web.limits import Refusal
 from aiocg.web.links import Link, read_link
 from aiocg.web.saved import Opening
-from aiocg.web.session import ExplorerSession
+from aiocg.web.session import Event, ExplorerSession
 from aiocg.web.sessions import Sessions
-from aiocg.web.templates import STYLE
 from aiocg.web.tree import TreeError
 
 try:
@@ -34,14 +33,9 @@ except ImportError:
 from fastapi import FastAPI, Request
 from fastapi.middleware.gzip import GZipMiddleware
 
-from aiocg.web.action_list import ActionList
-from aiocg.web.changes_panel import ChangesPanel
-from aiocg.web.counts_panel import CountsPanel
 from aiocg.web.dialogs import Dialogs, problem_label
 from aiocg.web.elements import Chart, Rows
-from aiocg.web.explanation import Explanation
-from aiocg.web.picture_panel import PicturePanel, picture_of
-from aiocg.web.search_panel import SearchPanel
+from aiocg.web.panels import ActionList, ChangesPanel, CountsPanel, Explanation, PicturePanel, SearchPanel, picture_of
 
 __all__ = ["create_explorer"]
 

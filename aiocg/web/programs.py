@@ -3,17 +3,104 @@
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
-from aiocg.datasets.uri import BenchmarkUri
-from aiocg.web.boxed_clang import box_exists, boxed_benchmark
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.frontend import DEFAULT_FLAGS, LENIENT, is_bitcode
+from aiocg.datasets.process import TimedOut, run_bounded
+from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.toolchain import compile_flags, find_toolchain, loader_environment
+from aiocg.datasets.uri import USER, BenchmarkUri
 from aiocg.web.limits import Limits, Refusal
 
-__all__ = ["LANGUAGES", "named", "plain", "sent"]
+__all__ = ["LANGUAGES", "box_exists", "boxed_benchmark", "named", "plain", "sent"]
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+INSIDE = "/visitor"
+BLOCKS = 1 << 17  # of 512 bytes that clang may write to a file
+SUFFIXES = {"c": ".c", "c++": ".cc"}
+
+
+def box_exists() -> bool:
+    """Return whether there is bubblewrap, which makes boxes."""
+    return shutil.which("bwrap") is not None
+
+
+def boxed_benchmark(data: bytes, language: str, timeout: float) -> Benchmark:
+    """Make a benchmark of a program in "c" or "c++", which is compiled in a box on first use."""
+    name = "program" + SUFFIXES[language]
+    params = (("sha256", hashlib.sha256(data).hexdigest()[:16]),)
+    return Benchmark(
+        BenchmarkUri("benchmark", USER, name, params),
+        lambda: _compile(data, name, language, timeout),
+        sources=lambda: [BenchmarkSource(name, data)],
+        description=f"a program in {language}",
+    )
+
+
+def _compile(data: bytes, name: str, language: str, timeout: float) -> bytes:
+    """Return bitcode.
+
+    Raises:
+        BenchmarkInitError: when there can be no box, or clang does not accept the program.
+    """
+    with scratch_folder() as folder:
+        Path(folder, name).write_bytes(data)
+        try:
+            status, said = run_bounded(
+                [*_box(folder), *_clang(name, language)], cwd=str(folder), env=dict(os.environ), timeout=timeout
+            )
+        except TimedOut:
+            raise BenchmarkInitError(name, f"clang took longer than {timeout:g} s and was stopped") from None
+        except OSError as error:
+            raise BenchmarkInitError(name, f"bubblewrap cannot be started: {error}") from error
+        if said.startswith("bwrap:"):
+            raise BenchmarkInitError(name, f"C is compiled in a box only, and none can be made here: {said.strip()}")
+        if status:
+            reason = "clang does not accept it" if status > 0 else f"clang was killed by signal {-status}"
+            raise BenchmarkInitError(name, reason, said.strip())
+        content = Path(folder, "output.bc").read_bytes()
+    if not is_bitcode(content):
+        raise BenchmarkInitError(name, "clang wrote no bitcode")
+    return content
+
+
+def _clang(name: str, language: str) -> Iterator[str]:
+    yield from ("/bin/sh", "-c", f'ulimit -f {BLOCKS}; exec "$@"', "sh")
+    toolchain = find_toolchain()
+    yield from (*toolchain.command(language), *compile_flags(toolchain.clang, language))
+    yield from (*LENIENT, *DEFAULT_FLAGS, "-fno-crash-diagnostics", "-c", "-emit-llvm", "-o", "output.bc", name)
+
+
+def _box(folder: str | Path) -> Iterator[str]:
+    """Yield the command of a box that shows the system's programs and headers, clang, and the folder."""
+    yield from ("bwrap", "--unshare-user", "--unshare-all", "--cap-drop", "ALL", "--new-session", "--clearenv")
+    yield from ("--die-with-parent", "--as-pid-1")
+    for path in SYSTEM:
+        if os.path.islink(path):
+            yield from ("--symlink", os.readlink(path), path)
+        elif os.path.isdir(path):
+            yield from ("--ro-bind", path, path)
+    yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # before what may be installed below /tmp
+    libraries = loader_environment().get("LD_LIBRARY_PATH", "")
+    clang = find_toolchain().clang
+    folders = (str(clang.parent.parent), str(clang.resolve().parent.parent), *filter(None, libraries.split(":")))
+    for shown in dict.fromkeys(folders):
+        if not any(Path(shown).is_relative_to(path) for path in SYSTEM):
+            yield from ("--ro-bind", shown, shown)
+    yield from ("--bind", str(folder), INSIDE, "--chdir", INSIDE)
+    yield from ("--setenv", "LC_ALL", "C", "--setenv", "SOURCE_DATE_EPOCH", "0", "--setenv", "PATH", "/usr/bin:/bin")
+    if libraries:
+        yield from ("--setenv", "LD_LIBRARY_PATH", libraries)
+    yield "--"
+
 
 LANGUAGES = ("c", "c++", "ir", "bitcode", "expression")
 

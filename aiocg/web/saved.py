@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.states.files import CompilerEnvStateReader, State, find_state
-from aiocg.states.sources import open_source
+from aiocg.states.files import CompilerEnvStateReader, State, find_state, open_source
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 from aiocg.web.programs import named
 

@@ -3,23 +3,119 @@
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from aiocg.env.env import Env
+from aiocg.env.episode import Snapshot
 from aiocg.env.preparation import BenchmarkLike
-from aiocg.env.snapshot import Snapshot
 from aiocg.errors import AiocgError, ResetNeeded, SessionLost
 from aiocg.host.threads import in_thread
 from aiocg.llvm.difference import difference
 from aiocg.runtime import Runtime
-from aiocg.web.costs import costs_of, levels_of, numbers
-from aiocg.web.events import Events
-from aiocg.web.gain import Gain, Order, Wanted
+from aiocg.spaces.rewards import CostReward
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.tree import Node, Tree
 
-__all__ = ["ExplorerSession"]
+__all__ = ["TIME", "Event", "Events", "ExplorerSession", "Gain", "Order", "Wanted", "costs_of", "levels_of", "numbers"]
+
+QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
+
+Event = Mapping[str, Any]
+
+
+class Events:
+    """What happens somewhere, told to all who read it."""
+
+    def __init__(self) -> None:
+        self._readers: set[asyncio.Queue[Event]] = set()
+
+    @contextlib.contextmanager
+    def events(self) -> Iterator[asyncio.Queue[Event]]:
+        """Give a queue of what happens from now on; a slow reader loses the oldest."""
+        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUED)
+        self._readers.add(queue)
+        try:
+            yield queue
+        finally:
+            self._readers.discard(queue)
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody reads the events."""
+        return bool(self._readers)
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Tell all readers of an event."""
+        for queue in self._readers:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait({"event": event, **facts})
+
+
+LEVELS = ("O3", "Oz", "Os")
+TIME = "runtime"  # of a program or kernel, in seconds, where there is nothing else to compare
+
+
+def costs_of(env: Env) -> tuple[str, ...]:
+    """Return the costs of nodes: that of the environment's reward, else of the first reward with one, else the time.
+
+    Raises:
+        Refusal: when there is none.
+    """
+    own = [env.reward_spaces[env.reward_space]] if env.reward_space is not None else []
+    for reward in [*own, *sorted(env.reward_spaces.values(), key=lambda one: one.platform_dependent)]:
+        if isinstance(reward, CostReward):
+            return (reward.cost,)
+    if TIME in env.observation_spaces:
+        return (TIME,)
+    raise Refusal(400, f"{env.spec.id} has no reward that is the decrease of a cost: take another, such as llvm-ic-v0")
+
+
+def levels_of(env: Env, cost: str) -> dict[str, str]:
+    """Return the observations of what a cost is after the compiler's levels, by the levels' options."""
+    names = {f"-{level}": (cost.removesuffix("Bytes") + level, f"{cost}_{level}") for level in LEVELS}
+    known = {option: [name for name in tried if name in env.observation_spaces] for option, tried in names.items()}
+    return {option: found[0] for option, found in known.items() if found}
+
+
+def numbers(names: Sequence[str], values: Sequence[Any]) -> dict[str, float]:
+    """Return values by their names."""
+    return {name: float(value) for name, value in zip(names, values, strict=False)}
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What an action would do.
+
+    Attributes:
+        action: its text.
+        costs: of the state that it leads to; empty after an error.
+        gain: by how much it lowers the first cost.
+        state: fingerprint of that state; 0 after an error.
+        effect: whether that is another state.
+        error: why there is no such state.
+    """
+
+    action: str
+    costs: Mapping[str, float]
+    gain: float
+    state: int
+    effect: bool
+    error: str = ""
+
+    def rank(self) -> tuple[bool, bool, float, str]:
+        """Return what gains are sorted by, the best first."""
+        return bool(self.error), not self.effect, -self.gain, self.action
+
+
+Wanted = Callable[[Sequence[Gain]], bool]
+"""Is told what is known, and says whether more is wanted."""
+
+Order = Callable[[str], Any]
+"""Sorts actions."""
+
 
 TEXTS = {"Ir": "IR", "asm": "assembly", "Assembly": "assembly", "rtl": "RTL", "loop_tree": "loops"}
 """The observations that are the program as text, and what they are called; each compiler has some of them."""

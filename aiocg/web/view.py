@@ -9,8 +9,7 @@ from typing import Any
 from aiocg.errors import NotExpressible
 from aiocg.pictures.cfg import functions
 from aiocg.spaces.actions import ActionLanguage
-from aiocg.web.tree import START, Part, Tree
-from aiocg.web.words import change, label, labels, number
+from aiocg.web.tree import START, Part, Tree, change, label, labels, number
 
 __all__ = ["change", "chart", "color", "copies", "counts", "course", "label", "labels", "number", "row", "tree_nodes"]
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 import aiocg
 import aiocg.testing
 from aiocg.agents import AgentSessions, Limits, Refused
-from aiocg.agents.values import shown
+from aiocg.agents.sessions import shown
 from aiocg.datasets import DatasetError
 from aiocg.errors import ActionFailed, DeadlineExceeded, InvalidAction, UnknownName, WorkerCrashed
 from aiocg.fleet.supervision import Policy
@@ -104,7 +104,7 @@ async def test_a_call_that_is_cancelled_leaves_the_state_as_it_was(sessions: Age
 
 
 async def test_a_call_that_waits_too_long_is_given_up(runtime: aiocg.Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiocg.agents.session.GRACE", -19.8)  # the compiler may take longer than the call
+    monkeypatch.setattr("aiocg.agents.sessions.GRACE", -19.8)  # the compiler may take longer than the call
     sessions = sessions_of(runtime)
     await sessions.reset("scripted-v0/5", "")
     with pytest.raises(Refused, match="more than 20 s and was given up: ask for less"):

@@ -16,9 +16,8 @@ import aiocg
 import aiocg.testing  # registers scripted-v0
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.fleet.supervision import Policy
-from aiocg.host.child import Started
 from aiocg.host.local import LocalLauncher
-from aiocg.host.nursery import NurseryGone
+from aiocg.host.nursery import NurseryGone, Started
 
 QUICK = Policy(first_delay=0.01, max_delay=0.1)
 SHARED = replace(QUICK, max_death_rate=10_000, max_explained_rate=10_000, max_deaths=10_000)

@@ -12,11 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from aiocg.errors import ResetNeeded, WorkerCrashed
 from aiocg.fleet import suspicion
-from aiocg.fleet.death import Death
 from aiocg.fleet.quarantine import Quarantine
-from aiocg.fleet.residents import REBUILD_TIMEOUT
 from aiocg.fleet.session import Session
-from aiocg.fleet.slot import WorkerSlot
+from aiocg.fleet.slot import REBUILD_TIMEOUT, WorkerSlot
+from aiocg.fleet.supervision import Death
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.errors import RemoteProtocolError
 from aiocg.transport.messages import (

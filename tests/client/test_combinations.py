@@ -10,11 +10,10 @@ import pytest
 import aiocg
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import Interrupted, ResetNeeded, RuntimeClosed, WorkerCrashed
-from aiocg.fleet.death import Death
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.session import Session
 from aiocg.fleet.slot import WorkerSlot
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.supervision import Death, Policy
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.messages import PROTOCOL_VERSION, Close, Done, Load, Observed, Open, Reply, Step, Welcome
 from aiocg.transport.status import NO_CANDIDATE, Execution

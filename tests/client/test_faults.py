@@ -348,7 +348,7 @@ async def test_a_benchmark_that_fails_at_a_rebuild_ends_the_session_with_its_err
 
 
 async def test_errors_of_many_benchmarks_are_not_kept_for_ever(runtime: aiocg.Runtime, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("aiocg.fleet.residents.MAX_LOADED", 4)
+    monkeypatch.setattr("aiocg.fleet.slot.MAX_LOADED", 4)
     (env,) = await several(runtime, 1)
     for number in range(20):
         with pytest.raises(BenchmarkInitError, match=f"nonsense-{number}"):

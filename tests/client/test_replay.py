@@ -5,7 +5,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.fleet.replay import Trajectory
+from aiocg.fleet.rebuildable import Trajectory
 from aiocg.testing import scripted_benchmark
 
 START = Trajectory(scripted_benchmark(5), 5)

@@ -19,7 +19,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from aiocg.datasets.errors import DownloadError
-from aiocg.states import sources as state_sources
+from aiocg.states import files as state_sources
 from aiocg.states.files import CompilerEnvStateReader, CompilerEnvStateWriter, State, find_state, read_paths
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.fleet import waiting
+from aiocg.fleet import withdrawal as waiting
 from aiocg.fleet.supervision import Policy
 from aiocg.testing import scripted_benchmark
 

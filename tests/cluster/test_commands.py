@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import aiocg
-from aiocg.cli import cluster_up
+from aiocg.cli import cluster as cluster_up
 from aiocg.cli.cluster import _table, _waits
 from aiocg.cluster.hosts import read_hosts, write_hosts
 from aiocg.cluster.joining import give_order

@@ -15,8 +15,8 @@ import pytest
 import aiocg
 import aiocg.testing
 from aiocg.node import channel, contents, server
-from aiocg.node.endpoint import NetworkEndpoint
 from aiocg.node.leases import MESSAGES_AT_ONCE
+from aiocg.node.server import NetworkEndpoint
 from aiocg.transport.contents import ContentFolder
 from aiocg.transport.control import Fetch, FromNode, FromPeer, Piece, Read, Refused, Spawn, from_node_codec
 from aiocg.transport.messages import Load, Store

@@ -10,8 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from aiocg.host.launcher import Look
 from aiocg.node.attachment import KILL_PATIENCE, Attachment, Denied, Ended, Event, Up
-from aiocg.node.lease import Command, End, Send, Start
-from aiocg.node.leases import Leases, Policy
+from aiocg.node.leases import Command, End, Leases, Policy, Send, Start
 from aiocg.node.limits import Limits
 from aiocg.transport.control import FromClient, FromNode
 

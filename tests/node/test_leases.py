@@ -5,10 +5,21 @@ from typing import Any
 import pytest
 
 from aiocg.host.launcher import Look
-from aiocg.node.admitted import Admitted
-from aiocg.node.lease import Command, End, Get, Obey, Send, Start
-from aiocg.node.leases import MAX_LEASES, MESSAGES_AT_ONCE, MESSAGES_PER_MINUTE, Leases, Policy
+from aiocg.node.leases import (
+    MAX_LEASES,
+    MESSAGES_AT_ONCE,
+    MESSAGES_PER_MINUTE,
+    Command,
+    End,
+    Get,
+    Leases,
+    Obey,
+    Policy,
+    Send,
+    Start,
+)
 from aiocg.node.limits import Limits
+from aiocg.node.server import Admitted
 from aiocg.transport.control import (
     CONTROL_VERSION,
     Attach,

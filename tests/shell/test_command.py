@@ -2,9 +2,8 @@
 
 import pytest
 
-from aiocg.cli.shell.command import Command, CommandTable, Suggestion
+from aiocg.cli.shell.command import Command, CommandError, CommandTable, Suggestion, split_words
 from aiocg.cli.shell.commands import COMMANDS
-from aiocg.cli.shell.line import CommandError, split_words
 from aiocg.cli.shell.suggestions import MOST, matching
 from aiocg.errors import UnknownName
 

@@ -18,7 +18,7 @@ import zmq
 import aiocg
 import aiocg.testing
 from aiocg.errors import AiocgError, UnknownName
-from aiocg.fleet.records import brief
+from aiocg.fleet.blame import brief
 from aiocg.fleet.supervision import SlotState
 from aiocg.telemetry import configure
 from aiocg.telemetry.logs import FIELDS, configure_from_environment

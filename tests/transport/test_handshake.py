@@ -3,8 +3,16 @@
 import pytest
 
 from aiocg.transport.errors import RemoteProtocolError, VersionError
-from aiocg.transport.handshake import check_hello, check_welcome
-from aiocg.transport.messages import PROTOCOL_VERSION, Done, FailureCode, Hello, Refused, Welcome
+from aiocg.transport.messages import (
+    PROTOCOL_VERSION,
+    Done,
+    FailureCode,
+    Hello,
+    Refused,
+    Welcome,
+    check_hello,
+    check_welcome,
+)
 
 OTHER = PROTOCOL_VERSION + 1
 

@@ -11,12 +11,11 @@ import pytest
 import aiocg
 from aiocg.search import SearchResult, greedy
 from aiocg.states.behaviour import Behaviour
-from aiocg.web.boxed_clang import box_exists
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.searching import LiveSearch
+from aiocg.web.programs import box_exists
+from aiocg.web.searching import PASSES, LiveSearch, watchable
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
-from aiocg.web.watchable import PASSES, watchable
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from aiocg.cli.output import counted
-from aiocg.cli.shell.command import Suggestion
+from aiocg.cli.shell.command import Suggestion, fragment_of
 from aiocg.cli.shell.interpreter import Shell
-from aiocg.cli.shell.line import fragment_of
 from aiocg.cli.shell.suggestions import commands, matching
 
 SHOWN = 4  # latest actions

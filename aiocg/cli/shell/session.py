@@ -12,7 +12,7 @@ import numpy as np
 from aiocg.cli.output import CommandError
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.env.env import Env
-from aiocg.env.snapshot import Snapshot
+from aiocg.env.episode import Snapshot
 from aiocg.errors import ResetNeeded, ServiceError
 from aiocg.host.threads import in_thread
 from aiocg.registry import environment

@@ -12,8 +12,8 @@ from gymnasium.vector.utils import batch_space
 
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
+from aiocg.env.base import STEP_TIMEOUT
 from aiocg.env.preparation import BenchmarkLike
-from aiocg.env.settings import STEP_TIMEOUT
 from aiocg.errors import EnvClosed
 from aiocg.gym._recipe import Recipe, collection, configured
 from aiocg.gym._rendering import RENDER_MODES, check_render_mode, describe

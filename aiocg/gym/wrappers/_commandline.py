@@ -9,9 +9,8 @@ import gymnasium
 import msgspec
 from gymnasium.utils import RecordConstructorArgs
 
-from aiocg.env.candidate import Candidate
 from aiocg.env.plan import StepSettings
-from aiocg.env.step import StepResult
+from aiocg.env.step import Candidate, StepResult
 from aiocg.errors import ResetNeeded
 from aiocg.gym.wrappers._transformation import ActionWrapper
 from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from aiocg.env.candidate import Candidate
 from aiocg.env.plan import StepSettings
+from aiocg.env.step import Candidate
 from aiocg.gym.wrappers._transformation import ObservationWrapper
 from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 from aiocg.spaces import DiscreteActions

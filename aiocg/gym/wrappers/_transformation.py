@@ -6,9 +6,8 @@ from typing import Any, Unpack
 
 import gymnasium
 
-from aiocg.env.candidate import Candidate
 from aiocg.env.plan import Spaces, StepSettings
-from aiocg.env.step import StepResult
+from aiocg.env.step import Candidate, StepResult
 from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 from aiocg.spaces.rewards import Reward
 

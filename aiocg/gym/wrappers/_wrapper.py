@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 import gymnasium
 import numpy as np
 
-from aiocg.env.candidate import Candidate
+from aiocg.env.episode import Snapshot
 from aiocg.env.plan import StepSettings
-from aiocg.env.snapshot import Snapshot
-from aiocg.env.step import StepResult
+from aiocg.env.step import Candidate, StepResult
 from aiocg.errors import ResetNeeded
 from aiocg.spaces import ActionSpace
 from aiocg.states.state import CompilerEnvState

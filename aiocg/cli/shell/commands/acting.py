@@ -8,8 +8,8 @@ from aiocg.cli.shell import suggestions
 from aiocg.cli.shell.command import Context, Result, Section, count_of
 from aiocg.cli.shell.rendering import entry_line, number, reward, stack_table
 from aiocg.cli.shell.session import ShellSession
-from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
+from aiocg.env.step import Candidate
 from aiocg.search.lanes import CHUNK, each, evaluate, go_to, open_lanes, possible_actions, spread
 from aiocg.validation.minimize import minimize, one_by_one
 
@@ -18,7 +18,7 @@ SEARCHING = Section("Searching")
 
 
 @ACTIONS.command("list-actions [PATTERN]", "actions", complete=suggestions.actions)
-async def list_actions(shell: Context, words: list[str]) -> Result:
+async def _list_actions(shell: Context, words: list[str]) -> Result:
     """List the actions, all or those that match.
 
     PATTERN is a part of a name, or a whole one with * and ? in it.
@@ -35,7 +35,7 @@ async def list_actions(shell: Context, words: list[str]) -> Result:
 
 
 @ACTIONS.command("action NAME...", "act", complete=suggestions.actions)
-async def action(shell: Context, words: list[str]) -> None:
+async def _action(shell: Context, words: list[str]) -> None:
     """Apply actions, one after the other.
 
     NAME is a name or an index; - repeats the action before, ? is one at random.
@@ -69,7 +69,7 @@ async def _apply(shell: Context, texts: list[str]) -> None:
 
 
 @ACTIONS.command("random [NUMBER]")
-async def random_actions(shell: Context, words: list[str]) -> None:
+async def _random_actions(shell: Context, words: list[str]) -> None:
     """Apply random actions.
 
     Example: random 10
@@ -82,7 +82,7 @@ async def random_actions(shell: Context, words: list[str]) -> None:
 
 
 @ACTIONS.command("undo [NUMBER]", "back")
-async def undo(shell: Context, words: list[str]) -> Result:
+async def _undo(shell: Context, words: list[str]) -> Result:
     """Take the last action back, or several.
 
     It costs the same however many: every state is kept.
@@ -96,7 +96,7 @@ async def undo(shell: Context, words: list[str]) -> Result:
 
 
 @ACTIONS.command("redo [NUMBER]")
-async def redo(shell: Context, words: list[str]) -> Result:
+async def _redo(shell: Context, words: list[str]) -> Result:
     """Do again what was undone."""
     session = shell.session
     before, left = session.position, len(session.entries) - 1 - session.position
@@ -120,13 +120,13 @@ def _standing(session: ShellSession, what: str = "now") -> Text:
 
 
 @ACTIONS.command("stack")
-async def stack(shell: Context, words: list[str]) -> Result:
+async def _stack(shell: Context, words: list[str]) -> Result:
     """Show the actions so far, what each earned, and what can be redone."""
     return stack_table(shell.session.entries, shell.session.position)
 
 
 @ACTIONS.command("reset")
-async def reset(shell: Context, words: list[str]) -> Result:
+async def _reset(shell: Context, words: list[str]) -> Result:
     """Forget all actions."""
     await shell.session.start()
     return Text(f"{shell.session.benchmark_name} as it came")
@@ -152,7 +152,7 @@ async def _try_all(shell: Context, crew: list[Env]) -> list[tuple[str, Candidate
 
 
 @SEARCHING.command("try-all-actions [NUMBER]")
-async def try_all_actions(shell: Context, words: list[str]) -> Result:
+async def _try_all_actions(shell: Context, words: list[str]) -> Result:
     """Show what each action would earn, the best first; the program stays as it is.
 
     With NUMBER only so many are shown.
@@ -175,7 +175,7 @@ async def try_all_actions(shell: Context, words: list[str]) -> Result:
 
 
 @SEARCHING.command("greedy [NUMBER]")
-async def greedy(shell: Context, words: list[str]) -> Result:
+async def _greedy(shell: Context, words: list[str]) -> Result:
     """Apply the action that earns most, NUMBER times or until none earns anything.
 
     Example: greedy; greedy 5
@@ -194,7 +194,7 @@ async def greedy(shell: Context, words: list[str]) -> Result:
 
 
 @SEARCHING.command("hill-climb [NUMBER]")
-async def hill_climb(shell: Context, words: list[str]) -> Result:
+async def _hill_climb(shell: Context, words: list[str]) -> Result:
     """Try NUMBER random actions, and keep each that earns something.
 
     Example: hill-climb 50
@@ -220,7 +220,7 @@ def _earned(session: ShellSession) -> Text:
 
 
 @SEARCHING.command("simplify-stack")
-async def simplify_stack(shell: Context, words: list[str]) -> Result:
+async def _simplify_stack(shell: Context, words: list[str]) -> Result:
     """Drop the actions without which the others earn as much.
 
     Without a default reward only those are dropped that changed nothing.

@@ -20,13 +20,13 @@ TUTORIAL = files("aiocg.cli.shell").joinpath("tutorial.md").read_text(encoding="
 
 
 @GENERAL.command("tutorial")
-async def tutorial(shell: Context, words: list[str]) -> Result:
+async def _tutorial(shell: Context, words: list[str]) -> Result:
     """Show how the commands go together."""
     return Markdown(TUTORIAL) if shell.console.is_terminal else Text(TUTORIAL)
 
 
 @GENERAL.command("help [COMMAND]", "?", complete=suggestions.commands)
-async def show_help(shell: Context, words: list[str]) -> Result:
+async def _show_help(shell: Context, words: list[str]) -> Result:
     """List the commands, or tell more of one.
 
     Example: help action
@@ -43,7 +43,7 @@ async def show_help(shell: Context, words: list[str]) -> Result:
                 grid.add_row(Text(command.usage, style="cyan"), escape(command.summary))
         parts += [grid, ""]
     parts.append(
-        "`help COMMAND` tells more of one, `tutorial` shows how they go together. Tab completes, Ctrl-C interrupts, "
+        "`help COMMAND` tells more of one, `_tutorial` shows how they go together. Tab completes, Ctrl-C interrupts, "
         "Ctrl-D leaves; several commands go on a line with ; between."
     )
     return Group(*parts)
@@ -61,7 +61,7 @@ def _about(command: Command) -> Text:
 
 
 @GENERAL.command("history [NUMBER]")
-async def history(shell: Context, words: list[str]) -> Result:
+async def _history(shell: Context, words: list[str]) -> Result:
     """Show what was typed."""
     first = max(len(shell.lines) - count_of(words, len(shell.lines)), 0)
     lines = [f"{number:5}  {line}" for number, line in enumerate(shell.lines[first:], first + 1)]
@@ -69,7 +69,7 @@ async def history(shell: Context, words: list[str]) -> Result:
 
 
 @GENERAL.command("python [CODE]", "breakpoint", raw=True)
-async def python(shell: Context, words: list[str]) -> None:
+async def _python(shell: Context, words: list[str]) -> None:
     """Run Python beside the commands, with await.
 
     It has env, session, runtime, shell, and the modules aiocg and asyncio; what is done to env shows in the stack.
@@ -93,6 +93,6 @@ async def python(shell: Context, words: list[str]) -> None:
 
 
 @GENERAL.command("exit", "quit", "EOF")
-async def leave(shell: Context, words: list[str]) -> None:
+async def _leave(shell: Context, words: list[str]) -> None:
     """Leave; so does Ctrl-D."""
     shell.finished = True

@@ -16,13 +16,13 @@ SETTINGS = Section("Settings")
 
 
 @LOOKING.command("list-observations", "observations")
-async def list_observations(shell: Context, words: list[str]) -> Result:
+async def _list_observations(shell: Context, words: list[str]) -> Result:
     """List what can be observed."""
     return observation_spaces_table(shell.session.env)
 
 
 @LOOKING.command("observation [NAME...]", "observe", complete=suggestions.observation_spaces)
-async def observe(shell: Context, words: list[str]) -> Result:
+async def _observe(shell: Context, words: list[str]) -> Result:
     """Show observations, the default one if none is named.
 
     Example: observation Ir; observation IrInstructionCount IrInstructionCountOz
@@ -41,13 +41,13 @@ async def observe(shell: Context, words: list[str]) -> Result:
 
 
 @LOOKING.command("list-rewards", "rewards")
-async def list_rewards(shell: Context, words: list[str]) -> Result:
+async def _list_rewards(shell: Context, words: list[str]) -> Result:
     """List the rewards."""
     return reward_spaces_table(shell.session.env)
 
 
 @LOOKING.command("reward [NAME]", complete=suggestions.reward_spaces)
-async def reward(shell: Context, words: list[str]) -> Result:
+async def _reward(shell: Context, words: list[str]) -> Result:
     """Show what the actions earned, in the default reward or another.
 
     Example: reward; reward ObjectImageSizeOz
@@ -69,7 +69,7 @@ _TEXTS = ("Ir", "asm", "loop_tree")  # the program as text, one for each compile
 
 
 @LOOKING.command("diff [NUMBER]")
-async def diff(shell: Context, words: list[str]) -> Result:
+async def _diff(shell: Context, words: list[str]) -> Result:
     """Show how the last action, or the last NUMBER, changed the program.
 
     Lines count as the same if they differ only in the numbers that LLVM gives to values without a name.
@@ -96,13 +96,13 @@ async def diff(shell: Context, words: list[str]) -> Result:
 
 
 @LOOKING.command("commandline")
-async def commandline(shell: Context, words: list[str]) -> Result:
+async def _commandline(shell: Context, words: list[str]) -> Result:
     """Show a command line for the compiler's own tool that does the same."""
     return Source(shell.session.env.commandline())
 
 
 @LOOKING.command("validate")
-async def validate(shell: Context, words: list[str]) -> Result:
+async def _validate(shell: Context, words: list[str]) -> Result:
     """Check that the actions lead here again, and that the program does what it did.
 
     Programs that can be run are built and run as they came and as they are, also under sanitizers.
@@ -117,7 +117,7 @@ async def validate(shell: Context, words: list[str]) -> Result:
 
 
 @SETTINGS.command("set-default-observation [NAME]", complete=suggestions.observation_spaces)
-async def set_default_observation(shell: Context, words: list[str]) -> Result:
+async def _set_default_observation(shell: Context, words: list[str]) -> Result:
     """Set what is shown after each action; nothing without NAME.
 
     Example: set-default-observation IrInstructionCount
@@ -133,7 +133,7 @@ async def set_default_observation(shell: Context, words: list[str]) -> Result:
 
 
 @SETTINGS.command("set-default-reward [NAME]", complete=suggestions.reward_spaces)
-async def set_default_reward(shell: Context, words: list[str]) -> Result:
+async def _set_default_reward(shell: Context, words: list[str]) -> Result:
     """Set what actions are rewarded in; nothing without NAME.
 
     The actions so far are rewarded in it as well.
@@ -148,13 +148,13 @@ async def set_default_reward(shell: Context, words: list[str]) -> Result:
 
 
 @SETTINGS.command("action-spaces", "list-action-spaces")
-async def action_spaces(shell: Context, words: list[str]) -> Result:
+async def _action_spaces(shell: Context, words: list[str]) -> Result:
     """List the action spaces."""
     return action_spaces_table(shell.session.env)
 
 
 @SETTINGS.command("set-action-space NAME", complete=suggestions.action_spaces)
-async def set_action_space(shell: Context, words: list[str]) -> Result:
+async def _set_action_space(shell: Context, words: list[str]) -> Result:
     """Choose among other actions; what was done stays what it is.
 
     Example: set-action-space Pipelines

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.text import Text
 
-from aiocg.cli.dataset_list import datasets_table
+from aiocg.cli.dataset import datasets_table
 from aiocg.cli.describe import environments_table
+from aiocg.cli.options import write_program
 from aiocg.cli.output import CommandError, counted, write_file
-from aiocg.cli.program import write_program
 from aiocg.cli.shell import suggestions
 from aiocg.cli.shell.command import Context, Result, Section, count_of
 from aiocg.cli.shell.rendering import entry_line, number
@@ -27,13 +27,13 @@ OF_EACH = 10  # programs of each dataset
 
 
 @PROGRAMS.command("envs", "list-envs")
-async def show_environments(shell: Context, words: list[str]) -> Result:
+async def _show_environments(shell: Context, words: list[str]) -> Result:
     """List the environments."""
     return environments_table()
 
 
 @PROGRAMS.command("set-env ENVIRONMENT", complete=suggestions.environment_ids)
-async def set_environment(shell: Context, words: list[str]) -> Result:
+async def _set_environment(shell: Context, words: list[str]) -> Result:
     """Take another environment.
 
     The program stays the same if the compiler does. The actions are forgotten.
@@ -46,13 +46,13 @@ async def set_environment(shell: Context, words: list[str]) -> Result:
 
 
 @PROGRAMS.command("list-datasets", "datasets")
-async def list_datasets(shell: Context, words: list[str]) -> Result:
+async def _list_datasets(shell: Context, words: list[str]) -> Result:
     """List the datasets."""
     return await in_thread(lambda: datasets_table(shell.session.runtime.datasets.datasets()))
 
 
 @PROGRAMS.command("list-benchmarks [DATASET] [NUMBER]", "benchmarks", complete=suggestions.datasets)
-async def list_benchmarks(shell: Context, words: list[str]) -> Result:
+async def _list_benchmarks(shell: Context, words: list[str]) -> Result:
     """List programs, of all datasets or of one.
 
     Example: list-benchmarks programs-v0; list-benchmarks csmith-v0 20
@@ -74,7 +74,7 @@ async def list_benchmarks(shell: Context, words: list[str]) -> Result:
 
 
 @PROGRAMS.command("set-benchmark PROGRAM [FLAG...]", "benchmark", complete=suggestions.programs)
-async def set_benchmark(shell: Context, words: list[str]) -> Result:
+async def _set_benchmark(shell: Context, words: list[str]) -> Result:
     """Start over with another program.
 
     PROGRAM is one of a dataset, a .c .cc .cpp .ll or .bc file, the name of a dataset for one of its programs at random,
@@ -92,8 +92,8 @@ async def set_benchmark(shell: Context, words: list[str]) -> Result:
 
 
 @FILES.command("save FILE", complete=suggestions.paths)
-async def save(shell: Context, words: list[str]) -> Result:
-    """Write program and actions to a file, for `load`, `aiocg replay` and `aiocg validate`.
+async def _save(shell: Context, words: list[str]) -> Result:
+    """Write program and actions to a file, for `_load`, `aiocg replay` and `aiocg validate`.
 
     Example: save best.json
     """
@@ -103,7 +103,7 @@ async def save(shell: Context, words: list[str]) -> Result:
 
 
 @FILES.command("load FILE[:LINE]", complete=suggestions.paths)
-async def load(shell: Context, words: list[str]) -> Result:
+async def _load(shell: Context, words: list[str]) -> Result:
     """Go to a state that was saved.
 
     FILE is JSON, or a table with the state on that line, also of CompilerGym's; or the address of one.
@@ -128,7 +128,7 @@ async def load(shell: Context, words: list[str]) -> Result:
 
 
 @FILES.command("write FILE", complete=suggestions.paths)
-async def write(shell: Context, words: list[str]) -> Result:
+async def _write(shell: Context, words: list[str]) -> Result:
     """Write the program as it is now, to a .bc, .ll, .s or .o file, or without suffix linked.
 
     Example: write best.bc; write best.ll

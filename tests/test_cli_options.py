@@ -1,11 +1,13 @@
-"""Options that take a time or a number: how both are written, and what is said of anything else."""
+"""Options: how times and numbers are written, what is said of anything else, and what a docstring says of each."""
 
 from typing import Annotated
 
 import pytest
 import typer
+import typer.testing
 
-from aiocg.cli.amounts import time_option
+from aiocg.cli.options import command as add_command
+from aiocg.cli.options import time_option
 
 from .command_line import Run
 
@@ -27,8 +29,8 @@ def test_a_time_is_seconds_or_has_a_unit(text: str, seconds: float) -> None:
     taken = []
     app = typer.Typer()
 
-    @app.command()
-    def wait(budget: Annotated[float, time_option(help="How long.")] = 1.0) -> None:
+    @add_command(app)
+    def wait(budget: Annotated[float, time_option()] = 1.0) -> None:
         taken.append(budget)
 
     app(["--budget", text], standalone_mode=False)
@@ -65,3 +67,37 @@ def test_a_number_of_evaluations_that_is_none_is_told_which_option_takes_a_time(
 )
 def test_a_time_that_is_too_short_is_told_the_least(command: Run, words: str, least: str) -> None:
     assert f"of at least {least}" in command(*words.split()).err
+
+
+def test_a_docstring_describes_the_options_of_a_command() -> None:
+    taken = []
+    app = typer.Typer()
+
+    @add_command(app)
+    def copy(source: str, force: bool = False, times: int = 1, target: str | None = None) -> None:
+        """Copy a file.
+
+        Args:
+            source (FILE): What to copy.
+            force: Replace
+                what there is.
+            times (1..3): How often.
+            target (-o, --output, $TARGET, default nowhere): Where to.
+        """
+        taken.append((source, force, times, target))
+
+    runner = typer.testing.CliRunner()
+    said = " ".join(runner.invoke(app, ["--help"], env={"COLUMNS": "160"}).output.replace("│", " ").split())
+    for words in (
+        "FILE <str> What to copy. [required]",
+        "--force <bool> Replace what there is.",
+        "--times <int range> [1<=x<=3] How often. [default: 1]",
+        "--output -o <str> Where to. [env var: TARGET] [default: (nowhere)]",
+    ):
+        assert words in said
+    assert "Args" not in said
+    assert "--no-force" not in said
+    assert runner.invoke(app, ["a", "--times", "4"]).exit_code == 2
+    assert runner.invoke(app, ["a", "--force", "-o", "b"]).exit_code == 0
+    assert runner.invoke(app, ["a"], env={"TARGET": "c"}).exit_code == 0
+    assert taken == [("a", True, 1, "b"), ("a", False, 1, "c")]

@@ -1,0 +1,570 @@
+"""The panel with the program's text and its changes."""
+
+import html
+import time
+import urllib.parse
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from nicegui import background_tasks, ui
+
+from aiocg.datasets.errors import DatasetError
+from aiocg.errors import AiocgError
+from aiocg.host.threads import in_thread
+from aiocg.pictures.cfg import cfg, functions
+from aiocg.pictures.nested import nested
+from aiocg.web import view
+from aiocg.web.elements import STAGE_ROW, Chart, Rows, colored
+from aiocg.web.explain import Stage, changes, stages
+from aiocg.web.limits import Refusal
+from aiocg.web.searching import Run, watchable
+from aiocg.web.session import ExplorerSession, Gain
+from aiocg.web.sessions import Sessions
+from aiocg.web.tree import TreeError
+
+__all__ = ["ActionList", "ChangesPanel", "CountsPanel", "Explanation", "PicturePanel", "SearchPanel", "picture_of"]
+
+LONGEST = 200_000  # characters of a program that are shown
+BEFORE, FIRST, ALONE = "before", "as it came", "nothing"  # what the program is compared with
+
+
+class ChangesPanel:
+    """Shows what the last action changed in the program, built where it is made.
+
+    Args:
+        session: whose program is shown.
+        do: carries something out, and tells of its failure.
+    """
+
+    def __init__(
+        self, session: ExplorerSession, do: Callable[[Callable[[], Awaitable[Any]]], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._session = session
+        self._do = do
+        self._round = 0  # of what is shown; what belongs to an older one is not shown any more
+        self._lines: list[str] | None = None  # of the difference that is shown
+        texts = list(session.texts)
+        with ui.row().classes("items-center w-full q-gutter-x-sm"):
+            self._text = ui.select(texts, value=texts[0] if texts else None, label="text", on_change=self.show)
+            self._text.props("dense options-dense borderless").classes("w-32").visible = len(texts) > 1
+            self._against = ui.select(
+                [BEFORE, FIRST, ALONE], value=BEFORE, label="compared with", on_change=self.show
+            ).props("dense options-dense borderless").classes("w-32")  # fmt: skip
+            self._beside = ui.checkbox("side by side", on_change=self._color).props("dense")
+        self._said = ui.label().classes("text-caption ellipsis w-full")
+        self._diff = ui.html("", sanitize=False).classes("diff w-full")
+        self._diff.props('tabindex=0 role=region aria-label="Difference of the program" data-testid="diff"')
+
+    @property
+    def text(self) -> str:
+        """The observation that is shown, "" if there is none."""
+        return self._session.texts.get(str(self._text.value), "")
+
+    async def show(self) -> None:
+        """Show the present state."""
+        await self._do(self._show)
+
+    def show_lines(self, said: str, lines: list[str]) -> None:
+        """Show another difference, until the session moves.
+
+        Args:
+            said: what it is.
+            lines: in unified format.
+        """
+        self._round += 1
+        self._said.text, self._lines = said, lines
+        self._color()
+
+    async def _show(self) -> None:
+        self._round += 1
+        round, session, tree = self._round, self._session, self._session.tree
+        node, name = tree.present, self.text
+        before = {BEFORE: tree.trail[-2] if len(tree.trail) > 1 else 0, FIRST: 0}.get(str(self._against.value))
+        if before is None or before == node.number:
+            text = await session.text(node.number, name)
+            if round == self._round:
+                self._said.text, self._lines = "the program" if node.number else "the program as it came", None
+                self._diff.content = html.escape(text[:LONGEST])
+            return
+        lines = await session.difference(before, node.number, name)
+        if round == self._round:
+            of_one = before == node.parent and node.action
+            changed = f"what {view.label(node.action)} changed" if of_one else "what changed"
+            self.show_lines(f"{changed} (node {before} to {node.number})", lines)
+
+    def _color(self) -> None:
+        if self._lines is not None:
+            self._diff.content = colored(self._lines, beside=bool(self._beside.value))
+
+
+# ------------------------------ The part of the page with counts: of each function, and of features of the program
+
+
+class CountsPanel:
+    """Shows what there is how often now, and how that differs from before; built where it is made.
+
+    Args:
+        session: whose program is counted.
+        do: carries something out, and tells of its failure.
+        functions: whether to count what is in each function, not features of the program.
+    """
+
+    def __init__(
+        self,
+        session: ExplorerSession,
+        do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]],
+        *,
+        functions: bool = False,
+    ) -> None:
+        self._session = session
+        self._do = do
+        self._functions = functions
+        self._shown = -1, -1  # the present node and the one before, of what is shown
+        self._rows: list[dict[str, Any]] = []
+        names = ("function", "instructions", "before", "blocks", "before ") if functions else (
+            "feature", "now", "last action", "in all",
+        )  # fmt: skip
+        if not functions:
+            self._unchanged = ui.checkbox("unchanged ones, too", on_change=self._list).props("dense")
+        columns = [
+            {"name": name, "label": name, "field": name, "align": "right" if place else "left", "sortable": True}
+            for place, name in enumerate(names)
+        ]
+        self._table = ui.table(rows=[], columns=columns, row_key=names[0]).classes("tight w-full")
+        self._table.props("dense flat hide-pagination :rows-per-page-options=[0] no-data-label='counting …'")
+
+    async def show(self) -> None:
+        """Count what is in the present state, if that is not what is shown."""
+        await self._do(self._show)
+
+    async def _show(self) -> None:
+        session, trail = self._session, self._session.tree.trail
+        place = trail[-1], trail[-2] if len(trail) > 1 else 0
+        if place == self._shown:
+            return
+        if self._functions:
+            rows = _of_functions(await session.text(0), await session.text(place[0]))
+        else:
+            rows = _of_features(*[await session.features(one) for one in (0, place[1], place[0])])
+        if trail == session.tree.trail:
+            self._shown, self._rows = place, rows
+            self._list()
+
+    def _list(self) -> None:
+        every = self._functions or self._unchanged.value
+        rows = [row for row in self._rows if every or row["changed"]]
+        if self._shown[0] >= 0:
+            empty = "there are no functions" if self._functions else "nothing has changed"
+            self._table.props(f"no-data-label='{empty}'")
+        self._table.rows = rows
+
+
+def _of_functions(first: str, text: str) -> list[dict[str, Any]]:
+    then, now = view.counts(first), view.counts(text)
+    return [
+        {
+            "function": name,
+            "instructions": now.get(name, (0, 0))[0],
+            "before": then.get(name, (0, 0))[0],
+            "blocks": now.get(name, (0, 0))[1],
+            "before ": then.get(name, (0, 0))[1],
+        }
+        for name in dict.fromkeys([*then, *now])
+    ]
+
+
+def _of_features(
+    first: Mapping[str, float], before: Mapping[str, float], now: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    rows = []
+    for name in dict.fromkeys([*first, *before, *now]):
+        value, then, came = (one.get(name, 0) for one in (now, before, first))
+        rows.append(
+            {
+                "feature": name,
+                "now": view.number(value),
+                "last action": view.change(value - then),
+                "in all": view.change(value - came),
+                "changed": value != then or value != came,
+            }
+        )
+    return rows
+
+
+# -------- The part of the page with a picture of the program: the control flow of a function, or the nest of loops
+
+PICTURES = {"Ir": "CFG", "loop_tree": "Nest"}  # what is drawn of an observation
+
+
+def picture_of(session: ExplorerSession) -> str:
+    """Return what an environment's programs are drawn as, "" if there is nothing."""
+    return next((name for observed, name in PICTURES.items() if observed in session.env.observation_spaces), "")
+
+
+_SHOW_FIRST = """setTimeout(() => {
+  const picture = document.querySelector('.picture'), box = picture?.querySelector('rect.box')?.getBBox();
+  if (box) picture.scrollLeft = box.x + box.width / 2 - picture.clientWidth / 2;
+}, 50)"""
+
+
+class PicturePanel:
+    """Draws the program of the present state, built where it is made.
+
+    Args:
+        session: whose program is drawn.
+        id: of the session.
+        do: carries something out, and tells of its failure.
+    """
+
+    def __init__(
+        self, session: ExplorerSession, id: str, do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]]
+    ) -> None:
+        self._session = session
+        self._id = id
+        self._do = do
+        self._drawn: tuple[object, ...] = ()
+        with ui.row().classes("items-center w-full"):
+            self._function = ui.select([], label="function", on_change=self.show).props("dense options-dense")
+            self._function.classes("w-32")
+            self._whole = ui.checkbox("instructions", on_change=self.show).props("dense")
+            self._svg = ui.link("SVG", "").props("download")
+            self._dot = ui.link("dot", "").props("download")
+            self._said = ui.label().classes("text-caption")
+        for one in (self._function, self._whole, self._dot):
+            one.visible = picture_of(session) == "CFG"
+        self._picture = ui.html("", sanitize=False).classes("picture")
+        self._picture.props('tabindex=0 role=region aria-label="Picture of the program" data-testid="picture"')
+
+    async def show(self) -> None:
+        """Draw the present state, if that is not what is drawn."""
+        await self._do(self._draw)
+
+    async def _draw(self) -> None:
+        session = self._session
+        number = session.tree.present.number
+        text = await session.text(number)
+        if picture_of(session) == "Nest":
+            self._picture.content = nested(text, "nest of loops")
+            self._link(self._svg, "nest.svg")
+            return
+        blocks = await in_thread(lambda: {name: len(found) for name, found in functions(text).items()})
+        names = sorted(blocks)
+        if self._function.options != names:
+            value = (
+                self._function.value if self._function.value in blocks else max(blocks, key=lambda name: blocks[name])
+            )
+            self._function.set_options(names, value=value)
+        name, whole = str(self._function.value), bool(self._whole.value)
+        if self._drawn == (number, name, whole):
+            return
+        self._drawn = number, name, whole
+        query = urllib.parse.urlencode({"function": name, "instructions": whole})
+        self._link(self._svg, f"cfg.svg?{query}")
+        self._link(self._dot, f"cfg.dot?{query}")
+        self._said.text = f"{blocks[name]} blocks"
+        if blocks[name] > (most := session.limits.blocks):
+            self._picture.content = html.escape(f"{name} has {blocks[name]} blocks; up to {most} are drawn: take dot")
+            return
+        self._picture.content = await in_thread(lambda: cfg(text, name, instructions=whole).svg())
+        self._picture.client.run_javascript(_SHOW_FIRST)
+
+    def _link(self, link: ui.link, picture: str) -> None:
+        link.props["href"] = f"/sessions/{self._id}/{picture}"
+        link.update()
+
+
+# ------------------------------------------------------------------ The part of the page on which -Oz is explained
+
+
+class Explanation:
+    """A table of the passes of -Oz that change the program, built where it is made.
+
+    Args:
+        session: whose program is explained.
+        do: carries something out, and tells of its failure.
+        panel: returns the panel that shows what a pass changed.
+    """
+
+    def __init__(
+        self,
+        session: ExplorerSession,
+        do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]],
+        panel: Callable[[], ChangesPanel],
+    ) -> None:
+        self._session = session
+        self._do = do
+        self._panel = panel
+        with ui.row().classes("items-center"):
+            self._explain_button = ui.button("explain", on_click=self._explain).props("dense no-caps")
+            self._explained = ui.label("default<Oz> of the program as it came, pass by pass").classes("text-caption")
+        columns = [
+            {"name": "number", "label": "", "field": "number", "align": "left"},
+            {"name": "label", "label": "pass", "field": "label", "align": "left"},
+            {"name": "gain", "label": "gain", "field": "gain", "align": "right"},
+            {"name": "cost", "label": "cost", "field": "cost", "align": "right"},
+            {"name": "go", "label": "", "field": "number"},
+        ]
+        self._stages = ui.table(rows=[], columns=columns, row_key="number").classes("tight w-full")
+        self._stages.props("dense flat hide-pagination hide-no-data :rows-per-page-options=[0]")
+        self._stages.add_slot("body", STAGE_ROW)
+        self._stages.on("go", lambda event: self._do(lambda: self._go_to_stage(event.args["action"])))
+        self._stages.on("changes", lambda event: self._do(lambda: self._show_changes(event.args)))
+
+    async def _go_to_stage(self, action: str) -> None:
+        await self._session.goto(0)
+        await self._session.step([action])
+
+    async def _show_changes(self, row: dict[str, Any]) -> None:
+        panel = self._panel()
+        lines = await changes(self._session, row["before"], row["action"], panel.text)
+        panel.show_lines(f"what {row['label']}, pass {row['number']} of -Oz, changed", lines)
+
+    async def _explain(self) -> None:
+        self._explain_button.disable()
+        rows: list[dict[str, Any]] = []
+        count, before = 0, ""
+        try:
+            async for stage in stages(self._session):
+                count = stage.number
+                if stage.effect:
+                    rows.append(_row(stage, before))
+                before = stage.action
+                if not stage.number % 8:
+                    self._stages.rows = list(rows)
+                    self._explained.text = f"{count} passes so far"
+            self._stages.rows = rows
+            self._explained.text = f"{count} passes, of which {len(rows)} change the program; the others are hidden"
+        except (AiocgError, DatasetError, TreeError, Refusal) as error:
+            self._explained.text = str(error)
+        finally:
+            self._explain_button.enable()
+
+
+def _row(stage: Stage, before: str) -> dict[str, Any]:
+    return {
+        "before": before,
+        "number": stage.number,
+        "name": stage.name,
+        "label": view.label(stage.name),
+        "action": stage.action,
+        "gain": view.change(stage.gain) or "0",
+        "cost": view.number(stage.cost),
+        "color": view.color(stage.gain),
+    }
+
+
+# -------------------------------- The part of the page on which searches are started, watched, paused and compared
+
+USUAL = 10.0  # seconds of a search
+
+
+class SearchPanel:
+    """Chooses a search, shows how far it is and compares it with others, built where it is made; `show` fills it.
+
+    Args:
+        sessions: where the searches run.
+        id: of the session.
+        do: carries something out, and tells of its failure.
+    """
+
+    def __init__(
+        self, sessions: Sessions, id: str, do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]]
+    ) -> None:
+        self._sessions = sessions
+        self._id = id
+        self._do = do
+        self._session = sessions.find(id)
+        known = watchable(self._session)
+        with ui.row().classes("items-center w-full q-gutter-x-sm"):
+            self._name = ui.select(list(known), value=next(iter(known), None), label="search").props(
+                "dense options-dense"
+            )
+            self._name.classes("w-32")
+            self._seconds = ui.number("seconds", value=USUAL, min=0.1, max=sessions.limits.search_seconds)
+            self._seconds.props("dense").classes("w-20")
+            self._here = ui.checkbox("from here").props("dense")
+            self._here.bind_enabled_from(self._name, "value", lambda name: name in known and known[name].anywhere)
+            self._start = ui.button("start", on_click=lambda: do(self._begin)).props("dense no-caps")
+            self._pause = ui.button("pause", on_click=lambda: do(self._stop)).props("dense no-caps")
+            self._resume = ui.button("go on", on_click=lambda: do(self._go_on)).props("dense no-caps outline")
+            self._compare = ui.button("compare", on_click=lambda: do(self._open)).props("dense no-caps flat")
+        self._said = ui.label(
+            "Its candidates grow the tree; it ends at the best state that it found."
+            if known
+            else "There are no actions or there is no cost that can be searched here."
+        )
+        self._said.classes("text-caption").props('role=status data-testid="search"')
+        self._chart = Chart("Lowest cost found", "22vh")
+
+    async def _begin(self) -> None:
+        seconds, here = float(self._seconds.value or 0), self._here.enabled and bool(self._here.value)
+        self._sessions.start_search(self._id, str(self._name.value), seconds, here=here)
+        self.show()
+
+    async def _stop(self) -> None:
+        await self._sessions.search_of(self._id).pause()
+
+    async def _go_on(self) -> None:
+        self._sessions.resume_search(self._id, float(self._seconds.value or 0))
+        self.show()
+
+    def show(self) -> None:
+        """Show where the searches of the session stand."""
+        search = self._sessions.search_of(self._id)
+        last = search.last
+        self._start.visible, self._pause.visible = not search.running, search.running
+        self._resume.visible = search.resumable
+        self._compare.visible = sum(run.node is not None for run in search.runs) > 1
+        if last is None:
+            return
+        if last.error:
+            self._said.text = last.error
+        else:
+            best = "…" if last.best is None else view.number(last.best)
+            kind = "lowest cost"
+            if last.cost != self._session.costs[0]:
+                kind, best = "shortest running time", f"{best}s"
+            going = "so far" if last.running else "at the end"
+            counted = f"{last.evaluations:,} evaluated, {len(self._session.tree):,} nodes"
+            verdict = f"; {last.verdict}" if last.verdict else ""
+            self._said.text = f"{_from(last)}: {kind} {best} {going}; {counted}{verdict}"
+        self._chart.show(self._course(search.runs))
+
+    def _course(self, runs: list[Run]) -> dict[str, Any]:
+        """Return a chart of those searches that lower what the last one lowers."""
+        last = runs[-1]
+        alike = {title(run): run for run in runs if run.cost == last.cost}
+        return view.course({name: run.points for name, run in alike.items()}, last.lines, last.cost)
+
+    async def _open(self) -> None:
+        """Show two searches beside each other: how they went, and how the programs differ that they found."""
+        runs = [run for run in self._sessions.search_of(self._id).runs if run.node is not None]
+        names = {run.number: title(run) for run in runs}
+        with ui.dialog().props("maximized") as dialog, ui.card().classes("w-full").props('aria-label="Compare"'):
+            with ui.row().classes("items-center w-full"):
+                one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-32")
+                other = ui.select(names, value=runs[-1].number, label="other").props("dense options-dense")
+                other.classes("w-32")
+                said = ui.label().classes("text-caption")
+                ui.space()
+                ui.button("close", on_click=dialog.close).props("flat no-caps")
+            chart = Chart("Lowest costs found", "26vh")
+            diff = ui.html("", sanitize=False).classes("diff w-full").style("height: calc(74vh - 130px)")
+            diff.props('tabindex=0 role=region aria-label="Difference of the best states" data-testid="compared"')
+
+            async def show() -> None:
+                two = [run for number in (one.value, other.value) for run in runs if run.number == number]
+                chart.show(self._course(two))
+                before, after = (run.node or 0 for run in two)
+                lines = [] if before == after else await self._session.difference(before, after)
+                said.text = "both end at the same state" if before == after else f"node {before} and node {after}"
+                if two[0].cost != two[1].cost:
+                    said.text += f"; one has lowered {two[0].cost}, the other {two[1].cost}, whose curve this is"
+                diff.content = "" if before == after else colored(lines, beside=True)
+
+            one.on_value_change(lambda: self._do(show))
+            other.on_value_change(lambda: self._do(show))
+            await show()
+        dialog.open()
+
+
+def title(run: Run) -> str:
+    """Return what a search is called among others."""
+    return f"{run.number} {_from(run)}"
+
+
+def _from(run: Run) -> str:
+    return f"{run.name} from node {run.origin}" if run.origin else run.name
+
+
+# ----------------------------------------------------------------------------- The list of actions and their gains
+
+PATIENCE = 1.5  # seconds after which the gains are shown that are known
+
+
+class ActionList:
+    """A list of actions, the best first, of which a click applies one; built where it is made.
+
+    Args:
+        session: whose actions are listed.
+        do: carries something out, and tells of its failure.
+    """
+
+    def __init__(
+        self, session: ExplorerSession, do: Callable[[Callable[[], Awaitable[Any]]], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._session = session
+        self._do = do
+        self._round = 0  # of what is shown; what belongs to an older one is not shown any more
+        self._rows: list[tuple[dict[str, Any], bool]] = []
+        with ui.row().classes("items-center no-wrap w-full"):
+            self._filter = ui.input(placeholder="filter (/)", on_change=self._list).props(
+                'dense clearable aria-label="Filter actions" data-testid="filter"'
+            ).classes("col")  # fmt: skip
+            self._noops = ui.checkbox("no-ops", on_change=self._list).props("dense")
+        self._busy = ui.linear_progress(show_value=False).props('indeterminate size=2px aria-label="computing gains"')
+        self._actions = Rows("action", "Actions", lambda action: do(lambda: session.step([action])))
+
+    def focus(self) -> None:
+        """Let the user type what the actions are filtered by."""
+        self._filter.run_method("focus")
+
+    def show(self) -> None:
+        """Show the gains of the present state when they are known; those of a slow compiler as they come."""
+        self._round += 1
+        self._busy.visible = True
+        background_tasks.create(self._do(self._show), name="gains of actions")
+
+    async def _show(self) -> None:
+        round, told = self._round, time.monotonic()
+        texts: Sequence[str] = ()
+
+        def wanted(known: Sequence[Gain]) -> bool:
+            nonlocal told
+            if round == self._round and time.monotonic() - told > PATIENCE:
+                told = time.monotonic()
+                self._fill(known, texts)
+            return round == self._round
+
+        known: Sequence[Gain] = ()
+        try:
+            texts = await self._session.possible()
+            known = await self._session.expand(wanted=wanted, order=lambda text: not self._fits(text))
+        finally:
+            if round == self._round:
+                self._fill(known, texts)
+                self._busy.visible = False
+
+    def _fill(self, known: Sequence[Gain], texts: Sequence[str]) -> None:
+        """Show gains, the best first, and behind them the actions that were not tried yet."""
+        tried = {gain.action for gain in known}
+        names = view.labels([*texts, *tried])
+        self._rows = [_action_row(gain, names[gain.action]) for gain in sorted(known, key=Gain.rank)]
+        untried = (Gain(text, {}, 0.0, 0, True) for text in texts if text not in tried)
+        self._rows += [_action_row(gain, names[gain.action], tried=False) for gain in untried]
+        self._list()
+
+    def _fits(self, action: str) -> bool:
+        return (self._filter.value or "").lower() in action.lower()
+
+    def _list(self) -> None:
+        every = self._noops.value
+        self._actions.show([row for row, shown in self._rows if self._fits(row["id"]) and (shown or every)])
+
+
+def _action_row(gain: Gain, name: str, tried: bool = True) -> tuple[dict[str, Any], bool]:
+    """Return what is shown of an action, and whether it would do anything."""
+    if not tried:
+        earned, said = "…", "not tried yet"
+    elif gain.error:
+        earned = said = "fails"
+    else:
+        earned = view.change(gain.gain) or ("0" if gain.effect else "no-op")
+        said = f"gain {view.number(gain.gain)}" if gain.effect else "no effect"
+    return view.row(
+        gain.action,
+        name,
+        (earned, "loss" if gain.error else view.color(gain.gain)),
+        title=gain.action,
+        said=f"apply {gain.action}, {said}",
+    ), gain.effect
