@@ -10,7 +10,7 @@ from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
-from aiocg.shrink.image import Image, kind_of, measure, smallest, special_sections
+from aiocg.shrink.image import Image, kind_of, loader_difference, measure, smallest, special_sections
 from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
@@ -119,6 +119,8 @@ class Candidates:
         """
         if kind_of(content) != kind_of(self.contents.get(OWN, content)):
             raise BenchmarkInitError(self.name, "it would be an image of another kind, or for another machine")
+        if difference := loader_difference(self.contents.get(OWN, content), content):
+            raise BenchmarkInitError(self.name, f"the loader would find something else: {difference}")
         if self.linker.keeps_all and OWN in self.contents:
             now = special_sections(content)
             for section, size in special_sections(self.contents[OWN]).items():
