@@ -7,6 +7,7 @@ by moving constants into writable data.
 """
 
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
@@ -227,6 +228,17 @@ def symbol_sizes(content: bytes) -> dict[str, int]:
         if name not in merged:
             sizes[name] = sizes.get(name, 0) + size
     return sizes
+
+
+def symbol_counts(content: bytes) -> Mapping[str, int]:
+    """Return how many functions and variables each section of an ELF object has, by its name.
+
+    Raises:
+        NotElf: if the content is not ELF, or cut short.
+    """
+    found = sections(content)
+    places = {place for _, place, _ in _named(content) if place[0] < len(found)}
+    return Counter(found[section].name for section, _ in places)
 
 
 def merged_symbols(content: bytes) -> dict[str, str]:

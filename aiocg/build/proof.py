@@ -51,10 +51,10 @@ _DEFINED = re.compile(r"^#define (\w+)(.*)$", re.MULTILINE)
 _PLACES = {"__LINE__", "assert", "__FILE__", "__BASE_FILE__", "__FILE_NAME__", "__INCLUDE_LEVEL__", "__COUNTER__"}
 _TELLING = re.compile(r"__FINITE_MATH_ONLY__|__(WCHAR|WINT|SIZE)_TYPE__|__USER_LABEL_PREFIX__|__SIZEOF_[A-EG-Z]\w*__")
 _TELLING_IF_DEFINED = re.compile(
-    r"__(SSP(_ALL|_STRONG|_EXPLICIT)?|CET|W?CHAR_UNSIGNED|EXCEPTIONS|NO_INLINE|FAST_MATH|STRICT_ANSI|GNUC_GNU_INLINE)__|"
+    r"__(SSP(_ALL|_STRONG|_EXPLICIT)?|CET|W?CHAR_UNSIGNED|EXCEPTIONS|NO_INLINE|FAST_MATH|STRICT_ANSI)__|"
     r"__EXCEPTIONS|__GXX_RTTI|_FORTIFY_SOURCE"
 )
-"""Macros that tell how a compiler compiles: those with values, and those of which it is enough that they are defined."""
+"""Macros that tell how a compiler compiles: by their values, and by being defined."""
 _OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "source_location"}
 """What compilers have different values for in C++."""
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")

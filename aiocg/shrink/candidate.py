@@ -283,7 +283,7 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
         try:
             prove(part)
             if part in tables:  # joined bitcode is in another order
-                raise BenchmarkInitError(name_of(part), f"others have parts of its section {tables[part]}, too")
+                raise BenchmarkInitError(name_of(part), f"the order in its section {tables[part]} may matter")
             if name := next((name for name in wrapped if linker.compiled.mentions(part, name)), ""):
                 raise BenchmarkInitError(name_of(part), f"the link wraps {name}")
         except BenchmarkInitError as error:

@@ -14,7 +14,7 @@ from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
 from aiocg.shrink.record import Link
-from aiocg.transport.elf import sections, used_definitions
+from aiocg.transport.elf import sections, symbol_counts, used_definitions
 
 _FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
 _DROPPED = (
@@ -157,7 +157,9 @@ class Inputs:
                 yield from ((None, content) for _, content in contents)
 
     def sharing(self, names: "re.Pattern[str]") -> dict[str, list[Part | None]]:
-        """Return the parts with something in sections that several objects of the link add to; None for other objects.
+        """Return the parts with something in sections that have several things; None for other objects.
+
+        That several objects add to a section, or that one has several symbols there.
 
         Args:
             names: of sections.
@@ -165,8 +167,9 @@ class Inputs:
         found: dict[str, list[Part | None]] = {}
         for part, content in self.objects():
             if content.startswith(b"\x7fELF"):
+                counts = symbol_counts(content)
                 for name in {one.name for one in sections(content) if one.is_loaded and names.fullmatch(one.name)}:
-                    found.setdefault(name, []).append(part)
+                    found.setdefault(name, []).extend([part] * max(counts.get(name, 1), 1))
         return {name: parts for name, parts in found.items() if len(parts) > 1}
 
     def check_wrapped(self) -> None:
