@@ -234,7 +234,8 @@ CASES = {
     "a table in a section of one object": Case(
         {
             "main.c": "#include <stdio.h>\nextern const int __start_tab[], __stop_tab[];\n"
-            "int main(void) { for (const int *p = __start_tab; p < __stop_tab; p++) printf(\"%d\\n\", *p); return 0; }\n",
+            "int main(void) { for (const int *p = __start_tab; p < __stop_tab;)\n"
+            'printf("%d\\n", *p++); return 0; }\n',
             "part.c": '#define PUT __attribute__((used, section("tab")))\n'
             "PUT static const int one = 1;\nPUT static const int two = 2;\n",
         },
