@@ -49,7 +49,7 @@ _TOKEN = re.compile(
 )
 _DEFINED = re.compile(r"^#define (\w+)(.*)$", re.MULTILINE)
 _PLACES = {"__LINE__", "assert", "__FILE__", "__BASE_FILE__", "__FILE_NAME__", "__INCLUDE_LEVEL__", "__COUNTER__"}
-_TELLING = re.compile(r"__FINITE_MATH_ONLY__|__(WCHAR|WINT|SIZE)_TYPE__|__USER_LABEL_PREFIX__|__SIZEOF_[A-EG-Z]\w*__")
+_TELLING = re.compile(r"__FINITE_MATH_ONLY__|__USER_LABEL_PREFIX__|__SIZEOF_[A-EG-Z]\w*__")
 _TELLING_IF_DEFINED = re.compile(
     r"__(SSP(_ALL|_STRONG|_EXPLICIT)?|CET|W?CHAR_UNSIGNED|EXCEPTIONS|NO_INLINE|FAST_MATH|STRICT_ANSI)__|"
     r"__EXCEPTIONS|__GXX_RTTI|_FORTIFY_SOURCE"
@@ -338,6 +338,8 @@ def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractS
     source = replace(unit, input=Input(os.devnull, unit.input.language, unit.input.language))
     theirs = dict(_DEFINED.findall(_run([*origin.compiler, *_recorded(source), "-E", "-dM"], unit, origin)))
     ours = dict(_DEFINED.findall(_clang([*_known_words(source, level, unknown), "-E", "-dM"], unit).stdout))
+    if not ours:
+        return set()  # clang does not take the options, and will say so
     differing = {name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name)}
     telling = {name for name in differing if _TELLING.fullmatch(name)}
     telling |= {name for name in theirs.keys() ^ ours.keys() if _TELLING_IF_DEFINED.fullmatch(name)}
@@ -488,7 +490,9 @@ def _added(unit: Unit, origin: Origin) -> Iterator[str]:
     for word in words:
         if word in ("-dumpdir", "-dumpbase", "-dumpbase-ext"):
             next(words, "")
-        elif word not in given and word.startswith("-") and not word.startswith(_TEXT_OPTIONS):
+        elif word.startswith("-std=") and any(one.startswith("-std=") for one in given):
+            continue  # another name of the same
+        elif not {word, word.partition("=")[0]} & given and word.startswith("-") and not word.startswith(_TEXT_OPTIONS):
             yield word
 
 

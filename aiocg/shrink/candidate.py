@@ -1,7 +1,6 @@
 """Candidate images and how one is chosen."""
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -10,7 +9,7 @@ from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
-from aiocg.shrink.image import Image, kind_of, loader_difference, measure, smallest, special_sections
+from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
 from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
@@ -269,9 +268,8 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
     notes: list[str] = []
     kept = dict(linker.kept)
     wrapped = wrapped_names(linker.inputs.link.command.words)
-    special = special_sections(linker.inputs.link.output.read_bytes())
-    named = re.compile("|".join(map(re.escape, special)) or "(?!)")
-    tables = {part: name for name, parts in linker.inputs.sharing(named).items() for part in parts}
+    named = linker.inputs.sharing(SPECIAL, 1)  # a script may put them into others of the image
+    tables = {part: name for name, parts in named.items() if len(parts) > 1 for part in parts}
 
     def keep(part: Part, error: BenchmarkInitError) -> None:
         if (path := linker.inputs.own(part, linker.scratch)) is None:
@@ -295,7 +293,8 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
                     keep(one, BenchmarkInitError(name_of(one), f"others that stay have parts of its {name}, too"))
     linker = replace(linker, kept=kept)
     if not collects(linker.inputs.link.command.words):
-        linker = replace(linker, keeps_all=bool(special) or any(map(linker.compiled.keeps_unused, linker.parts)))
+        special = bool(named or special_sections(linker.inputs.link.output.read_bytes()))
+        linker = replace(linker, keeps_all=special or any(map(linker.compiled.keeps_unused, linker.parts)))
     if not linker.parts:
         reason = f": {notes[0]}" if len(notes) == 1 else f", the first of which: {notes[0]}" if notes else ""
         raise BenchmarkInitError(linker.inputs.link.output.name, f"none of its parts can be replaced{reason}")

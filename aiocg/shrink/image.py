@@ -22,9 +22,11 @@ _PADDING = ".relro_padding"  # of lld, to the end of a page: no variables
 _USUAL = re.compile(
     r"\.(?:[lst]?(?:data|bss|rodata)|eh_frame|gcc_except_table|ARM|(?:pre)?init_array|fini_array|ctors|dtors|jcr|"
     r"tm_clone_table|interp|note\.gnu|note\.ABI-tag|dynamic|dynsym|dynstr|hash|gnu|rela?|relr|i?got|i?plt|sbss2|sdata2|"
-    r"comment|heap|stack|isr_vector|vectors|copyreloc|dynbss|dynrelro|bss_rel_ro)(?:[._].*)?"
+    r"comment|sframe|heap|stack|isr_vector|vectors|copyreloc|dynbss|dynrelro|bss_rel_ro)(?:[._].*)?"
 )
 """Names of sections that compilers, linkers and their usual scripts give."""
+SPECIAL = re.compile(f"(?!(?:{_USUAL.pattern})$).*")
+"""Names of other ones."""
 
 _COMPILERS_LIBRARY = re.compile(r"lib(?:c|m|gcc_s|stdc\+\+|dl|rt|pthread|atomic)\.so|ld-linux|ld-musl")
 _OF_LINKERS = {"_init", "_fini", "_edata", "_end", "__bss_start", "edata", "end", "_etext", "etext", "__end__"}

@@ -241,6 +241,17 @@ CASES = {
         },
         kept="section tab",
     ),
+    "a table that a script of the linker puts beside constants": Case(
+        {
+            "main.c": "#include <stdio.h>\nextern const int first[], last[];\n"
+            'int main(void) { for (const int *p = first; p < last;) printf("%d\\n", *p++); return 0; }\n',
+            "part.c": '#define PUT __attribute__((section(".tab")))\nPUT const int one = 1;\nPUT const int two = 2;\n',
+        },
+        "ld --verbose | sed -e '1,/^=====/d' -e '/^=====/d' "
+        "-e 's/^  .rodata  *: {/& first = .; *(.tab) last = .;/' > app.ld && "
+        "gcc -O2 -c main.c part.c && gcc -T app.ld -o app main.o part.o",
+        "section .tab",
+    ),
     "what others read from the file": Case(
         {
             "main.c": '#include <stdio.h>\n__attribute__((used, section(".fw"))) const char fw[] = "FW 3.1";\n'
