@@ -51,7 +51,7 @@ _DEFINED = re.compile(r"^#define (\w+)(.*)$", re.MULTILINE)
 _PLACES = {"__LINE__", "assert", "__FILE__", "__BASE_FILE__", "__FILE_NAME__", "__INCLUDE_LEVEL__", "__COUNTER__"}
 _TELLING = re.compile(r"__FINITE_MATH_ONLY__|__USER_LABEL_PREFIX__|__SIZEOF_[A-EG-Z]\w*__")
 _TELLING_IF_DEFINED = re.compile(
-    r"__(SSP(_ALL|_STRONG|_EXPLICIT)?|CET|W?CHAR_UNSIGNED|EXCEPTIONS|NO_INLINE|FAST_MATH|STRICT_ANSI)__|"
+    r"__(SSP(_ALL|_STRONG|_EXPLICIT)?|CET|CHAR_UNSIGNED|EXCEPTIONS|NO_INLINE|FAST_MATH|STRICT_ANSI)__|"
     r"__EXCEPTIONS|__GXX_RTTI|_FORTIFY_SOURCE"
 )
 """Macros that tell how a compiler compiles: by their values, and by being defined."""

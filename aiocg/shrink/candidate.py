@@ -286,11 +286,11 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
                 raise BenchmarkInitError(name_of(part), f"the link wraps {name}")
         except BenchmarkInitError as error:
             keep(part, error)
-    for name, parts in linker.inputs.sharing(STARTING).items() if joins else ():
-        if any(one is None or one in kept for one in parts):  # all that is joined stands before it
-            for one in parts:
-                if one is not None and one not in kept:
-                    keep(one, BenchmarkInitError(name_of(one), f"others that stay have parts of its {name}, too"))
+    starting = {one: name for name, parts in linker.inputs.sharing(STARTING, 1).items() for one in parts}
+    if joins and any(one is None or one in kept for one in starting):  # all that is joined stands before it
+        for one, name in starting.items():
+            if one is not None and one not in kept:
+                keep(one, BenchmarkInitError(name_of(one), f"others that stay have functions like those in its {name}"))
     linker = replace(linker, kept=kept)
     if not collects(linker.inputs.link.command.words):
         special = bool(named or special_sections(linker.inputs.link.output.read_bytes()))

@@ -147,6 +147,7 @@ class Linker:
             return self.image(self.joined(), (POLISH,))
         if level == FLTO:
             return self.optimised()
+        self._check_unordered()
         self._link(self.compiled.objects(self.parts, level), output := self.scratch / "baseline", PLAIN)
         return output.read_bytes()
 
@@ -159,9 +160,21 @@ class Linker:
         Raises:
             BenchmarkInitError: as `at`.
         """
+        self._check_unordered()
         more = [*generator_words(options, direct=self._direct), *linker_words(options, direct=self._direct)]
         self._link(self.compiled.objects(self.parts, FLTO), output := self.scratch / "baseline", LTO, more=more)
         return output.read_bytes()
+
+    def _check_unordered(self) -> None:
+        """Refuse to compile units one by one if their constructors have priorities: clang may run some beforehand.
+
+        Raises:
+            BenchmarkInitError: when they have.
+        """
+        starting = self.inputs.sharing(STARTING, 1)
+        several = len({part for parts in starting.values() for part in parts}) > 1
+        if several and any(name.count(".") > 1 for name in starting):
+            raise BenchmarkInitError(self.inputs.link.output.name, "constructors of several units have an order")
 
     def image(self, module: bytes, options: Sequence[str] = ()) -> bytes:
         """Return the image of an optimised module.

@@ -252,6 +252,27 @@ CASES = {
         "gcc -O2 -c main.c part.c && gcc -T app.ld -o app main.o part.o",
         "section .tab",
     ),
+    "constructors in an order": Case(
+        {
+            "main.c": "#include <stdio.h>\nint n = 0;\n"
+            "__attribute__((constructor(200))) static void first(void) { n = n * 10 + 1; }\n"
+            "__attribute__((constructor(150))) static void second(void) { n = n * 10 + 2; }\n"
+            'int main(void) { printf("%d\\n", n); return 0; }\n',
+            "part.c": "extern int n;\n__attribute__((constructor(175))) static void third(void) { n = n * 10 + 3; }\n",
+        },
+        kept="constructors of several units have an order",
+    ),
+    "a constructor before that of an object which stays": Case(
+        {
+            "main.c": "#include <stdio.h>\nint n = 0;\n"
+            "__attribute__((constructor)) static void first(void) { n = n * 10 + 1; }\n"
+            'int main(void) { printf("%d\\n", n); return 0; }\n',
+            "part.c": "extern int n;\n__attribute__((constructor(175))) static void third(void) { n = 3; }\n",
+            "other.c": "int other(int x) { return x; }\n",
+        },
+        "gcc -O2 -c main.c other.c && gcc -O2 -ftrapv -c part.c && gcc -o app main.o part.o other.o",
+        "others that stay have functions like those in its .init_array",
+    ),
     "what others read from the file": Case(
         {
             "main.c": '#include <stdio.h>\n__attribute__((used, section(".fw"))) const char fw[] = "FW 3.1";\n'
