@@ -93,7 +93,7 @@ def _plan(lock: Lock, images: list[str], scratch: Path) -> compiler.Plan:
         "lto": [LEVEL, "-flto", *link_flags(toolchain.clang, "c"), f"--ld-path={lld}", "-w", "-Qunused-arguments"],
         **{f"level{level}": level_words(level) for level in (*UNTYPED_LEVELS, "-O2", "-Os", "-Oz", "-Ofast")},
         **{
-            f"{language}{level}": gcc_words(level, cplusplus=language == "c++")
+            f"gcc {language}{level}": gcc_words(level, cplusplus=language == "c++")
             for language in clang
             for level in (*UNTYPED_LEVELS, "-O2")
         },
