@@ -7,6 +7,7 @@ by moving constants into writable data.
 """
 
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,7 +17,19 @@ _OTHER_FORMATS = {b"\xcf\xfa\xed\xfe": "Mach-O", b"\xce\xfa\xed\xfe": "Mach-O", 
 # Types and flags of sections, types of symbols, and other numbers of the ELF specification.
 _NULL, _SYMBOLS, _RELOCATIONS, _NO_BITS, _BARE_RELOCATIONS, _UNWIND = 0, 2, 4, 8, 9, 0x70000001  # the last: of x86-64
 _WRITABLE, _ALLOCATED, _EXECUTABLE, _MERGEABLE, _STRINGS, _GROUP = 1, 2, 4, 16, 32, 512
+_DYNAMIC, _DYNAMIC_SYMBOLS = 6, 11  # types of sections
 _OBJECT, _FUNCTION = 1, 2
+_GLOBAL = 1  # binding of a symbol
+_LOADED_NAMES = {
+    1: "library",
+    14: "name",
+    15: "run path",
+    29: "run path, after the environment's",
+    0x7FFFFFFD: "auxiliary filter",
+    0x7FFFFFFF: "filter",
+    0x6FFFFEFC: "auditor",
+}
+_LOADED_FLAGS = {30: ("flags", 0b1011), 0x6FFFFFFB: ("other flags", 0x1CBB)}  # those that change what the loader does
 _ELSEWHERE, _COMMON = 0xFFFF, 0xFFF2  # numbers of sections: the first section has the number, and there is none yet
 _RELOCATABLE = 1  # type of a file
 _STACK, _EXECUTABLE_SEGMENT = 0x6474E551, 1  # type and flag of a segment
@@ -92,7 +105,7 @@ class Section(NamedTuple):
         return self.is_loaded and (self.is_code or not self.is_writable)
 
 
-class _Symbol(NamedTuple):
+class Symbol(NamedTuple):
     """A symbol of an ELF object: where its name begins in the file, and its fields, as ELF has them."""
 
     name: int
@@ -100,6 +113,7 @@ class _Symbol(NamedTuple):
     section: int
     value: int
     size: int
+    binding: int
 
 
 class ImageSize(NamedTuple):
@@ -216,6 +230,17 @@ def symbol_sizes(content: bytes) -> dict[str, int]:
     return sizes
 
 
+def symbol_counts(content: bytes) -> Mapping[str, int]:
+    """Return how many functions and variables each section of an ELF object has, by its name.
+
+    Raises:
+        NotElf: if the content is not ELF, or cut short.
+    """
+    found = sections(content)
+    places = {place for _, place, _ in _named(content) if place[0] < len(found)}
+    return Counter(found[section].name for section, _ in places)
+
+
 def merged_symbols(content: bytes) -> dict[str, str]:
     """Return the symbols that stand where another one of the same size stands, and the first that does.
 
@@ -228,6 +253,33 @@ def merged_symbols(content: bytes) -> dict[str, str]:
         if first.setdefault((place, size), name) != name:
             found[name] = first[place, size]
     return found
+
+
+def loader_requests(content: bytes) -> list[tuple[str, str]]:
+    """Return what a linked ELF file asks of the loader, in order: kinds, such as "library", and values.
+
+    Raises:
+        NotElf: if the content is not ELF, or cut short.
+    """
+    found, asked = sections(content), []
+    entry = struct.Struct(_order(content) + ("QQ" if content[4] == 2 else "II"))
+    for table in (one for one in found if one.kind == _DYNAMIC and one.link < len(found)):
+        for tag, value in entry.iter_unpack(_part(content, table, entry.size)):
+            if tag in _LOADED_NAMES:
+                asked.append((_LOADED_NAMES[tag], _text(content, found[table.link].offset + value)))
+            elif tag in _LOADED_FLAGS and value & _LOADED_FLAGS[tag][1]:
+                asked.append((_LOADED_FLAGS[tag][0], hex(value & _LOADED_FLAGS[tag][1])))
+    return asked
+
+
+def exported_definitions(content: bytes) -> set[str]:
+    """Return the symbols that a linked ELF file defines for others, without those that others may define as well.
+
+    Raises:
+        NotElf: if the content is not ELF, or cut short.
+    """
+    symbols = _symbols(content, sections(content), _DYNAMIC_SYMBOLS)
+    return {_text(content, one.name) for one in symbols if one.section and one.binding == _GLOBAL}
 
 
 def used_definitions(content: bytes) -> set[str]:
@@ -267,7 +319,7 @@ def function_sizes(content: bytes) -> dict[bytes, int]:
     return sizes
 
 
-def _needed_by_relocations(content: bytes, found: Sequence[Section], symbols: Sequence[_Symbol]) -> int:
+def _needed_by_relocations(content: bytes, found: Sequence[Section], symbols: Sequence[Symbol]) -> int:
     """Return the bytes of dynamic relocations, and of sections that are not loaded but referred to."""
     wide, machine = content[4] == 2, _half(content, 18)
     words, entry = _WORDS.get(machine, frozenset()), 3 - (machine in _WITHOUT_ADDEND)
@@ -296,7 +348,7 @@ def _relocations(content: bytes, table: Section) -> Iterator[tuple[int, int, int
         yield place, symbol, kind, addend[0] if addend else 0
 
 
-def _belongings(content: bytes, found: Sequence[Section], symbols: Sequence[_Symbol]) -> Iterator[tuple[int, int]]:
+def _belongings(content: bytes, found: Sequence[Section], symbols: Sequence[Symbol]) -> Iterator[tuple[int, int]]:
     """Yield sections of code, and bytes of other sections that belong to each, as relocations tell."""
     constants, handlers = set(), []
     for table in found:
@@ -341,17 +393,17 @@ def _named(content: bytes) -> list[tuple[str, tuple[int, int], int]]:
     ]
 
 
-def _symbols(content: bytes, found: Sequence[Section]) -> list[_Symbol]:
+def _symbols(content: bytes, found: Sequence[Section], of: int = _SYMBOLS) -> list[Symbol]:
     wide = content[4] == 2
     symbol = struct.Struct(_order(content) + ("IBxHQQ" if wide else "IIIBxH"))
     read = []
-    for table in (one for one in found if one.kind == _SYMBOLS):
+    for table in (one for one in found if one.kind == of):
         if table.link >= len(found) or table.offset + table.size > len(content):
             raise NotElf("the file is too short for its symbol table")
         names = found[table.link].offset
         for fields in symbol.iter_unpack(_part(content, table, symbol.size)):
             name, info, section, value, size = fields if wide else (fields[i] for i in (0, 3, 4, 1, 2))
-            read.append(_Symbol(names + name, info & 15, section, value, size))
+            read.append(Symbol(names + name, info & 15, section, value, size, info >> 4))
     return read
 
 

@@ -24,6 +24,7 @@ from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, compile_flags, find_toolchain
+from aiocg.llvm.command_line import level_words
 from aiocg.transport.system import processors
 
 T = TypeVar("T")
@@ -101,6 +102,7 @@ def front_end_words(unit: Unit, level: str, *, silent: bool = True) -> list[str]
     toolchain = find_toolchain()
     language = "c++" if unit.input.language.startswith("c++") else "c"
     words = [*toolchain.command(language)[1:], *compile_flags(toolchain.clang, language)]
+    words += level_words(level) if level == unit.command.level else ()  # GCC's may take less for granted than clang's
     words += [*unit.command.bitcode_words(unit.input, level), *(OLD_C if language == "c" else ())]
     return [*words, *(ALWAYS if silent else ALWAYS[:1])]
 

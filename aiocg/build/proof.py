@@ -29,7 +29,7 @@ from aiocg.build.compilation import front_end_words
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.gcc.meaning import is_meaning
-from aiocg.llvm.command_line import Input, Token
+from aiocg.llvm.command_line import UNTYPED_LEVELS, Input, Token
 from aiocg.llvm.recording import is_linker
 
 TIMEOUT = 600.0  # seconds for one command
@@ -48,10 +48,17 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _DEFINED = re.compile(r"^#define (\w+)(.*)$", re.MULTILINE)
-_LINES = {"__LINE__", "assert"}
+_PLACES = {"__LINE__", "assert", "__FILE__", "__BASE_FILE__", "__FILE_NAME__", "__INCLUDE_LEVEL__", "__COUNTER__"}
+_TELLING = re.compile(r"__FINITE_MATH_ONLY__|__USER_LABEL_PREFIX__|__SIZEOF_[A-EG-Z]\w*__")
+_TELLING_IF_DEFINED = re.compile(
+    r"__(SSP(_ALL|_STRONG|_EXPLICIT)?|CET|CHAR_UNSIGNED|EXCEPTIONS|NO_INLINE|FAST_MATH|STRICT_ANSI)__|"
+    r"__EXCEPTIONS|__GXX_RTTI|_FORTIFY_SOURCE"
+)
+"""Macros that tell how a compiler compiles: by their values, and by being defined."""
 _OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "source_location"}
 """What compilers have different values for in C++."""
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
+_PRETTY = "-D__PRETTY_FUNCTION__=__func__"
 _DIAGNOSTIC = re.compile(
     r"(?:unknown argument|not supported|does not support|argument unused|unsupported (?:option|arg))"
 )
@@ -93,6 +100,17 @@ def is_gcc(compiler: tuple[str, ...]) -> bool:
     return bool(_optimisers(compiler))
 
 
+@functools.lru_cache(maxsize=16)
+def links_sparingly(compiler: tuple[str, ...]) -> bool:
+    """Say whether a compiler passes `--as-needed` to the linker by itself, as on Ubuntu."""
+    try:
+        done = subprocess.run([*compiler, "-###", os.devnull], capture_output=True, text=True, timeout=TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    before, _, _ = done.stderr.partition(os.devnull + " ")
+    return "--as-needed" in before
+
+
 def check_repeatable(unit: Unit, scratch: Path) -> None:
     """Compile a unit once more as the build did, and compare the objects.
 
@@ -109,7 +127,7 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
     if name == "-":
         raise BenchmarkInitError(name, "its source was the standard input, which is gone")
     again = scratch / f"again-{origin.digest[:16]}-{os.path.basename(name)}.o"
-    compile_again(unit, again)
+    compile_again(replace(unit, origin=_at_another_time(origin)), again)
     content = again.read_bytes()
     again.unlink()
     if hashlib.sha256(content).hexdigest() == origin.digest:
@@ -130,6 +148,11 @@ def compile_again(unit: Unit, target: Path) -> None:
     """
     assert unit.origin is not None
     _run([*unit.origin.compiler, *_recorded(unit), "-c", "-o", str(target)], unit, unit.origin)
+
+
+def _at_another_time(origin: Origin) -> Origin:
+    """Return how something was made, with another date for `__DATE__` and `__TIME__` unless it had one already."""
+    return replace(origin, environment={"SOURCE_DATE_EPOCH": "1", **origin.environment})
 
 
 def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path) -> tuple[str, ...] | None:
@@ -153,7 +176,8 @@ def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path
     words = [word for token in tokens if not _writes(token) for word in token.words]
     told = scratch / "map"
     more = ["-Map", str(told)] if is_linker(origin.command.driver) else [f"-Wl,-Map,{told}"]
-    _started([*origin.compiler, *words, *more, "-o", str(again)], directory, origin, origin.command.output or "a.out")
+    line = [*origin.compiler, *words, *more, "-o", str(again)]
+    _started(line, directory, _at_another_time(origin), origin.command.output or "a.out")
     content = again.read_bytes()
     again.unlink()
     if hashlib.sha256(content).hexdigest() != digest:
@@ -206,19 +230,27 @@ def readable(unit: Unit, level: str, scratch: Path) -> Unit:
                 unit.input.path, f"{origin.compiler[0]} adds {option}, which the build does not say"
             )
     unknown = _unknown_options(unit, origin, level)
-    unit = _interposable(_same_text(unit, origin, level, unknown, scratch), origin)
-    _check_marks(unit, level, unknown)
-    return unit
+    same, headers = _same_text(unit, origin, level, unknown, scratch)
+    same = _as_gcc(same, origin)
+    _check_marks(same, level, unknown, headers)
+    return same
 
 
-def _interposable(unit: Unit, origin: Origin) -> Unit:
-    """Let other objects replace exported functions where the build's compiler does: GCC, unless told otherwise."""
-    words = unit.command.options()
-    if not {"-fPIC", "-fpic"} & set(words) or any("semantic-interposition" in word for word in words):
-        return unit
+def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
+    """Return options with which clang does what GCC does unless it is told otherwise.
+
+    Exported functions may be replaced by other objects. Loops need not end, in C++ up to -O1. In C,
+    `__PRETTY_FUNCTION__` is the name alone.
+    """
+    endless = [] if cplusplus and level not in UNTYPED_LEVELS else ["-fno-finite-loops"]
+    return ["-fsemantic-interposition", *endless, *([] if cplusplus else [_PRETTY])]
+
+
+def _as_gcc(unit: Unit, origin: Origin) -> Unit:
     if not is_gcc(origin.compiler):
         return unit
-    tokens = (*unit.command.tokens, Token("option", ("-fsemantic-interposition",)))
+    words = gcc_words(unit.command.level, cplusplus=unit.input.language.startswith("c++"))
+    tokens = (*(Token("option", (word,)) for word in words), *unit.command.tokens)
     return replace(unit, command=replace(unit.command, tokens=tokens))
 
 
@@ -231,7 +263,7 @@ def has_used(unit: Unit) -> bool:
     if unit.origin is None:
         return True
     text = _run([*unit.origin.compiler, *_recorded(unit), "-E", "-fdirectives-only"], unit, unit.origin)
-    return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text))
+    return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, _own_folders(unit)))
 
 
 def _unknown_options(unit: Unit, origin: Origin, level: str) -> set[str]:
@@ -256,26 +288,37 @@ def _known_words(unit: Unit, level: str, unknown: AbstractSet[str], *, silent: b
     return [word for word in front_end_words(unit, level, silent=silent) if word not in unknown]
 
 
-def _same_text(unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str], scratch: Path) -> Unit:
-    """Return the unit if both compilers read the same text, or one with the text that the build's compiler reads."""
+def _same_text(
+    unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str], scratch: Path
+) -> tuple[Unit, set[str]]:
+    """Return the unit if both compilers read the same text, or one with the text that the build's compiler reads.
+
+    With it come the names of system headers that clang reads.
+    """
     by_build = [*origin.compiler, *_recorded(unit), "-E"]
     by_clang = [*_known_words(unit, level, unknown), "-E"]
-    theirs = _user_tokens(_run([*by_build, "-fdirectives-only"], unit, origin))
+    folders = _own_folders(unit)
+    text = _run([*by_build, "-fdirectives-only"], unit, origin)
+    for name in _by_files(text, folders)[1]:
+        if (unit.directory / f"{name}.gch").exists():
+            raise BenchmarkInitError(unit.input.path, f"{name} is there as a precompiled header, too")
+    theirs = _user_tokens(text, folders)
     ours = _clang([*by_clang, "-fdirectives-only"], unit)
+    headers = _by_files(ours.stdout, folders)[2]
+    differing = _differing_macros(unit, origin, level, unknown)
     names = set(theirs)
     cplusplus = unit.input.language.startswith("c++")
     if cplusplus and is_gcc(origin.compiler) and (name := next(iter(names & _OF_COMPILERS), "")):
         raise BenchmarkInitError(unit.input.path, f"compilers have different values for {name}")
-    if not ours.returncode and theirs == _user_tokens(ours.stdout):
-        differing = names & _differing_macros(unit, origin, level, unknown)
-        lines = not names.isdisjoint(_LINES)
-        if not differing and not (
-            lines and _numbers(_run(by_build, unit, origin)) != _numbers(_clang(by_clang, unit).stdout)
-        ):
-            return unit
+    if not ours.returncode and theirs == _user_tokens(ours.stdout, folders) and names.isdisjoint(differing):
+        if names.isdisjoint(_PLACES):
+            return unit, headers
+        if _literals(_run(by_build, unit, origin), folders) == _literals(_clang(by_clang, unit).stdout, folders):
+            return unit, headers
     language = "c++-cpp-output" if cplusplus else "cpp-output"
     path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
-    path.write_text(_run(by_build, unit, origin), errors="surrogateescape")
+    pretty = [] if cplusplus or not is_gcc(origin.compiler) else [_PRETTY]
+    path.write_text(_run([*by_build, *pretty], unit, origin), errors="surrogateescape")
     found = replace(unit, source=path, input=Input(str(path), language, language))
     done = _clang([*_known_words(found, level, unknown), "-fsyntax-only"], found)
     if done.returncode:
@@ -283,40 +326,85 @@ def _same_text(unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str]
         raise BenchmarkInitError(
             unit.input.path, f"clang would read another text than {os.path.basename(origin.compiler[0])} has: {why}"
         )
-    return found
+    return found, headers
 
 
 def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str]) -> set[str]:
-    """Return the names that the two compilers define in different ways, or that only one of them defines."""
+    """Return the names that the two compilers define in different ways, or that only one of them defines.
+
+    Raises:
+        BenchmarkInitError: when one tells that they would compile the same text to another program.
+    """
     source = replace(unit, input=Input(os.devnull, unit.input.language, unit.input.language))
     theirs = dict(_DEFINED.findall(_run([*origin.compiler, *_recorded(source), "-E", "-dM"], unit, origin)))
     ours = dict(_DEFINED.findall(_clang([*_known_words(source, level, unknown), "-E", "-dM"], unit).stdout))
-    return {name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name)}
+    if not ours:
+        return set()  # clang does not take the options, and will say so
+    differing = {name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name)}
+    telling = {name for name in differing if _TELLING.fullmatch(name)}
+    telling |= {name for name in theirs.keys() ^ ours.keys() if _TELLING_IF_DEFINED.fullmatch(name)}
+    if not any(word.startswith(("-std", "--std", "-ansi")) for word in unit.command.words):
+        telling |= differing & {"__STDC_VERSION__", "__cplusplus"}
+    if telling:
+        raise BenchmarkInitError(
+            unit.input.path, f"clang and {os.path.basename(origin.compiler[0])} differ in {min(telling)}"
+        )
+    return differing
 
 
-def _numbers(text: str) -> list[str]:
-    """Return the numbers in the user's lines."""
-    return [token for token in _user_tokens(text) if token.isdigit()]
+def _literals(text: str, folders: tuple[str, ...]) -> list[str]:
+    """Return the numbers and strings in the user's lines."""
+    return [token for token in _user_tokens(text, folders) if token.isdigit() or token.startswith('"')]
 
 
-def _user_tokens(text: str) -> list[str]:
+def _own_folders(unit: Unit) -> tuple[str, ...]:
+    """Return the beginnings of the names of those headers that only the build calls a system's."""
+    names = ("C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+    found = [one for name in names for one in unit.environment.get(name, "").split(os.pathsep)]
+    for token in unit.command.tokens:
+        if option := re.match("-(?:cxx-)?(?:isystem(?:-after)?|idirafter)", token.words[0]):
+            found.append("".join(token.words)[option.end() :])
+    return tuple(f"{one.rstrip('/')}/" for one in found if one and not one.startswith(_SYSTEM))
+
+
+def _user_tokens(text: str, folders: tuple[str, ...]) -> list[str]:
     """Return the tokens of the lines that do not come from system headers or the command line."""
-    lines, is_users = [], False
-    for line in text.splitlines():
-        if marker := _MARKER.match(line):
-            is_users = "3" not in marker[2].split() and not marker[1].startswith("<")
-        elif is_users:
-            lines.append(line)
+    lines, _, _ = _by_files(text, folders)
     return [found[0] for found in _TOKEN.finditer("\n".join(lines)) if found["skip"] is None]
 
 
-def _check_marks(unit: Unit, level: str, unknown: AbstractSet[str]) -> None:
-    """Refuse a unit with an attribute or a pragma that clang does not honour and that may mean something."""
+def _by_files(text: str, folders: tuple[str, ...]) -> tuple[list[str], set[str], set[str]]:
+    """Return the user's lines of a preprocessed text, the names of the user's files, and those of system headers.
+
+    A header that calls itself the system's, after it began as the user's, is the user's.
+    """
+    lines, is_users = [], False
+    own: set[str] = set()
+    systems: set[str] = set()
+    for line in text.splitlines():
+        if marker := _MARKER.match(line):
+            name = marker[1]
+            is_users = "3" not in marker[2].split() or name in own or name.startswith(folders)
+            (own if is_users else systems).add(name)
+            is_users = is_users and not name.startswith("<")
+        elif is_users:
+            lines.append(line)
+    return lines, own, systems
+
+
+def _check_marks(unit: Unit, level: str, unknown: AbstractSet[str], headers: AbstractSet[str]) -> None:
+    """Refuse a unit with an attribute or a pragma that clang does not honour and that may mean something.
+
+    Args:
+        headers: names of system headers, of which this does not matter.
+    """
     words = _known_words(unit, level, unknown, silent=False)
-    warnings = ["unknown-attributes", "ignored-attributes", "unknown-pragmas", "ignored-pragmas"]
+    warnings = ["unknown-attributes", "ignored-attributes", "unknown-pragmas", "ignored-pragmas", "system-headers"]
     only = ["-Wno-everything", *(f"-W{name}" for name in warnings), "-fno-caret-diagnostics", "-fno-color-diagnostics"]
     told = _clang([*words, *only, "-Wno-error", "-Qunused-arguments", "-fsyntax-only"], unit).stderr
     for file, number, text, kind in _IGNORED.findall(told):
+        if file in headers:
+            continue
         line = _line(unit.directory / file, int(number))
         name = (re.findall(r"'([\w:]+)'", text) or [""])[0].rpartition("::")[2].strip("_")
         if kind.endswith("attributes"):
@@ -343,8 +431,8 @@ def _optimizes_freely(line: str) -> bool:
     options = [one for text in found for one in re.findall(r'"([^"]*)"', text)]
     options = [option for text in options for option in text.split(",")]
     return bool(found) and all(
-        re.fullmatch(r"-?O[0-3sgz]?|\d", option)
-        or not (option.lstrip("-").startswith("Of") or is_meaning(f"-f{option.removeprefix('-f')}"))
+        re.fullmatch(r"-?O[23sz]|[23]", option)  # the others take less for granted
+        or not (re.match(r"-?O|\d", option) or is_meaning(f"-f{option.removeprefix('-f')}"))
         for option in options
     )
 
@@ -402,7 +490,9 @@ def _added(unit: Unit, origin: Origin) -> Iterator[str]:
     for word in words:
         if word in ("-dumpdir", "-dumpbase", "-dumpbase-ext"):
             next(words, "")
-        elif word not in given and word.startswith("-") and not word.startswith(_TEXT_OPTIONS):
+        elif word.startswith("-std=") and any(one.startswith("-std=") for one in given):
+            continue  # another name of the same
+        elif not {word, word.partition("=")[0]} & given and word.startswith("-") and not word.startswith(_TEXT_OPTIONS):
             yield word
 
 

@@ -147,8 +147,8 @@ def _imitate_from(
     path: Path, learner: "Learner", envs: "PhaseOrdering", programs: "Sequence[Program]", *, json: bool
 ) -> None:
     """Learn from demonstrations on the programs at hand."""
-    from aiocg.rl.cloning import demonstrations, plans_of
     from aiocg.rl import collect
+    from aiocg.rl.cloning import demonstrations, plans_of
 
     plans = plans_of(demonstrations(path, learner.facts.actions), programs, learner.facts.actions)
     if not plans:

@@ -63,6 +63,10 @@ _OTHER_OUTPUT = tuple(
 )
 
 
+UNTYPED_LEVELS = ("", "-O0", "-O", "-O1", "-Og")
+"""The levels at which GCC lets pointers of different types lead to the same variable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """An option with its value, or an input: the words as they stand on the command line, and what they are about."""
@@ -177,7 +181,7 @@ class CommandLine:
             target: the object that a rule for `make` is to name, where the command line asks for a rule; None for none.
         """
         return [
-            *(level_macros(self.level) if level != self.level else ()),
+            *(level_words(self.level) if level != self.level else ()),
             *self.options("level", "linking", "dependency"),
             *(self._dependency_words(source, target) if target is not None else ()),
             *(level, "-Xclang", "-disable-llvm-passes", "-x", source.language, source.path),
@@ -231,15 +235,17 @@ class CommandLine:
         return words
 
 
-def level_macros(level: str) -> list[str]:
-    """Return options that define what a level defines, for a compilation at another level.
+def level_words(level: str) -> list[str]:
+    """Return options that say at another level what a level means to GCC: its macros, and what it takes for granted.
 
     Args:
         level: such as "-O2"; "" for none, which is as "-O0".
     """
+    aliasing = ["-fno-strict-aliasing"] if level in UNTYPED_LEVELS else []
     if level in ("", "-O0"):
-        return ["-U__OPTIMIZE__", "-U__OPTIMIZE_SIZE__", "-D__NO_INLINE__=1"]
-    return ["-D__OPTIMIZE__=1", "-D__OPTIMIZE_SIZE__=1" if level in ("-Os", "-Oz") else "-U__OPTIMIZE_SIZE__"]
+        return ["-U__OPTIMIZE__", "-U__OPTIMIZE_SIZE__", "-D__NO_INLINE__=1", *aliasing]
+    size = "-D__OPTIMIZE_SIZE__=1" if level in ("-Os", "-Oz") else "-U__OPTIMIZE_SIZE__"
+    return ["-D__OPTIMIZE__=1", size, *aliasing, *(["-ffast-math"] if level == "-Ofast" else [])]
 
 
 def parse(arguments: Iterable[str], directory: str = "") -> CommandLine:

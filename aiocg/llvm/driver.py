@@ -22,7 +22,7 @@ from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import CacheError
 from aiocg.llvm._program_files import write_whole
-from aiocg.llvm.command_line import CommandLine, Input, level_macros
+from aiocg.llvm.command_line import CommandLine, Input, level_words
 from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.transport.elf import ImageSize, image_size
 
@@ -221,7 +221,7 @@ class ObjectCompilation:
     def _plain_words(self, level: str) -> list[str]:
         words = self.command.options("level", "linking", "dependency")
         levels = [level] if level else []
-        macros = level_macros(self.command.level) if level != self.command.level else []
+        macros = level_words(self.command.level) if level != self.command.level else []
         return [*macros, *words, *levels, "-c", "-x", self.source.language, self.source.path]
 
     def _plain(self) -> int:

@@ -1,7 +1,6 @@
 """Candidate images and how one is chosen."""
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -10,7 +9,7 @@ from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
-from aiocg.shrink.image import Image, kind_of, measure, smallest, special_sections
+from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
 from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
@@ -123,6 +122,8 @@ class Candidates:
         """
         if kind_of(content) != kind_of(self.contents.get(OWN, content)):
             raise BenchmarkInitError(self.name, "it would be an image of another kind, or for another machine")
+        if difference := loader_difference(self.contents.get(OWN, content), content):
+            raise BenchmarkInitError(self.name, f"the loader would find something else: {difference}")
         if self.linker.keeps_all and OWN in self.contents:
             now = special_sections(content)
             for section, size in special_sections(self.contents[OWN]).items():
@@ -279,9 +280,8 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
     notes: list[str] = []
     kept = dict(linker.kept)
     wrapped = wrapped_names(linker.inputs.link.command.words)
-    special = special_sections(linker.inputs.link.output.read_bytes())
-    named = re.compile("|".join(map(re.escape, special)) or "(?!)")
-    tables = {part: name for name, parts in linker.inputs.sharing(named).items() for part in parts}
+    named = linker.inputs.sharing(SPECIAL, 1)  # a script may put them into others of the image
+    tables = {part: name for name, parts in named.items() if len(parts) > 1 for part in parts}
 
     def keep(part: Part, error: BenchmarkInitError) -> None:
         if (path := linker.inputs.own(part, linker.scratch)) is None:
@@ -293,19 +293,20 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
         try:
             prove(part)
             if part in tables:  # joined bitcode is in another order
-                raise BenchmarkInitError(name_of(part), f"others have parts of its section {tables[part]}, too")
+                raise BenchmarkInitError(name_of(part), f"the order in its section {tables[part]} may matter")
             if name := next((name for name in wrapped if linker.compiled.mentions(part, name)), ""):
                 raise BenchmarkInitError(name_of(part), f"the link wraps {name}")
         except BenchmarkInitError as error:
             keep(part, error)
-    for name, parts in linker.inputs.sharing(STARTING).items() if joins else ():
-        if any(one is None or one in kept for one in parts):  # all that is joined stands before it
-            for one in parts:
-                if one is not None and one not in kept:
-                    keep(one, BenchmarkInitError(name_of(one), f"others that stay have parts of its {name}, too"))
+    starting = {one: name for name, parts in linker.inputs.sharing(STARTING, 1).items() for one in parts}
+    if joins and any(one is None or one in kept for one in starting):  # all that is joined stands before it
+        for one, name in starting.items():
+            if one is not None and one not in kept:
+                keep(one, BenchmarkInitError(name_of(one), f"others that stay have functions like those in its {name}"))
     linker = replace(linker, kept=kept)
     if not collects(linker.inputs.link.command.words):
-        linker = replace(linker, keeps_all=bool(special) or any(map(linker.compiled.keeps_unused, linker.parts)))
+        special = bool(named or special_sections(linker.inputs.link.output.read_bytes()))
+        linker = replace(linker, keeps_all=special or any(map(linker.compiled.keeps_unused, linker.parts)))
     if not linker.parts:
         reason = f": {notes[0]}" if len(notes) == 1 else f", the first of which: {notes[0]}" if notes else ""
         raise BenchmarkInitError(linker.inputs.link.output.name, f"none of its parts can be replaced{reason}")

@@ -90,11 +90,10 @@ def address(folder: int) -> str:
 def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: str) -> None:
     """Compile a source, for which the build calls the compiler `own`, to bitcode and exit; return if clang does not."""
     level = ([word for word in words if word.startswith("-O")] or ["-O0"])[-1]
-    kind = level if level == "-O0" else "-Os" if level in ("-Os", "-Oz") else "-O2"
-    known = [*plan["macros" + kind], *(word for word in words if word not in plan["left_out"])]
-    interposable = own in plan["gnu"] and ("-fPIC" in words or "-fpic" in words)
-    if interposable and not any("semantic-interposition" in word for word in words):
-        known.append("-fsemantic-interposition")
+    known = [*plan.get("level" + level, plan["level-O2"]), *(word for word in words if word not in plan["left_out"])]
+    if own in plan["gnu"]:
+        language = "c" if clang is plan["c"] else "c++"
+        known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *known]
     named = any(word.startswith("-o") for word in words)
     output = [] if named else ["-o", f"{os.path.splitext(os.path.basename(source))[0]}.o"]
     lenient = plan["lenient"] if source.endswith(_C) else []

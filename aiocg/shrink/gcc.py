@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
-from aiocg.llvm.command_line import level_macros
+from aiocg.llvm.command_line import level_words
 from aiocg.shrink.candidate import OWN, Candidates, proven
 from aiocg.shrink.gcc_linking import COLLECT, LEVELS, Gcc, GccLinker, GccUnits, compiler_of
 from aiocg.shrink.image import measure
@@ -116,7 +116,7 @@ class GccShrinking(Shrinking):
             return ""
         (line,) = lines
         own = {
-            tuple(level_macros(part.command.level))
+            tuple(level_words(part.command.level))
             for one in found
             for part in one.linker.parts
             if isinstance(part, Unit)
@@ -124,7 +124,7 @@ class GccShrinking(Shrinking):
         levels = [word for word in line if word.startswith("-O")]
         if not levels or len(own) != 1:  # CFLAGS may take the place of the build's own level
             return ""
-        macros = () if tuple(level_macros(levels[-1])) in own else own.pop()  # which headers ask for
+        macros = () if tuple(level_words(levels[-1])) in own else own.pop()  # which headers ask for
         collected = not any(one.linker.keeps_all for one in found)
         link = [*([COLLECT] if collected else ()), *(line if "-flto" in line else ())]
         flags = shlex.join([*line, *macros, *(SECTIONS if collected else ())])

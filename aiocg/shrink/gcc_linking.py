@@ -12,7 +12,7 @@ from aiocg.build.commands import Unit
 from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import check_repeatable, has_used
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.llvm.command_line import level_macros
+from aiocg.llvm.command_line import level_words
 from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LEVEL, TUNED_WORD, Candidates, Recipe
 from aiocg.shrink.cross import index_archives
@@ -95,7 +95,7 @@ class GccUnits(Units):
         assert isinstance(part, Unit)
         given = [word for word in shlex.split(level) if word != LTO or not loses(part)]
         own = [] if any(word.startswith("-O") for word in given) else [part.command.level or "-O0"]
-        options = [*level_macros(part.command.level), *part.command.options("level", "linking", "dependency")]
+        options = [*level_words(part.command.level), *part.command.options("level", "linking", "dependency")]
         words = [*given, *own, *options, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
         driver = part.origin.compiler if part.origin is not None else (part.command.driver,)
         run([*driver, *words, "-c", "-o", str(path)], part.directory, name_of(part), part.environment)

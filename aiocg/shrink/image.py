@@ -12,7 +12,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.transport.elf import Section, sections
+from aiocg.transport.elf import Section, exported_definitions, loader_requests, sections
 
 _EDITED = 4096  # bytes that a copy may have more than the image, as an installation changes its search path
 _WASM, _WASM_CUSTOM, _WASM_CODE, _WASM_DATA = b"\0asm", 0, 10, 11
@@ -22,9 +22,15 @@ _PADDING = ".relro_padding"  # of lld, to the end of a page: no variables
 _USUAL = re.compile(
     r"\.(?:[lst]?(?:data|bss|rodata)|eh_frame|gcc_except_table|ARM|(?:pre)?init_array|fini_array|ctors|dtors|jcr|"
     r"tm_clone_table|interp|note\.gnu|note\.ABI-tag|dynamic|dynsym|dynstr|hash|gnu|rela?|relr|i?got|i?plt|sbss2|sdata2|"
-    r"comment|heap|stack|isr_vector|vectors|copyreloc|dynbss|dynrelro|bss_rel_ro)(?:[._].*)?"
+    r"comment|sframe|heap|stack|isr_vector|vectors|copyreloc|dynbss|dynrelro|bss_rel_ro)(?:[._].*)?"
 )
 """Names of sections that compilers, linkers and their usual scripts give."""
+SPECIAL = re.compile(f"(?!(?:{_USUAL.pattern})$).*")
+"""Names of other ones."""
+
+_COMPILERS_LIBRARY = re.compile(r"lib(?:c|m|gcc_s|stdc\+\+|dl|rt|pthread|atomic)\.so|ld-linux|ld-musl")
+_OF_LINKERS = {"_init", "_fini", "_edata", "_end", "__bss_start", "edata", "end", "_etext", "etext", "__end__"}
+"""Symbols that GNU's linker defines in each image."""
 
 FLASH_AND_RAM = "flash+ram"
 _COMPRESSORS = {
@@ -109,6 +115,30 @@ def special_sections(content: bytes) -> dict[str, int]:
         return {}
     found = [one for one in sections(content) if one.is_loaded and not one.is_code]
     return {one.name: one.size for one in found if one.name != _PADDING and not _USUAL.fullmatch(one.name)}
+
+
+def loader_difference(before: bytes, after: bytes) -> str:
+    """Say what of two ELF images the loader, or a program that loads them, would find different; "" for nothing.
+
+    Compilers' own libraries may be needed by one only, as what they have is inlined or not.
+    """
+    if not before.startswith(b"\x7fELF"):
+        return ""
+    asked = [
+        sorted((kind, value) for kind, value in loader_requests(one) if kind != "library") for one in (before, after)
+    ]
+    if different := {*asked[0]} ^ {*asked[1]}:
+        return "the {} {}".format(*min(different))
+    libraries = [
+        [value for kind, value in loader_requests(one) if kind == "library" and not _COMPILERS_LIBRARY.match(value)]
+        for one in (before, after)
+    ]
+    if libraries[0] != libraries[1]:
+        return f"the libraries: {', '.join(libraries[1]) or 'none'} instead of {', '.join(libraries[0]) or 'none'}"
+    if any(one.name == ".interp" for one in sections(before)):
+        return ""
+    missing = exported_definitions(before) - exported_definitions(after) - _OF_LINKERS
+    return f"the symbols: it lacks {min(missing)}" if missing else ""
 
 
 def _kind(section: Section) -> str:

@@ -14,7 +14,7 @@ from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
 from aiocg.shrink.record import Link
-from aiocg.transport.elf import sections, used_definitions
+from aiocg.transport.elf import sections, symbol_counts, used_definitions
 
 _FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
 _DROPPED = (
@@ -156,18 +156,23 @@ class Inputs:
                 contents = archive_members(path) if is_archive(path) else [("", path.read_bytes())]
                 yield from ((None, content) for _, content in contents)
 
-    def sharing(self, names: "re.Pattern[str]") -> dict[str, list[Part | None]]:
-        """Return the parts with something in sections that several objects of the link add to; None for other objects.
+    def sharing(self, names: "re.Pattern[str]", least: int = 2) -> dict[str, list[Part | None]]:
+        """Return the parts with something in sections of data that have several things; None for other objects.
+
+        That several objects add to a section, or that one has several symbols there.
 
         Args:
             names: of sections.
+            least: how many things a section has.
         """
         found: dict[str, list[Part | None]] = {}
         for part, content in self.objects():
             if content.startswith(b"\x7fELF"):
-                for name in {one.name for one in sections(content) if one.is_loaded and names.fullmatch(one.name)}:
-                    found.setdefault(name, []).append(part)
-        return {name: parts for name, parts in found.items() if len(parts) > 1}
+                counts = symbol_counts(content)
+                data = {one.name for one in sections(content) if one.is_loaded and not one.is_code}
+                for name in filter(names.fullmatch, data):
+                    found.setdefault(name, []).extend([part] * max(counts.get(name, 1), 1))
+        return {name: parts for name, parts in found.items() if len(parts) >= least}
 
     def check_wrapped(self) -> None:
         """Check that lld wraps the same calls as GNU's linker, which leaves those in the object that defines a symbol.

@@ -13,9 +13,10 @@ from aiocg.shrink.inputs import STARTING, Inputs, Part
 from aiocg.shrink.tools import JOIN, LTO, PLAIN, Clang, Lld, Zig
 from aiocg.shrink.tuning import POLISH, compiler_words, generator_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
-from aiocg.transport.elf import has_executable_stack, sections
+from aiocg.transport.elf import has_executable_stack, loader_requests, sections
 
 _FIXED = 2  # the type of an ELF file that is loaded where it says
+_NOW = 1  # flag: all symbols are bound when the image is loaded
 _BUILD_ID = ".note.gnu.build-id"
 
 
@@ -32,19 +33,23 @@ class Form:
     link: tuple[str, ...]
 
     @classmethod
-    def of(cls, words: Collection[str], own: bytes, *, direct: bool = False) -> "Form":
+    def of(cls, words: Collection[str], own: bytes, *, direct: bool = False, sparing: bool = False) -> "Form":
         """Return the form of an image.
 
         Args:
             words: of its link.
             own: what the build has made, an ELF file.
             direct: whether the words are the linker's, and not a compiler's.
+            sparing: whether the compiler asks by itself for those libraries only of which something is used.
 
         Raises:
             ValueError: when it is none.
         """
         identified = any(one.name == _BUILD_ID for one in sections(own))
-        link: tuple[str, ...] = ("--build-id" if direct else "-Wl,--build-id",) if identified else ()
+        link: tuple[str, ...] = ("-Wl,--as-needed",) if sparing else ()
+        link += ("--build-id" if direct else "-Wl,--build-id",) if identified else ()
+        if any(kind == "other flags" and int(value, 16) & _NOW for kind, value in loader_requests(own)):
+            link += ("-znow" if direct else "-Wl,-z,now",)
         if has_executable_stack(own):  # for which GNU's ld takes the objects' word, and lld does not
             link += ("-zexecstack" if direct else "-Wl,-z,execstack",)
         if "-shared" in words:
@@ -118,7 +123,7 @@ class Linker:
             return
         told, output = self.scratch / "taken", self.scratch / "trial"
         before = "-Wl," if type(self.tools) is Clang else ""
-        words = [*self.inputs.original_words(), *self.form.link, f"{before}--why-extract={told}"]
+        words = [*self.form.link, *self.inputs.original_words(), f"{before}--why-extract={told}"]
         self._run(words, output, PLAIN)
         lines = [line.split("\t") for line in told.read_text(errors="surrogateescape").splitlines()[1:]]
         found = tuple(named for line in lines if (named := own_member(line[1])))
@@ -142,6 +147,7 @@ class Linker:
             return self.image(self.joined(), (POLISH,))
         if level == FLTO:
             return self.optimised()
+        self._check_unordered()
         self._link(self.compiled.objects(self.parts, level), output := self.scratch / "baseline", PLAIN)
         return output.read_bytes()
 
@@ -154,9 +160,21 @@ class Linker:
         Raises:
             BenchmarkInitError: as `at`.
         """
+        self._check_unordered()
         more = [*generator_words(options, direct=self._direct), *linker_words(options, direct=self._direct)]
         self._link(self.compiled.objects(self.parts, FLTO), output := self.scratch / "baseline", LTO, more=more)
         return output.read_bytes()
+
+    def _check_unordered(self) -> None:
+        """Refuse to compile units one by one if their constructors have priorities: clang may run some beforehand.
+
+        Raises:
+            BenchmarkInitError: when they have.
+        """
+        starting = self.inputs.sharing(STARTING, 1)
+        several = len({part for parts in starting.values() for part in parts}) > 1
+        if several and any(name.count(".") > 1 for name in starting):
+            raise BenchmarkInitError(self.inputs.link.output.name, "constructors of several units have an order")
 
     def image(self, module: bytes, options: Sequence[str] = ()) -> bytes:
         """Return the image of an optimised module.
@@ -201,12 +219,15 @@ class Linker:
         if purpose in (JOIN, LTO) and (self.inputs.has_script or self.keeps_all):
             more = [*more, *(f"{before}--undefined={name}" for name in self.compiled.placed(self.parts))]
         given = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
-        self._run([*given, *self.form.link, *more], output, purpose)
+        self._run([*self.form.link, *given, *more], output, purpose)
 
     def _run(self, words: Sequence[str], output: Path, purpose: str) -> None:
         link = self.inputs.link
         unknown = {word for some in self.compiled.left_out.values() for word in some}
         output.unlink(missing_ok=True)
-        line = self.tools.linker([word for word in words if word not in unknown], link, purpose, self.scratch)
+        words = [word for word in words if word not in unknown]
+        if link.command.level == "-Ofast" and not self._direct:
+            words.append("-ffast-math")  # at the start, denormal numbers become zero
+        line = self.tools.linker(words, link, purpose, self.scratch)
         environment = link.origin.environment if link.origin is not None else os.environ
         run([*line, "-o", str(output)], link.directory, link.output.name, environment or os.environ)

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from aiocg.build.commands import Start, run_build
 from aiocg.build.compilation import ALWAYS, OLD_C
-from aiocg.build.proof import is_gcc
+from aiocg.build.proof import gcc_words, is_gcc
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
 from aiocg.errors import AiocgError
-from aiocg.llvm.command_line import level_macros
+from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words
 from aiocg.llvm.recording import compilers, recording_commands
 from aiocg.llvm.tools import LoadedTool, apply
 from aiocg.shrink import compiler
@@ -91,7 +91,12 @@ def _plan(lock: Lock, images: list[str], scratch: Path) -> compiler.Plan:
         "bitcode": [LEVEL, "-Xclang", "-disable-llvm-passes", *ALWAYS, "-emit-llvm"],
         "lenient": list(OLD_C),
         "lto": [LEVEL, "-flto", *link_flags(toolchain.clang, "c"), f"--ld-path={lld}", "-w", "-Qunused-arguments"],
-        **{f"macros{level}": level_macros(level) for level in ("-O0", "-O2", "-Os")},
+        **{f"level{level}": level_words(level) for level in (*UNTYPED_LEVELS, "-O2", "-Os", "-Oz", "-Ofast")},
+        **{
+            f"gcc {language}{level}": gcc_words(level, cplusplus=language == "c++")
+            for language in clang
+            for level in (*UNTYPED_LEVELS, "-O2")
+        },
         "gnu": [path for path in compilers(os.environ.get("PATH", os.defpath)).values() if is_gcc((path,))],
         "left_out": sorted({word for entry in lock.images.values() for word in entry.left_out}),
         "images": images,

@@ -14,7 +14,7 @@ import msgspec
 
 from aiocg.build.commands import Unit
 from aiocg.build.compilation import each
-from aiocg.build.proof import check_relinkable, is_gcc
+from aiocg.build.proof import check_relinkable, is_gcc, links_sparingly
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
@@ -127,7 +127,8 @@ class Shrinking:
             linker = Linker(inputs, self.compiled, scratch, Form(form.code, ()), cross)
         else:
             direct = is_linker(link.command.driver)
-            form = Form.of(link.command.words, link.output.read_bytes(), direct=direct)
+            sparing = not direct and link.origin is not None and links_sparingly(link.origin.compiler)
+            form = Form.of(link.command.words, link.output.read_bytes(), direct=direct, sparing=sparing)
             linker = Linker(inputs, self.compiled, scratch, form, Lld() if direct else Clang())
         image = Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
         if type(linker.tools) is Clang and (by_gcc := self._gcc_linker(image, inputs, scratch)):

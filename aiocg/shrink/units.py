@@ -12,7 +12,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import loader_environment
 from aiocg.errors import AiocgError
-from aiocg.llvm.command_line import level_macros
+from aiocg.llvm.command_line import level_words
 from aiocg.llvm.tools import apply
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.inputs import Module, Part, name_of
@@ -182,7 +182,7 @@ class Units:
         else:
             unit = self.same(part)
             options = self._known(part, unit.command.options("level", "linking", "dependency"))
-            macros = level_macros(unit.command.level)
+            macros = level_words(unit.command.level)
             self._run(unit, [*macros, *options, *words, unit.input.language, unit.input.path])
         return path
 

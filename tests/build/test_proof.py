@@ -203,7 +203,6 @@ CASES = {
     ),
     "the time": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return __TIME__[7] + x; }\n"},
-        build=f"{PLAIN} && sleep 1.1",
         kept="another object",
     ),
     "what a compiler says of itself": Case(
@@ -230,7 +229,49 @@ CASES = {
             "end.c": '#include "t.h"\nPUT const task last[0] = {};\n',
         },
         "gcc -O2 -c main.c begin.c a.c b.c end.c && gcc -o app main.o begin.o a.o b.o end.o",
-        "section .tasks",
+        "section .tasks may matter",
+    ),
+    "a table in a section of one object": Case(
+        {
+            "main.c": "#include <stdio.h>\nextern const int __start_tab[], __stop_tab[];\n"
+            "int main(void) { for (const int *p = __start_tab; p < __stop_tab;)\n"
+            'printf("%d\\n", *p++); return 0; }\n',
+            "part.c": '#define PUT __attribute__((used, section("tab")))\n'
+            "PUT static const int one = 1;\nPUT static const int two = 2;\n",
+        },
+        kept="section tab",
+    ),
+    "a table that a script of the linker puts beside constants": Case(
+        {
+            "main.c": "#include <stdio.h>\nextern const int first[], last[];\n"
+            'int main(void) { for (const int *p = first; p < last;) printf("%d\\n", *p++); return 0; }\n',
+            "part.c": '#define PUT __attribute__((section(".tab")))\nPUT const int one = 1;\nPUT const int two = 2;\n',
+        },
+        "ld --verbose | sed -e '1,/^=====/d' -e '/^=====/d' "
+        "-e 's/^  .rodata  *: {/& first = .; *(.tab) last = .;/' > app.ld && "
+        "gcc -O2 -c main.c part.c && gcc -T app.ld -o app main.o part.o",
+        "section .tab",
+    ),
+    "constructors in an order": Case(
+        {
+            "main.c": "#include <stdio.h>\nint n = 0;\n"
+            "__attribute__((constructor(200))) static void first(void) { n = n * 10 + 1; }\n"
+            "__attribute__((constructor(150))) static void second(void) { n = n * 10 + 2; }\n"
+            'int main(void) { printf("%d\\n", n); return 0; }\n',
+            "part.c": "extern int n;\n__attribute__((constructor(175))) static void third(void) { n = n * 10 + 3; }\n",
+        },
+        kept="constructors of several units have an order",
+    ),
+    "a constructor before that of an object which stays": Case(
+        {
+            "main.c": "#include <stdio.h>\nint n = 0;\n"
+            "__attribute__((constructor)) static void first(void) { n = n * 10 + 1; }\n"
+            'int main(void) { printf("%d\\n", n); return 0; }\n',
+            "part.c": "extern int n;\n__attribute__((constructor(175))) static void third(void) { n = 3; }\n",
+            "other.c": "int other(int x) { return x; }\n",
+        },
+        "gcc -O2 -c main.c other.c && gcc -O2 -ftrapv -c part.c && gcc -o app main.o part.o other.o",
+        "others that stay have functions like those in its .init_array",
     ),
     "what others read from the file": Case(
         {
@@ -264,6 +305,110 @@ CASES = {
     ),
 }
 
+PUN = (
+    "__attribute__((noinline)) static int pun(int *i, float *f) { *i = 1; *f = 0; return *i; }\n"
+    "int value(int x) { return pun(&x, (float *)&x); }\n"
+)
+ORDERED = (
+    'struct __attribute__((scalar_storage_order("big-endian"))) head { int port; };\n'
+    "static inline int first(int x) { struct head h = {x}; return *(unsigned char *)&h; }\n"
+)
+NAMED = "#ifdef __clang__\n#define NAME 1\n#else\n#define NAME 2\n#endif\n"
+WITH_HEADER = {"main.c": PRINTS, "part.c": '#include "own.h"\nint value(int x) { return first(x); }\n'}
+WITH_NAME = {"main.c": PRINTS, "part.c": '#include "own.h"\nint value(int x) { return x + NAME; }\n'}
+SPECS = (
+    "v=$(gcc -dumpversion); m=$(gcc -dumpmachine); mkdir -p specs/$m/$v && "
+    "ln -s $(dirname $(gcc -print-libgcc-file-name))/* specs/$m/$v/ && "
+    "printf '*cc1:\\n+ %s\\n\\n' OPTION > specs/$m/$v/specs && "
+    f"GCC_EXEC_PREFIX=$PWD/specs/ && export GCC_EXEC_PREFIX && {PLAIN}"
+)
+LIBRARY = "gcc -O2 -fPIC -shared -o libx.so lib.c"
+
+CASES |= {
+    f"pointers of other types with {level}": Case(
+        {"main.c": PRINTS, "part.c": PUN}, f"gcc {level} -c main.c part.c && gcc -o app main.o part.o"
+    )
+    for level in ("-O0", "-O1", "-Og")
+}
+CASES |= {
+    "pointers of other types with an attribute's level": Case(
+        {"main.c": PRINTS, "part.c": f'__attribute__((optimize("O1"))) {PUN}'}, kept="attribute optimize"
+    ),
+    "denormal numbers": Case(
+        {
+            "main.c": "#include <stdio.h>\nint main(int argc, char **argv) {\n"
+            'volatile double d = 1e-310; printf("%g\\n", d * argc); return 0; }\n'
+        },
+        "gcc -Ofast -c main.c && gcc -Ofast -o app main.o",
+    ),
+    "a loop that does not end": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { while (x != 5) ; return x; }\n"},
+        "gcc -O2 -fno-inline -c main.c part.c && gcc -o app main.o part.o",
+        run="timeout 2 ./app; echo $?",
+    ),
+    "a header that the build calls the system's": Case(
+        {**WITH_HEADER, "own/own.h": ORDERED},
+        "gcc -O2 -isystem own -c main.c part.c && gcc -o app main.o part.o",
+        "scalar_storage_order",
+    ),
+    "a header that the environment calls the system's": Case(
+        {**WITH_NAME, "own/own.h": NAMED},
+        "C_INCLUDE_PATH=own; export C_INCLUDE_PATH; gcc -O2 -c main.c part.c && gcc -o app main.o part.o",
+    ),
+    "a header that calls itself the system's": Case(
+        {**WITH_HEADER, "own.h": f"#pragma GCC system_header\n{ORDERED}"}, kept="scalar_storage_order"
+    ),
+    "a header that calls itself the system's, and asks for the compiler": Case(
+        {**WITH_NAME, "own.h": f"#pragma GCC system_header\n{NAMED}"}
+    ),
+    "a precompiled header": Case(
+        {**WITH_NAME, "own.h": "#define NAME 1\n"},
+        f"gcc -O2 own.h && echo '#define NAME 2' > own.h && {PLAIN}",
+        "precompiled",
+    ),
+    "characters without a sign, as the compiler is configured": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { char c = -x; return c; }\n"},
+        SPECS.replace("OPTION", "-funsigned-char"),
+        "__CHAR_UNSIGNED__",
+    ),
+    "protection of the stack, as the compiler is configured": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
+        SPECS.replace("OPTION", "-fstack-protector-all"),
+        "__SSP_ALL__",
+        "nm -D app | grep -c stack_chk",
+    ),
+    "the name of a function": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return sizeof(__PRETTY_FUNCTION__) + x; }\n"}
+    ),
+    "the name of a function, beside what compilers differ in": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return sizeof(__PRETTY_FUNCTION__) + __GNUC__; }\n"}
+    ),
+    "folders of libraries in the environment": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int deep(int);\nint value(int x) { return deep(x); }\n",
+            "lib.c": "int deep(int x) { return x * 5; }\n",
+        },
+        f"{LIBRARY} && gcc -O2 -c main.c part.c && LD_RUN_PATH=$PWD gcc -o app main.o part.o -L. -lx",
+        "the loader would find something else: the run path",
+    ),
+    "flags for the loader": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int value(int x) { return x; }\n",
+            "lib.c": f"{FILLER}int f(int x) {{ return x; }}\n",
+        },
+        f"gcc -O2 -fPIC -c lib.c && gcc -shared -Wl,-z,nodump -o libx.so lib.o && {PLAIN}",
+        "the loader would find something else: the other flags 0x1000",
+        "readelf -d libx.so | grep -o NODUMP",
+    ),
+    "a library of which nothing is used": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n", "lib.c": "int f(int x) { return x; }\n"},
+        f"{LIBRARY} && gcc -O2 -c main.c part.c && gcc -o app main.o part.o -L. -lx",
+        run="./app; readelf -d app | grep NEEDED",
+    ),
+}
+
 
 @pytest.fixture
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Case, type[Shrinking]], tuple[str, str]]:
@@ -286,9 +431,9 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Case, t
         work.begin()
         notes = [*work.left_alone.values()]
         for image in work.images:
-            notes += image.notes
             image.add_found(image.quick)
             image.add_levels(image.levels[-1:])  # by link-time optimisation
+            notes += image.notes
         for way in (FOUND, *{image.levels[-1] for image in work.images}):
             for image in work.images:
                 put(image.linker.inputs.link.output, image.contents.get(way, image.contents[OWN]))
