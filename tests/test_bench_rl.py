@@ -165,6 +165,7 @@ def test_what_rllib_has_learned_is_a_policy_that_never_stops() -> None:
     assert (found[:, 2] < -1000).all()
 
 
+@pytest.mark.slow
 def test_levers_are_compared_at_equal_steps_and_agents_of_the_paper_at_equal_episodes() -> None:
     pytest.importorskip("torch")
     ours = new_learner(VARIANTS["ours"], Job("ours", "csmith-v0", 64, 0), "LLVM")

@@ -471,6 +471,7 @@ def test_what_is_left_is_found(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- all of it
 
 
+@pytest.mark.slow
 def test_an_unknown_fault_is_refused_with_the_known_ones() -> None:
     done = chaos("--fault", "nonesuch")
     assert done.returncode == 2 and "bad-reply" in done.stderr

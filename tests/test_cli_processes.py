@@ -35,6 +35,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> Non
     assert place.processes() == []
 
 
+@pytest.mark.slow
 def test_kill_of_the_command_leaves_nothing_either(place: Any) -> None:
     command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
     process = place.start(*command, stdout=subprocess.DEVNULL)

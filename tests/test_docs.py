@@ -84,6 +84,7 @@ NEEDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [
@@ -213,6 +214,7 @@ def undocumented(inventory: Path) -> set[str]:
 # ------------------------------------------------------------------------------------------ the tool that runs pages
 
 
+@pytest.mark.slow
 def test_wrong_block_fails_and_is_named_by_its_line_of_the_page(place: Any, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     setup, first, second = "<!-- test: setup\nx = 1\n-->", "```python\nx += 1\n```", "```python\nassert x == 1\n```"
@@ -224,6 +226,7 @@ def test_wrong_block_fails_and_is_named_by_its_line_of_the_page(place: Any, tmp_
     assert place.run(*command, "--slow").returncode == 0
 
 
+@pytest.mark.slow
 def test_await_may_stand_outside_of_functions_and_asyncio_run_may_be_called(place: Any, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(

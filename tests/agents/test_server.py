@@ -46,6 +46,7 @@ async def error_of(client: Any, tool: str, **arguments: Any) -> str:
     return "\n".join(part.text for part in answer.content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_agent_plays_an_episode_by_calling_tools(sessions: AgentSessions, mode: str) -> None:
     mcp = pytest.importorskip("mcp")

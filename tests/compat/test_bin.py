@@ -56,7 +56,7 @@ def test_what_is_printed_when_all_is_valid(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [

@@ -105,6 +105,7 @@ def with_gcc(benchmark: Benchmark, level: str, executable: Path) -> bytes:
     return subprocess.run([executable, "1"], capture_output=True, timeout=20).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.needs("gcc")
 @pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_gcc_makes_the_same_of_a_program(count: int, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def number_of(uri: BenchmarkUri) -> int:
     return int(uri.path.partition("/f")[2])
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "use",
     [

@@ -18,6 +18,7 @@ def test_there_is_a_track_of_a_second_of_a_minute_and_of_an_hour() -> None:
     assert {read_track(BOARD, name).budget.seconds for name in NAMES} >= {1.0, 60.0, 3600.0}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pinned_track_is_what_the_tool_makes(name: str) -> None:
     pinned, (made, suites) = read_track(BOARD, name), leaderboard_tracks.tracks()[name]

@@ -75,6 +75,7 @@ async def check_effects(env: aiocg.Env) -> int:
     return sum(not result.had_no_effect for result in results)
 
 
+@pytest.mark.slow
 async def test_the_effect_of_every_action_is_told_exactly(make, program) -> None:  # type: ignore[no-untyped-def]
     env = await make(program)
     assert await check_effects(env) > 5

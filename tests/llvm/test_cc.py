@@ -85,7 +85,7 @@ def cc(place: Any, cache: Path) -> Driver:
 # ------------------------------------------------------------------------------------ what is only clang's
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "line",
     [
@@ -111,7 +111,7 @@ def test_everything_but_compiling_is_as_clang_does_it(cc: Driver, line: str) -> 
 
 
 @pytest.mark.needs("libc")
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["", "-O1", "-O2", "-Os"])
 def test_macros_of_the_level_are_those_of_the_build(cc: Driver, level: str) -> None:
     lines = "\n".join(f"#ifdef {name}\nputs({name!r});\n#endif".replace("'", '"') for name in MACROS)
@@ -121,7 +121,7 @@ def test_macros_of_the_level_are_those_of_the_build(cc: Driver, level: str) -> N
     assert cc.place.run("./ours").stdout == cc.place.run("./theirs").stdout
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("flags", "body"),
     [
@@ -182,7 +182,7 @@ def imported(cc: Driver, line: str) -> "tuple[subprocess.CompletedProcess[str], 
     return done, {one.split("|")[-1].strip() for one in lines if one.startswith("import time:")}
 
 
-@pytest.mark.few(5)
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "is_quick"), QUICK)
 def test_what_is_surely_clangs_alone_starts_quickly(cc: Driver, line: str, is_quick: bool) -> None:
     (cc.folder / "conftest.c").write_text("int main(void) { return 0; }\n")
@@ -196,6 +196,7 @@ def test_what_is_surely_clangs_alone_starts_quickly(cc: Driver, line: str, is_qu
         assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["none", "greedy", ""])
 def test_a_quick_start_asks_for_no_less_than_another(cc: Driver, search: str) -> None:
     (cc.folder / "main.c").write_text(C_SOURCE + "/* not tiny */" * 20)
@@ -210,6 +211,7 @@ def test_a_quick_start_asks_for_no_less_than_another(cc: Driver, search: str) ->
     assert done.returncode == 1 and "AIOCG_CC_BUDGET is '0'" in done.stderr
 
 
+@pytest.mark.slow
 def test_another_clang_on_the_path_is_found(cc: Driver, new_cache: Callable[[], Path]) -> None:
     folders = [cc.folder / "first", cc.folder / "second"]
     cc.place.environment.update(AIOCG_CACHE=str(new_cache()), AIOCG_CLANG="mine")
@@ -226,6 +228,7 @@ def test_another_clang_on_the_path_is_found(cc: Driver, new_cache: Callable[[], 
     assert "AIOCG_CLANG is 'mine', which is not an executable file" in cc("--version").stderr
 
 
+@pytest.mark.slow
 def test_a_file_on_clang_that_is_damaged_or_cannot_be_written_does_not_matter(
     cc: Driver, new_cache: Callable[[], Path]
 ) -> None:
@@ -353,6 +356,7 @@ unsigned long mix(unsigned long x) {{ return ((x ^ key[5]) + key[77]) * 3 ^ key[
 """
 
 
+@pytest.mark.slow
 def test_a_table_that_only_clang_makes_constant_is_no_gain(cc: Driver) -> None:
     """Without globalopt the code is shorter than that of -Oz, which folds three words of the table into it."""
     (cc.folder / "key.c").write_text(WRITABLE)
@@ -371,6 +375,7 @@ def test_no_object_may_take_more_room_than_clangs(found: tuple[int, int], is_wit
     assert Candidate("found", b"", ImageSize(*found), found[0]).is_within(plain) == is_within
 
 
+@pytest.mark.slow
 def test_probes_and_tiny_files_are_clangs_alone(cc: Driver) -> None:
     """The scripts of zlib and others write their probes by hand."""
     cc.place.environment["AIOCG_CC_SEARCH"] = "greedy"
@@ -518,6 +523,7 @@ def test_ctrl_c_is_no_failure_of_the_process_that_it_ends_as_well(cc: Driver) ->
     assert not (cc.folder / "lisp.o").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["-c main.c", "-E -M main.c -o rule"])
 def test_closed_streams_do_not_matter(cc: Driver, line: str) -> None:
     command = shlex.join([sys.executable, "-P", "-m", "aiocg.cli", "cc", *shlex.split(line)])

@@ -11,6 +11,7 @@ def essence(result):  # type: ignore[no-untyped-def]
     return result.actions, result.reward, result.evaluations, result.complete
 
 
+@pytest.mark.slow
 async def test_greedy_beats_oz_on_qsort(make) -> None:  # type: ignore[no-untyped-def]
     env = await make("qsort", "llvm-ic-v0")
     result = await greedy(env)

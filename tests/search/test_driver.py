@@ -91,7 +91,7 @@ class Lists:
         self.told.append((proposal.tag, outcome))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, search) -> None:  # type: ignore[no-untyped-def]
     results = [await search(await calm(2, 997), budget=Budget(evaluations=250), lanes=lanes) for lanes in (1, 2, 5)]
     assert essence(results[0]) == essence(results[1]) == essence(results[2])
@@ -319,7 +319,7 @@ async def test_the_baselines_are_tried_whatever_the_budget(runtime, search) -> N
     await env.close()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["Oz", "O3"])
 async def test_a_search_begins_where_it_is_told(runtime, search, start) -> None:  # type: ignore[no-untyped-def]
     env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/crc32")
@@ -392,7 +392,7 @@ async def test_an_outside_tuner_gives_the_same_on_any_number_of_lanes_and_when_r
         await outside(env)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 async def test_an_outside_tuner_searches_a_real_program_and_leaves_no_files(
     runtime, outside, tmp_path, monkeypatch
 ) -> None:  # type: ignore[no-untyped-def]
@@ -412,6 +412,7 @@ async def test_a_job_is_no_longer_than_there_is_time_for() -> None:
     assert Budget(seconds=0.0).start().fitting(1.0) == 1 and Budget(evaluations=1).start().fitting(1.0) > 10**6
 
 
+@pytest.mark.slow
 async def test_an_evaluation_that_never_ends_is_cut_off_with_the_budget(world) -> None:  # type: ignore[no-untyped-def]
     env = await world(3, 50)
     env.timeout = 600

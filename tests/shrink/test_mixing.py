@@ -64,6 +64,7 @@ def repeated(image: Candidates, folder: Path, name: str) -> Candidates:
     return found
 
 
+@pytest.mark.slow
 def test_levels_of_gcc_are_its_own_and_locked(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     gcc.add_levels()
     names = [name for name in image.images if name != OWN]
@@ -73,6 +74,7 @@ def test_levels_of_gcc_are_its_own_and_locked(gcc: GccImages, image: Candidates,
         assert (found.chosen, found.content) == (name, image.content)
 
 
+@pytest.mark.slow
 def test_some_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     image.add_found(image.quick)
     by_gcc = tuple(part for part in image.linker.parts if name_of(part) == "sum.c")
@@ -94,6 +96,7 @@ def test_units_are_mixed_only_where_that_is_smaller(gcc: GccImages, image: Candi
     assert image.images[image.chosen].bytes == min(one.bytes for one in image.images.values())
 
 
+@pytest.mark.slow
 def test_a_search_of_gccs_options_is_locked(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     gcc.add_levels()
     asked = []
@@ -109,6 +112,7 @@ def test_a_search_of_gccs_options_is_locked(gcc: GccImages, image: Candidates, t
     assert (found.chosen, found.content) == (BY_OPTIONS, image.content)
 
 
+@pytest.mark.slow
 def test_a_search_compiles_no_level_again_and_keeps_no_other_line(gcc: GccImages) -> None:
     gcc.add_levels()
     units, parts = gcc.linker.compiled, gcc.linker.parts
@@ -127,6 +131,7 @@ def test_a_search_compiles_no_level_again_and_keeps_no_other_line(gcc: GccImages
     assert [path.exists() for path in tried] == [True] * count + [False] * len(parts)
 
 
+@pytest.mark.slow
 def test_an_image_that_cannot_be_taken_is_noted(gcc: GccImages, image: Candidates) -> None:
     image.add_found(image.quick)
     image.contents[OWN] = b"\0asm" + bytes(4)

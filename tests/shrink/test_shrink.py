@@ -122,6 +122,7 @@ def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project
     assert "never" in after["page.html"].decode()
 
 
+@pytest.mark.slow
 def test_a_locked_build_is_the_same_to_the_byte_without_a_search(project: Project) -> None:
     project.report("--budget", "0.2", "--", "make")
     shrunk, lock = project.app, (project.folder / "aiocg.lock").read_bytes()
@@ -153,6 +154,7 @@ def test_a_stale_entry_is_built_by_the_core_set_and_the_lock_stays(project: Proj
     assert (project.folder / "aiocg.lock").read_bytes() == lock
 
 
+@pytest.mark.slow
 def test_a_build_that_fails_is_told_with_its_status(project: Project) -> None:
     done = project.shrink("--", "sh", "-c", "exit 3")
     assert done.returncode == 3 and "ended with 3" in done.stderr
@@ -209,6 +211,7 @@ def test_a_command_says_what_counts_and_a_benchmark_what_is_fast_enough(project:
     assert f"{len(project.app):,} B" in (project.folder / "size.svg").read_text()
 
 
+@pytest.mark.slow
 def test_a_share_that_is_none_is_refused_before_the_build(project: Project) -> None:
     done = project.shrink("--bench", "true", "--max-slowdown", "some", "--", "touch", "built")
     assert done.returncode == 2 and "such as 5%" in done.stderr and not (project.folder / "built").exists()
@@ -228,6 +231,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.slow
 def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> None:
     (project.folder / "main.c").write_text(NESTED)
     if b"clang" in subprocess.run(["cc", "--version"], capture_output=True, check=True).stdout:
@@ -240,6 +244,7 @@ def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> No
     assert project.output() == said
 
 
+@pytest.mark.slow
 def test_copies_that_the_build_made_before_are_named(project: Project) -> None:
     install = "install: app\n\tmkdir -p out/bin\n\tinstall app out/bin/app\n\tinstall -s app out/bin/stripped\n"
     (project.folder / "Makefile").write_text(MAKEFILE + install)

@@ -716,6 +716,7 @@ async def test_the_links_of_a_key_are_limited_and_the_longest_silent_goes(monkey
     assert len(worker.numbers) == 7
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_of_channels_that_are_closed():
     with Served() as worker:  # the first makes what all share
         await served(worker.address)

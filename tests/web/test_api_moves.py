@@ -115,6 +115,7 @@ def machinery() -> Iterator[tuple[asyncio.Runner, aiocg.Runtime]]:
         runner.run(runtime.close())
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(moves=st.lists(MOVES, max_size=12))
 def test_a_session_stands_where_the_model_does(

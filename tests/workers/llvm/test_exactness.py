@@ -200,7 +200,7 @@ def test_random_trajectories_lead_to_the_same_states(
     assert replayed.runs > straight.runs
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [("-g",), ("-O2", "-g"), ("-fexceptions",)], ids=" ".join)
 def test_so_they_do_with_debug_information_and_exceptions(
     engines: list[Engine], library: Library, compile_program: Compile, flags: tuple[str, ...]
@@ -209,6 +209,7 @@ def test_so_they_do_with_debug_information_and_exceptions(
         assert_walks_agree(engines, compile_program(name, *flags), path)
 
 
+@pytest.mark.slow
 def test_long_walk_starts_again_from_bitcode_now_and_then(
     engines: list[Engine], library: Library, compile_program: Compile
 ) -> None:
@@ -228,7 +229,7 @@ def test_long_random_trajectories_lead_to_the_same_states(
         assert_walks_agree(engines, content, path)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("major", [14, 19])
 def test_so_they_do_in_older_llvms(
     system_library: Callable[[int], Library], natives: NativeLibraries, compile_with: Compile, major: int

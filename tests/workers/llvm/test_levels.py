@@ -115,7 +115,7 @@ def known(engine: Engine) -> Engine:
     return engine
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @levels
 @pytest.mark.parametrize("name", QUICK)
 def test_our_own_programs(known: Engine, clang: str, name: str, level: str) -> None:

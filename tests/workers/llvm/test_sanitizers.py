@@ -139,7 +139,7 @@ def watch(engine: Engine, tmp_path: Path, clang: str) -> Callable[..., dict[str,
     return compile_and_run
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found(watch: Callable[..., dict[str, Any]], engine: Engine, name: str) -> None:
     sanitizer, expected, source = DEFECTS[name]
@@ -155,6 +155,7 @@ def test_a_planted_defect_is_found(watch: Callable[..., dict[str, Any]], engine:
         assert run["place"].startswith("<stdin>:1:")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("tool", ["llvm-symbolizer", "addr2line", ""])
 def test_place_of_a_finding_is_read_by_whatever_tool_there_is(
     watch: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str

@@ -87,6 +87,7 @@ def test_nvrtc_takes_what_tensor_cores_do(nvrtc: Any, architecture: str) -> None
         assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in ptx
 
 
+@pytest.mark.slow
 def test_each_operand_is_loaded_once_for_all_its_products(nvrtc: Any) -> None:
     code = sass.read(nvrtc.compile(written.program(product(1024, 1024, 1024)).source, "sm_90"))
     assert code.count(r"HMMA\.1688\.F32\.TF32") == 2 * 2 * 2  # steps of k, rows and columns
