@@ -43,6 +43,7 @@ def test_every_command_has_an_example() -> None:
         assert f"Example: aiocg {' '.join(words)}" in " ".join((command.help or "").split())
 
 
+@pytest.mark.sampled
 @pytest.mark.few(3)
 @pytest.mark.parametrize("words", [words for words, _ in _commands()], ids=" ".join)
 def test_help_has_an_example_of_the_command(aiocg: Run, words: list[str]) -> None:

@@ -59,6 +59,7 @@ def on_small_disk(given: Any, size: str, *words: str) -> "subprocess.CompletedPr
     return done
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["32k", "64k"])
 def test_full_disk_proves_nothing_and_is_said(given: Any, size: str) -> None:

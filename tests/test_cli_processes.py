@@ -15,6 +15,7 @@ from .command_line import CHEAPEST, PLAIN
 from .machine import needs_headers
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["aiocg-*/llvm-*", "aiocg-*"], ids=["while searching", "while starting"])
 def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> None:
@@ -58,6 +59,7 @@ def until_it_evaluates(process: "subprocess.Popen[str]") -> None:
     raise AssertionError("it ended before it showed anything")
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "number"),

@@ -58,7 +58,6 @@ PUBLIC = (
     "aiocg.transitions.replay",
     "aiocg.validation",
 )
-FIRST = {"getting_started"}  # pages whose code the quick tests run
 MADE = {"contributing.md", "changelog.md", "examples/index.md", "reference/cli.md", "settings.md"}  # by docs/hooks.py
 
 
@@ -87,11 +86,8 @@ NEEDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=() if page.stem in FIRST else pytest.mark.slow, id=page.stem)
-        for page in PAGES
-        if any(has(page, mark) for mark in ("", *NEEDS))
-    ],
+    [page for page in PAGES if any(has(page, mark) for mark in ("", *NEEDS))],
+    ids=lambda page: page.stem,
 )
 def test_code_of_the_page_runs(page: Path, place: Any) -> None:
     needed = [mark for mark in NEEDS if has(page, mark)]

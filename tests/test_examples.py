@@ -29,7 +29,7 @@ ARGUMENTS = {
     "pipelined_and_forks.py": [],
     "rl_cleanrl.py": ["--updates", "1"],
     "rl_loops.py": ["--updates", "1"],
-    "rl_optuna.py": ["--trials", "2", "--episodes", "32", "--programs", "2", "--envs", "4"],
+    "rl_optuna.py": ["--trials", "2", "--episodes", "16", "--programs", "2", "--envs", "4"],
     "rl_rllib.py": ["--iterations", "2", "--kill"],
     "rl_sb3.py": ["--steps", "256", "--programs", "2", "--envs", "4", "--algorithm", "MaskablePPO"],
     "rl_tianshou.py": ["--epochs", "1"],
@@ -71,12 +71,13 @@ def needs_the_c_library() -> None:
 
 def own_python(folder: Path, requirements: list[str]) -> str:
     """Return the Python of a new virtual environment, with all packages of this one behind what is installed there."""
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     (site,) = folder.glob("lib/python*/site-packages")
     outer = [path for path in sys.path if path.endswith("-packages")]
     (site / "outer.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in outer))
     python = str(folder / "bin/python")
-    done = subprocess.run([python, "-m", "pip", "install", "-q", *requirements], capture_output=True, text=True)
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile", *requirements]
+    done = subprocess.run(install, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"{' '.join(requirements)} cannot be installed: {done.stderr[-300:]}")
     return python

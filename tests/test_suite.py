@@ -23,6 +23,10 @@ def test_list(number):
 def test_sampled(number):
     print("sample", number)
 
+@pytest.mark.every_case
+def test_every():
+    print("seldom")
+
 @settings(max_examples=150)
 @given(st.integers())
 def test_many(number):
@@ -52,7 +56,7 @@ TestMachine.settings = settings(max_examples=60)
     ("profile", "mark", "cases", "samples", "counts"),
     [
         ("quick", "not slow", [0, 4, 8], 0, (10, 7, 10)),
-        ("quick", "slow", [1, 2, 3, 5, 6, 7], 2, (0, 0, 0)),
+        ("quick", "slow", [1, 2, 3, 5, 6, 7], 1, (0, 0, 0)),
         ("thorough", "not slow", [0, 4, 8], 0, (150, 7, 60)),
     ],
 )
@@ -73,6 +77,6 @@ def test_lists_and_examples_are_as_many_as_was_asked_for(
     done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert [number for number in range(9) if f"case {number}" in done.stdout] == cases
-    assert done.stdout.count("sample ") == samples
+    assert done.stdout.count("sample ") == samples and "seldom" not in done.stdout
     found = tuple(done.stdout.count(word) for word in ("example", "seventh", "machine"))
     assert all(count <= number <= count + 2 for number, count in zip(found, counts, strict=True)), found

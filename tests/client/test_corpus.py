@@ -245,6 +245,7 @@ asyncio.run(measure(ProgramsDataset(), workers=1, on_row=lambda row: print(row.u
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 async def test_signal_leaves_an_index_to_go_on_with(number: signal.Signals, own_site: Path) -> None:

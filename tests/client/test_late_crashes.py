@@ -50,6 +50,7 @@ async def rounds(guilty: aiocg.Env, others: list[aiocg.Env], action: str, count:
     return held
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("action", "others"), list(itertools.product(FOUND, (1, 2, 5, 64))))
 async def test_whoever_harms_the_worker_of_others_is_held_and_nobody_else(action: str, others: int) -> None:

@@ -98,6 +98,7 @@ CLIENT = textwrap.dedent("""
 """)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("everybody", [True, False])
 async def test_everything_may_be_paused_or_only_the_client(everybody: bool) -> None:

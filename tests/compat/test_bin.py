@@ -85,6 +85,7 @@ def test_search_and_replay(tmp_path: Path) -> None:
     assert "Step [001 / " in done.stdout
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "arguments", "message"),

@@ -192,6 +192,7 @@ def test_processes_write_at_once(index: DatasetIndex) -> None:
     assert len(index.recorded(LLVM)) == 60
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_many_rows(index: DatasetIndex) -> None:
     started = time.monotonic()

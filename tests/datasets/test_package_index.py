@@ -144,6 +144,7 @@ def test_a_folder_of_wheels_will_do(tmp_path: Path, own_cache: Path, monkeypatch
     assert fetch_members(wheel)["words.txt"].read_bytes() == CONTENT
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
@@ -318,6 +319,7 @@ _FILES = ("null", "[1]", '[{"url": 1}]', '[{"url": "x", "hashes": 0}]')
 NONSENSE = ("[]", "{", *(f'{{"files": {files}}}' for files in _FILES))
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "page"), [*(("application/json", page) for page in NONSENSE), ("text/html", f"<![odd[ x><a href={SDIST}>")]

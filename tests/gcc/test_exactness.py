@@ -89,6 +89,7 @@ async def disturb(runtime: aiocg.Runtime, seed: int) -> int:
     return done
 
 
+@pytest.mark.sampled
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_walks_with_killed_workers_and_compilers_see_what_undisturbed_ones_see(

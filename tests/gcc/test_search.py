@@ -75,6 +75,7 @@ def essence(result: SearchResult) -> tuple[Any, ...]:
     return result.actions, result.reward, result.evaluations, result.state.outcomes, result.state.round
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 async def test_the_result_does_not_depend_on_the_number_of_lanes(make: Make, search: Search) -> None:
     results = [
@@ -84,6 +85,7 @@ async def test_the_result_does_not_depend_on_the_number_of_lanes(make: Make, sea
     assert results[0].evaluations == len(results[0].state.outcomes) == FEW
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 async def test_another_seed_is_another_search(make: Make, search: Search) -> None:
     budget = Budget(evaluations={genetic: 60, screening: 90}.get(search, 30))  # the first ones have no chance in them
@@ -91,6 +93,7 @@ async def test_another_seed_is_another_search(make: Make, search: Search) -> Non
     assert len(results) == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Make, search: Search) -> None:
     through = await search(await make(), budget=Budget(evaluations=FEW), seed=SEED)

@@ -19,6 +19,7 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
     return runner(monkeypatch, capfd, "search")
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["random", "hill-climb", "genetic", "screening", "nevergrad"])
 def test_search_on_the_command_line(command: Run, tmp_path: Path, algorithm: str) -> None:

@@ -50,6 +50,7 @@ async def test_the_spaces_are_there_in_order(make: Make) -> None:
     assert env.action_space.name == "Passes"
 
 
+@pytest.mark.sampled
 @pytest.mark.few(2)
 @pytest.mark.parametrize("space", SPACES)
 async def test_random_walks_are_replayed_and_forked_exactly(make_in: Make, runtime: aiocg.Runtime, space: str) -> None:

@@ -182,6 +182,7 @@ def imported(cc: Driver, line: str) -> "tuple[subprocess.CompletedProcess[str], 
     return done, {one.split("|")[-1].strip() for one in lines if one.startswith("import time:")}
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(("line", "is_quick"), QUICK)
 def test_what_is_surely_clangs_alone_starts_quickly(cc: Driver, line: str, is_quick: bool) -> None:
@@ -261,6 +262,7 @@ def test_object_is_optimised_reported_cached_and_depends_on_what_it_depends_on(
     assert "cached" not in cc("-O2 -c main.c -o main.o").stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["-MD", "-MMD -MF x.dep", "-MD -MT some -MP", "-Wp,-MD,y.dep"])
 def test_rules_for_make_are_clangs(cc: Driver, rule: str) -> None:
@@ -454,6 +456,7 @@ def test_c_plus_plus_with_templates_and_classes(cc: Driver) -> None:
     assert b"_Z1fi" in (cc.folder / "t.o").read_bytes()
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_search_leaves_nothing(cc: Driver, number: signal.Signals) -> None:

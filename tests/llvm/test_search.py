@@ -66,6 +66,7 @@ async def test_a_resumed_search_gives_the_same(make, search) -> None:  # type: i
     assert essence(again) == essence(through)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("search", [greedy, beam, random])
 async def test_workers_killed_at_random_do_not_change_the_result(make, killer, search) -> None:  # type: ignore[no-untyped-def]

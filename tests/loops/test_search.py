@@ -34,6 +34,7 @@ SEARCHES: dict[str, Callable[[aiocg.Env], Awaitable[SearchResult]]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 async def test_what_a_search_says_it_found_can_be_done_again(env: aiocg.Env, name: str) -> None:

@@ -197,6 +197,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_eight_subprocesses_have_workers_of_one_nursery_and_leave_nothing(place: Any, killed: bool) -> None:
     pytest.importorskip("stable_baselines3")

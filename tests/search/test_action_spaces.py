@@ -94,6 +94,7 @@ async def test_random_finds_what_it_says(world, space) -> None:  # type: ignore[
     assert reward_of(value_after(results[0].actions, WORLDS[space])) == results[0].reward > 0
 
 
+@pytest.mark.sampled
 @pytest.mark.few(2)
 @pytest.mark.parametrize("search", [greedy, beam])
 async def test_a_search_that_is_resumed_gives_the_same(world, space, search) -> None:  # type: ignore[no-untyped-def]

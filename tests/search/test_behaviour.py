@@ -108,6 +108,7 @@ async def test_reference_of_a_program_is_what_it_does_at_all_levels(
     assert (found.behaviour, reason in found.reason) == (behaviour, True), found.reason
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 async def test_validation_agrees_with_a_search(runtime: aiocg.Runtime, tmp_path: Path, name: str) -> None:

@@ -91,6 +91,7 @@ class Lists:
         self.told.append((proposal.tag, outcome))
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, search) -> None:  # type: ignore[no-untyped-def]
     results = [await search(await calm(2, 997), budget=Budget(evaluations=250), lanes=lanes) for lanes in (1, 2, 5)]
@@ -108,6 +109,7 @@ async def test_a_search_that_is_resumed_gives_the_same(calm, search) -> None:  #
     assert essence(result) == essence(through)
 
 
+@pytest.mark.sampled
 @pytest.mark.few(3)
 async def test_workers_killed_at_random_do_not_change_the_result(calm, killer, search) -> None:  # type: ignore[no-untyped-def]
     budget = Budget(evaluations=250)
@@ -319,6 +321,7 @@ async def test_the_baselines_are_tried_whatever_the_budget(runtime, search) -> N
     await env.close()
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["Oz", "O3"])
 async def test_a_search_begins_where_it_is_told(runtime, search, start) -> None:  # type: ignore[no-untyped-def]
@@ -375,6 +378,7 @@ async def test_a_tuner_of_ones_own_is_a_class_with_two_methods(calm) -> None:  #
 # -------------------------------------------------------------------------------------------------- outside tuners
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 async def test_an_outside_tuner_gives_the_same_on_any_number_of_lanes_and_when_resumed(world, outside) -> None:  # type: ignore[no-untyped-def]
     results = []
@@ -392,6 +396,7 @@ async def test_an_outside_tuner_gives_the_same_on_any_number_of_lanes_and_when_r
         await outside(env)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 async def test_an_outside_tuner_searches_a_real_program_and_leaves_no_files(
     runtime, outside, tmp_path, monkeypatch

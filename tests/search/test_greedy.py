@@ -51,6 +51,7 @@ async def test_candidates_that_crash_hang_or_fail_do_not_stop_the_search(world, 
     assert await sessions() == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.few(2)
 @pytest.mark.parametrize("lanes", [1, 2, 3, 7])
 @pytest.mark.parametrize("evaluations", [None, 1, 3, 4, 39, 40, 41])

@@ -24,6 +24,7 @@ async def test_the_best_state_of_all_walks_is_found(calm) -> None:  # type: igno
     assert (await env.observe("value"), env.episode_reward) == (50, 47.0)
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("evaluations", [1, 7, 50, 300])
@@ -43,6 +44,7 @@ async def test_another_seed_is_another_search(calm) -> None:  # type: ignore[no-
     assert len(results) > 1
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("piece", [1, 13, 100])

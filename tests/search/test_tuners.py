@@ -83,6 +83,7 @@ def test_another_seed_is_another_search(name: str) -> None:
     assert first != other
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LEARNING if name != "mcts"])
 def test_what_changes_lists_finds_the_target_or_comes_next_to_it(name: str) -> None:
@@ -98,6 +99,7 @@ def test_tree_search_leaves_the_way_that_greedy_search_takes() -> None:
     assert best_of(grown) > best_of(climbed) > 0
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 def test_a_tuner_goes_on_when_most_things_fail(make: Callable[[int], Tuner]) -> None:
     told = play(make(0), 400)
@@ -226,6 +228,7 @@ def test_what_fails_is_never_good_enough() -> None:
 # ------------------------------------------------------------------------------------------------- outside tuners
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 def test_an_outside_tuner_finds_more_the_longer_it_searches_and_the_same_with_the_same_seed(
     outside: Callable[[int], Tuner],
@@ -252,6 +255,7 @@ def test_an_outside_tuner_proposes_nothing_that_fails_when_it_has_seen_nothing_e
     assert tuner.ask(16)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> None:

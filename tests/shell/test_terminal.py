@@ -70,6 +70,7 @@ def test_commands_of_the_command_line_are_carried_out_and_ir_is_printed_whole_in
     assert done.stdout.endswith("\n" + (place.folder / "gcd.ll").read_text(encoding="utf-8"))
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),

@@ -36,7 +36,7 @@ def _shrink(place: Any, *words: str) -> list[dict[str, Any]]:
 @pytest.mark.timeout(900)
 def test_lua_gets_smaller_and_passes_its_test_suite(place: Any, run_cache: Path) -> None:
     _unpacked("lupa", "third-party/lua54", place.folder, run_cache)
-    (image,) = _shrink(place, "--budget", "5", "--check", "cd testes && ../lua strings.lua", "--", *LUA)
+    (image,) = _shrink(place, "--budget", "1", "--check", "cd testes && ../lua strings.lua", "--", *LUA)
     done = place.run("bash", "-c", "cd testes && ../lua -e '_U=true' all.lua")
     assert done.returncode == 0, done.stdout[-2000:]
     assert image["name"] == "lua" and {"found", "gcc found"} & image["sizes"].keys() and image["notes"] == []

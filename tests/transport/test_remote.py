@@ -450,6 +450,7 @@ async def test_a_client_that_reads_slowly_holds_up_the_worker_and_gets_everythin
 # ------------------------------------------------------------------------------------------- broken networks
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
 async def test_connections_that_are_cut_again_and_again_lose_and_repeat_nothing(monkeypatch, seed):
     monkeypatch.setattr(linked_wire, "RECONNECT_SECONDS", (0.01, 0.02))

@@ -208,6 +208,7 @@ async def test_a_stopped_search_leaves_the_session_at_its_best(session: Explorer
     await session.step(["dce"])  # and one goes on by hand
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PASSES)
 async def test_every_search_can_be_watched(session: ExplorerSession, name: str) -> None:

@@ -106,6 +106,7 @@ def test_options_are_those_that_change_code(found: CompilerOptions) -> None:
     assert 1900 < len(edits(found.options)) < 3000
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("version", range(9, 17))
 def test_random_command_lines_of_each_installed_version_compile(version: int) -> None:

@@ -122,6 +122,7 @@ def reference(
     return Reference(request.param, system_library(request.param), clang, cache_dir, compile_with)
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["sorting.c", "matrix.c", "calculator.c", "shapes.cc"])
 def test_compiled_program_becomes_what_opt_writes(reference: Reference, name: str) -> None:

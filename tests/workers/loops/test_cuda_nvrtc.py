@@ -84,6 +84,7 @@ def test_the_compiler_refuses_what_is_wrong(nvrtc: Any) -> None:
         nvrtc.compile(source.replace("float total = 0.0f;", ""), "compute_90")
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(UNHURRIED, max_examples=40)

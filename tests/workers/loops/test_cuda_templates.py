@@ -32,6 +32,7 @@ def derived(expression: str, rules: Rules = FLOAT32) -> list[list[str]]:
     return [list(map(write_layout, layouts)) for layouts in found]
 
 
+@pytest.mark.sampled
 @pytest.mark.few(2)
 @pytest.mark.parametrize("rules", [FLOAT32, RULES["cuda"]], ids=["float32", "tf32"])
 @pytest.mark.parametrize("name", EXPRESSIONS)
