@@ -182,7 +182,7 @@ def paths(library: Library, seed: object, length: int) -> Iterator[list[str]]:
         yield chance.choices(pipelines(library), k=length)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.every_case])])
 def test_random_trajectories_lead_to_the_same_states(
     engines: list[Engine], library: Library, compile_program: Compile, count: int
 ) -> None:
