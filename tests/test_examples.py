@@ -54,6 +54,7 @@ OWN = {  # requirements that are installed for the example alone, as they want o
     "rl_tianshou.py": ["tianshou>=2"],
     "rl_torchrl.py": ["torchrl>=0.14"],
 }
+SELDOM = {"openenv_client.py", "rl_rllib.py", "rl_tianshou.py"}  # an installation of a minute or two, each
 PROJECT = EXAMPLES / "makefile_project"
 
 
@@ -144,7 +145,9 @@ sys.exit(not told["passed"])
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.every_case if name in SELDOM else ()) for name in sorted(ARGUMENTS)]
+)
 def test_example_runs(name: str, place: Any, tmp_path: Path) -> None:
     if name == "own_project.py":
         needs_the_c_library()

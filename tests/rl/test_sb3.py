@@ -231,6 +231,7 @@ def test_make_vec_env_takes_our_environments_by_their_ids(name: str) -> None:
         aiocg.gym.shutdown()
 
 
+@pytest.mark.every_case
 def test_subproc_vec_env_works_and_leaves_nothing(place: Any) -> None:
     pytest.importorskip("stable_baselines3")
     script = place.folder / "script.py"

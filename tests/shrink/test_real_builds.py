@@ -33,6 +33,7 @@ def _shrink(place: Any, *words: str) -> list[dict[str, Any]]:
     return images
 
 
+@pytest.mark.every_case
 @pytest.mark.timeout(900)
 def test_lua_gets_smaller_and_passes_its_test_suite(place: Any, run_cache: Path) -> None:
     _unpacked("lupa", "third-party/lua54", place.folder, run_cache)

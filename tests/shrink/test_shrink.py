@@ -259,6 +259,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> None:
     (project.folder / "main.c").write_text(NESTED)
@@ -273,11 +274,15 @@ def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> No
 
 
 @pytest.mark.slow
-def test_copies_that_the_build_made_before_are_named(project: Project) -> None:
+def test_copies_that_the_build_made_before_are_named_and_options_unknown_to_clang_are_no_obstacle(
+    project: Project,
+) -> None:
     install = "install: app\n\tmkdir -p out/bin\n\tinstall app out/bin/app\n\tinstall -s app out/bin/stripped\n"
     (project.folder / "Makefile").write_text(MAKEFILE + install)
     (project.folder / "other").write_bytes(b"\x7fELF" + bytes(20_000))
-    (image,) = project.report("--budget", "0.2", "--", "make", "install")["images"]
+    (image,) = project.report("--budget", "0.2", "--", "make", "install", "CFLAGS=-O2 -fno-tree-vrp -fipa-pta")[
+        "images"
+    ]
     assert image["after"] < image["before"]
     words = " is a copy that the build made before, and stays as it is"
     found = {note.removesuffix(words) for note in image["notes"] if note.endswith(words)}
@@ -310,12 +315,6 @@ def test_a_shared_library_keeps_what_others_may_call(project: Project) -> None:
     assert image["after"] < image["before"] and {"half", "sum", "unused"} <= {
         one["name"] for one in image["symbols"] if one["after"]
     }
-
-
-@pytest.mark.slow
-def test_an_option_that_clang_does_not_know_is_no_obstacle(project: Project) -> None:
-    (image,) = project.report("--budget", "0.3", "--", "make", "CFLAGS=-O2 -fno-tree-vrp -fipa-pta")["images"]
-    assert image["after"] < image["before"]
 
 
 @pytest.mark.slow

@@ -56,6 +56,7 @@ def test_tensor_cores_compute_the_same(emulator: Any, race_detector: Any, schedu
         assert mismatch(runs, schedule) is None
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @settings(strategies.ALWAYS_THE_SAME, max_examples=4)
 @given(schedule=strategies.on_tensor_cores(most=2))
