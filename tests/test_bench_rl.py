@@ -116,6 +116,7 @@ def test_what_is_trained_follows_from_the_table() -> None:
     assert ("no-masks", "aiocg-v0") not in levers and len(levers) == len(set(levers)) == 9
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_an_agent_is_trained_judged_and_not_trained_again(tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -264,6 +264,7 @@ def test_files_are_searched_once_and_reported(tmp_path: Path) -> None:
     assert "mine/bad.bc, bytes: " in text
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_running_time_is_searched_for_and_drawn(tmp_path: Path) -> None:
     results, plot = str(tmp_path / "results.jsonl"), tmp_path / "plot.svg"

@@ -57,6 +57,7 @@ def test_the_compiler_is_chosen_by_the_id_of_the_environment(command: Run) -> No
     assert command(*words).json["environment"] == f"gcc-v0?gcc_bin={compiler}"
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_the_bench_runs_and_goes_on_where_it_was(tmp_path: Path) -> None:
     pytest.importorskip("pymoo", reason="the genetic search needs pymoo, of the extra search")

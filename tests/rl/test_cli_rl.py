@@ -160,7 +160,7 @@ def test_a_search_is_imitated_first(aiocg: Run) -> None:
 @pytest.mark.slow
 def test_an_interrupted_training_goes_on_to_the_same_policy_with_any_number_of_environments(aiocg: Run) -> None:
     pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
-    words = ["--programs", "csmith-v0", "--count", "4", "--episodes", "60", "--batch", "4", "--steps", "6"]
+    words = ["--programs", "csmith-v0", "--count", "4", "--episodes", "32", "--batch", "4", "--steps", "6"]
     assert aiocg("rl", "train", "whole.ckpt", *words, "--envs", 2).status == 0
     command = [sys.executable, "-P", "-m", "aiocg.cli", "rl", "train", "parts.ckpt", *words, "--envs", "5"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -174,5 +174,5 @@ def test_an_interrupted_training_goes_on_to_the_same_policy_with_any_number_of_e
     for name in ("whole", "parts"):
         assert aiocg("rl", "export", f"{name}.ckpt", f"{name}.npz").status == 0
     whole, parts = Policy.load("whole.npz"), Policy.load("parts.npz")
-    assert whole.facts == parts.facts and whole.facts.episodes == 60
+    assert whole.facts == parts.facts and whole.facts.episodes == 32
     assert whole.to_bytes() == parts.to_bytes()

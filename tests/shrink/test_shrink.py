@@ -274,7 +274,7 @@ def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> No
 
 
 @pytest.mark.slow
-def test_copies_that_the_build_made_before_are_named_and_options_unknown_to_clang_are_no_obstacle(
+def test_copies_that_the_build_made_before_are_named(
     project: Project,
 ) -> None:
     install = "install: app\n\tmkdir -p out/bin\n\tinstall app out/bin/app\n\tinstall -s app out/bin/stripped\n"

@@ -116,7 +116,9 @@ def machinery() -> Iterator[tuple[asyncio.Runner, aiocg.Runtime]]:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+@settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(moves=st.lists(MOVES, max_size=12))
 def test_a_session_stands_where_the_model_does(
     machinery: tuple[asyncio.Runner, aiocg.Runtime], moves: list[tuple[str, Any]]

@@ -230,6 +230,7 @@ def test_what_a_kernel_writes_is_read_after_the_barrier_and_not_through_the_cach
         assert all(at > barrier for at, what in enumerate(found) if what == ("ld.global", number))
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_joined_kernels_of_a_gpu_compute_the_same(emulator: Any) -> None:
     check(emulator, on_a_gpu(5, 70))
