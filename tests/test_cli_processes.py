@@ -59,11 +59,14 @@ def until_it_evaluates(process: "subprocess.Popen[str]") -> None:
     raise AssertionError("it ended before it showed anything")
 
 
-@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "number"),
-    [("functionwise", signal.SIGINT), ("random", signal.SIGTERM), ("functionwise", signal.SIGHUP)],
+    [
+        ("functionwise", signal.SIGINT),
+        pytest.param("random", signal.SIGTERM, marks=pytest.mark.every_case),
+        pytest.param("functionwise", signal.SIGHUP, marks=pytest.mark.every_case),
+    ],
 )
 def test_a_signal_writes_the_best_so_far_and_says_so(place: Any, number: signal.Signals, algorithm: str) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:

@@ -58,10 +58,9 @@ async def once(found: Callable[[], Any]) -> Any:
     return found()
 
 
-@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("search", [greedy, beam])
+@pytest.mark.parametrize("search", [greedy, pytest.param(beam, marks=pytest.mark.every_case)])
 async def test_a_search_finds_the_same_while_nodes_are_killed_every_few_seconds(
     nodes: Callable[..., Nodes], monkeypatch: pytest.MonkeyPatch, search: Callable[[aiocg.Runtime], Any]
 ) -> None:

@@ -41,7 +41,6 @@ def equal(one: Learner, other: Learner) -> bool:
 
 
 @pytest.mark.sampled
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_ppo_solves_a_scripted_environment(seed: int) -> None:
     untrained = learner(msgspec.structs.replace(SETTINGS, seed=seed))
