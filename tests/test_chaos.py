@@ -505,6 +505,7 @@ def test_a_short_run_breaks_no_promise(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------- cluster
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_searches_find_the_same_while_nodes_are_killed() -> None:

@@ -35,6 +35,7 @@ async def at_home(search: Callable[[aiocg.Runtime], Any]) -> tuple[Any, ...]:
     return result
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 async def test_a_node_that_is_killed_during_a_search_changes_nothing(
     nodes: Callable[..., Nodes], monkeypatch: pytest.MonkeyPatch
