@@ -93,6 +93,7 @@ nbformat.write(notebook, sys.argv[2])
 """
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_what_the_notebook_trains_gets_better_and_is_drawn(place: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")

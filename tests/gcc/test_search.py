@@ -105,6 +105,7 @@ async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Mak
     assert not result.complete
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["cma", "optuna", "opentuner", "lamcts", "nevergrad"])

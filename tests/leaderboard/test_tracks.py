@@ -38,6 +38,7 @@ def test_a_track_comes_back_from_its_file(tmp_path: Path) -> None:
         assert read_track(BOARD, str(tmp_path / "again.toml")) == pinned
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 async def test_programs_are_still_those_that_were_pinned(compiler: aiocg.Runtime, name: str) -> None:

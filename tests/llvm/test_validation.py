@@ -224,6 +224,7 @@ async def test_actions_that_another_form_of_the_program_lacks_the_function_for_f
     assert raised.value.error.kind == ErrorKind.REPLAY_FAILED
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 async def test_report_of_a_miscompiled_program_has_a_reproducer_without_needless_actions(
     at: Callable[..., Any], capsys: pytest.CaptureFixture[str]

@@ -159,6 +159,7 @@ def test_a_library_without_std_has_less_code_in_its_archive(wrapped: Any) -> Non
     assert wrapped.leftovers() == []
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.needs("libc", "cc", "ar")
 def test_the_crates_of_a_workspace_get_smaller_one_by_one(wrapped: Any) -> None:

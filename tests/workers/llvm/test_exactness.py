@@ -225,8 +225,7 @@ def test_long_random_trajectories_lead_to_the_same_states(
     engines: list[Engine], library: Library, program: str
 ) -> None:
     content = default_datasets()["programs-v0"].benchmark(program).content
-    for _, path in zip(range(2), paths(library, program, 30), strict=False):
-        assert_walks_agree(engines, content, path)
+    assert_walks_agree(engines, content, next(paths(library, program, 30)))
 
 
 @pytest.mark.slow
