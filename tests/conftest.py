@@ -51,6 +51,7 @@ def _offer_bench() -> None:
 
 _offer_bench()
 SIDE_BY_SIDE = 8  # at most: each process that runs tests has workers of its own
+ONE_OF = 16  # slow cases of a test that is sampled is run
 EXAMPLES = 10  # of hypothesis, at most, for a test that is not slow
 
 
@@ -236,13 +237,18 @@ def _cases(items: list[pytest.Function], mark: str, *, slow: bool) -> list[list[
 
 
 def _sample(items: list[pytest.Function]) -> list[pytest.Function]:
-    """Drop seven of eight slow cases of tests marked `sampled`, and return them; other tests drop others of a list."""
+    """Drop what only EVERY_CASE=1 asks for, and return it.
+
+    It is what is marked `every_case`, and 15 of 16 slow cases of tests marked `sampled`; other tests drop other ones.
+    """
     dropped: list[pytest.Function] = []
     if os.environ.get("EVERY_CASE"):
         return dropped
-    for cases in _cases(items, "sampled", slow=True):
-        kept = zlib.crc32(cases[0].originalname.encode()) % min(8, len(cases))
-        dropped += [item for index, item in enumerate(cases) if index % 8 != kept]
+    dropped += [item for item in items if item.get_closest_marker("every_case") is not None]
+    gone = set(dropped)
+    for cases in _cases([item for item in items if item not in gone], "sampled", slow=True):
+        kept = zlib.crc32(cases[0].originalname.encode()) % min(ONE_OF, len(cases))
+        dropped += [item for index, item in enumerate(cases) if index % ONE_OF != kept]
     gone = set(dropped)
     items[:] = [item for item in items if item not in gone]
     return dropped
@@ -422,6 +428,19 @@ def logs_as_before() -> Iterator[None]:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Workspace]:
     """A place whose PATH begins with the commands of this interpreter's environment."""
+    with _workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture(scope="module")
+def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A place as `place` is, for all tests of a module."""
+    with _workspace(tmp_path_factory.mktemp("shared")) as workspace:
+        yield workspace
+
+
+@contextlib.contextmanager
+def _workspace(folder: Path) -> Iterator[Workspace]:
     temporary = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
     scripts = str(Path(sys.executable).parent)
     environment = {
@@ -431,7 +450,7 @@ def place(tmp_path: Path) -> Iterator[Workspace]:
         "COLUMNS": "80",
         "AIOCG_TEST_MARK": uuid.uuid4().hex,
     }
-    yield Workspace(tmp_path, temporary, environment)
+    yield Workspace(folder, temporary, environment)
     shutil.rmtree(temporary, ignore_errors=True)
 
 

@@ -27,6 +27,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_files_are_found_from_another_folder(source: Path) -> None:
     benchmark = Benchmark.from_file(source, [f"-I{source.parents[1]}/macros"])
     content = compute_observation("ObjectFile", benchmark.content)
@@ -34,6 +35,7 @@ def test_files_are_found_from_another_folder(source: Path) -> None:
     assert b"in a folder" in content
 
 
+@pytest.mark.slow
 def test_search_writes_an_object_with_them(command: Run, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(source.parents[1])
     found = command("search", "own/x.c", "--evaluations", "5", "-o", "x.o", "--", "-Imacros")
@@ -41,6 +43,7 @@ def test_search_writes_an_object_with_them(command: Run, source: Path, monkeypat
     assert b"beside the source" in Path("x.o").read_bytes()
 
 
+@pytest.mark.slow
 def test_object_of_a_compilation_follows_the_file(
     source: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,6 +60,7 @@ def test_object_of_a_compilation_follows_the_file(
     assert "warning" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "beside"),
     [

@@ -43,6 +43,7 @@ def check(results: dict[str, Any], names: list[str]) -> None:
             assert (row["missed_by"] == 0) is within, row
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_transport_is_measured_beside_zmq_asyncio(tmp_path: Path) -> None:
     results = quick_results(tmp_path / "results.json", "transport")

@@ -36,6 +36,7 @@ def test_schedules_are_legal_and_right(threads: int) -> None:
         Ours(target, schedule)
 
 
+@pytest.mark.slow
 def test_both_sides_take_time() -> None:
     ours = Ours(CpuTarget(1), schedules.rows_summed(64, 1, 4))
     with NumPy(1) as numpy:

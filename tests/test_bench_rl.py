@@ -116,6 +116,7 @@ def test_what_is_trained_follows_from_the_table() -> None:
     assert ("no-masks", "aiocg-v0") not in levers and len(levers) == len(set(levers)) == 9
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_an_agent_is_trained_judged_and_not_trained_again(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -165,6 +166,7 @@ def test_what_rllib_has_learned_is_a_policy_that_never_stops() -> None:
     assert (found[:, 2] < -1000).all()
 
 
+@pytest.mark.slow
 def test_levers_are_compared_at_equal_steps_and_agents_of_the_paper_at_equal_episodes() -> None:
     pytest.importorskip("torch")
     ours = new_learner(VARIANTS["ours"], Job("ours", "csmith-v0", 64, 0), "LLVM")

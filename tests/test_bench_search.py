@@ -137,6 +137,7 @@ def test_invalid_result_gains_nothing_at_any_time() -> None:
     assert set(ratios.tolist()) == {1.0}
 
 
+@pytest.mark.slow
 def test_plot_has_a_line_for_each_search(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="plots are drawn by matplotlib: pip install -e '.[bench]'")
     from bench.search.plot import draw
@@ -205,6 +206,7 @@ def test_protocol_is_what_the_paper_did_but_for_what_is_said() -> None:
     assert (shortened.seconds, shortened.seeds) == ([5.0], 2)
 
 
+@pytest.mark.slow
 def test_heading_says_when_the_protocol_was_shortened() -> None:
     timing = {"goal": "runtime", "search": "racing", "ratio": 1.5}
     done = [row(search=name, goal=goal) for goal in ("instructions", "bytes") for name in protocol.SEARCHES]
@@ -262,6 +264,7 @@ def test_files_are_searched_once_and_reported(tmp_path: Path) -> None:
     assert "mine/bad.bc, bytes: " in text
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_running_time_is_searched_for_and_drawn(tmp_path: Path) -> None:
     results, plot = str(tmp_path / "results.jsonl"), tmp_path / "plot.svg"

@@ -471,6 +471,7 @@ def test_what_is_left_is_found(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- all of it
 
 
+@pytest.mark.slow
 def test_an_unknown_fault_is_refused_with_the_known_ones() -> None:
     done = chaos("--fault", "nonesuch")
     assert done.returncode == 2 and "bad-reply" in done.stderr
@@ -504,11 +505,12 @@ def test_a_short_run_breaks_no_promise(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------- cluster
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_searches_find_the_same_while_nodes_are_killed() -> None:
-    command = [sys.executable, "-m", "bench.chaos.cluster", "--minutes", "0.75", "--every", "5"]
+    command = [sys.executable, "-m", "bench.chaos.cluster", "--minutes", "0.4", "--every", "5"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     outcome = json.loads(done.stdout)
-    assert outcome["kills"] >= 3 and outcome["searches"] and not outcome["wrong"] and not outcome["sessions_lost"]
+    assert outcome["kills"] >= 2 and outcome["searches"] and not outcome["wrong"] and not outcome["sessions_lost"]

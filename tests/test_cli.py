@@ -43,6 +43,7 @@ def test_every_command_has_an_example() -> None:
         assert f"Example: aiocg {' '.join(words)}" in " ".join((command.help or "").split())
 
 
+@pytest.mark.sampled
 @pytest.mark.few(3)
 @pytest.mark.parametrize("words", [words for words, _ in _commands()], ids=" ".join)
 def test_help_has_an_example_of_the_command(aiocg: Run, words: list[str]) -> None:
@@ -57,6 +58,7 @@ def test_no_arguments_show_the_commands(aiocg: Run) -> None:
         assert word in done.out + done.err
 
 
+@pytest.mark.slow
 def test_help_may_be_asked_for_by_its_short_name(aiocg: Run) -> None:
     for words in (["-h"], ["search", "-h"], ["search", "greedy", "-h"], ["envs", "-h"], ["rl", "train", "-h"]):
         assert aiocg(*words).out == aiocg(*[word.replace("-h", "--help") for word in words]).out
@@ -121,6 +123,7 @@ def test_datasets_lists_datasets_and_the_benchmarks_of_one(aiocg: Run) -> None:
     assert len(listed["benchmarks"]) == 3
 
 
+@pytest.mark.slow
 def test_describe_has_a_description_for_every_action_and_space(aiocg: Run) -> None:
     described = aiocg("describe", "llvm-v0", "--json").json
     assert set(described) == {
@@ -164,6 +167,7 @@ def test_describe_shows_the_actions_of_the_space_asked_for(aiocg: Run, name: str
 # ----------------------------------------------------------------------------------------------------- errors
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -192,6 +196,7 @@ def test_mistake_is_one_line_that_helps_and_status_1(aiocg: Run, words: tuple[st
     assert done.out == ""
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "says"),
     [

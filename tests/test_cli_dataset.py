@@ -106,6 +106,7 @@ def test_info_tells_parameters_references_and_why_a_dataset_is_deprecated(aiocg:
     assert "aiocg dataset install cBench-v0" in " ".join(shown.split())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -148,6 +149,7 @@ def test_wrong_usage_has_status_2(aiocg: Run, words: tuple[str, ...]) -> None:
 # ------------------------------------------------------------------------------------- installing and removing
 
 
+@pytest.mark.slow
 def test_published_dataset_is_installed_verified_and_removed(aiocg: Run, tiny: PublishedServer, site: Path) -> None:
     (row,) = aiocg("install", "tiny-v0", "--json").json["datasets"]
     folder = Path(row["directory"])
@@ -173,6 +175,7 @@ def test_published_dataset_is_installed_verified_and_removed(aiocg: Run, tiny: P
     assert tiny.count() == 1  # the download was kept
 
 
+@pytest.mark.slow
 def test_server_that_has_lost_the_file_is_named(aiocg: Run, tiny: PublishedServer, site: Path) -> None:
     tiny.withdraw("tiny-v0.tar.bz2")
     done = aiocg("install", "tiny-v0")
@@ -183,6 +186,7 @@ def test_server_that_has_lost_the_file_is_named(aiocg: Run, tiny: PublishedServe
     assert not list(site.rglob("*.bc"))
 
 
+@pytest.mark.slow
 def test_without_the_network_nothing_is_installed_and_nothing_indexed(
     aiocg: Run, tiny: PublishedServer, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +203,7 @@ def test_without_the_network_nothing_is_installed_and_nothing_indexed(
 # ------------------------------------------------------------------------------------------- measuring, showing
 
 
+@pytest.mark.slow
 def test_tensor_expression_is_shown_as_its_text_and_not_compiled(aiocg: Run) -> None:
     found = aiocg("show", "loops-v0/relu?m=3", "--json").json
     assert (found["text"], found["measured"]) == ("Y[i:3, j:1024] = max(X[i, j], 0)\n", None)
@@ -257,6 +262,7 @@ def test_own_dataset_is_verified_by_checksums_and_removed_with_its_index(aiocg: 
     assert "no dataset is named 'mine'" in aiocg("info", own).err
 
 
+@pytest.mark.slow
 def test_program_that_fails_is_shown_with_its_reason(aiocg: Run, tiny: PublishedServer, site: Path) -> None:
     assert aiocg("install", "tiny-v0").status == 0
     (site / "datasets" / "benchmark" / "tiny-v0" / "contents" / "two.bc").write_bytes(b"BC\xc0\xde and nothing")
@@ -325,6 +331,7 @@ def test_ctrl_c_while_measuring_keeps_what_was_measured(place: Any, tmp_path: Pa
     assert sum(DatasetIndex(kept, "aiocg-v0").versions().values()) > 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_downloading_installs_nothing(place: Any, tmp_path: Path) -> None:
     site = tmp_path / "site"
     with PublishedServer() as server:
@@ -336,12 +343,14 @@ def test_ctrl_c_while_downloading_installs_nothing(place: Any, tmp_path: Path) -
     assert not [path for path in site.rglob("*") if path.is_file() and not path.name.endswith(".lock")]
 
 
+@pytest.mark.slow
 def test_programs_of_a_dataset_without_an_end_are_shown_in_any_order(aiocg: Run) -> None:
     programs = [aiocg("show", "aiocg-v0", "--shuffle", seed, "--limit", "3", "--json") for seed in ("1", "1", "2")]
     first, again, other = ([one["uri"] for one in done.json["programs"]] for done in programs)
     assert first == again != other and len(set(first)) == 3
 
 
+@pytest.mark.slow
 def test_list_has_room_for_descriptions_on_a_narrow_terminal() -> None:
     narrow = {**os.environ, "COLUMNS": "80"}
     words = [sys.executable, "-P", "-m", "aiocg.cli", "dataset", "list"]
@@ -353,6 +362,7 @@ def test_list_has_room_for_descriptions_on_a_narrow_terminal() -> None:
 # ------------------------------------------------------------------------------------------------------- a sample
 
 
+@pytest.mark.slow
 def test_sample_is_what_the_seed_draws(aiocg: Run) -> None:
     dataset = default_datasets()["programs-v0"]
     assert aiocg("index", "programs-v0", "--workers", "1", "--sample", "2", "--seed", "3").status == 0

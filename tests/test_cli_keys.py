@@ -17,6 +17,7 @@ def aiocg(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
     return runner(monkeypatch, capfd, "keys")
 
 
+@pytest.mark.slow
 def test_a_client_is_let_in_and_out_again(aiocg: Run, tmp_path: Path) -> None:
     made = json.loads(aiocg("new", "--json").out)
     assert Path(made["path"]).is_relative_to(tmp_path / "keys")
@@ -58,6 +59,7 @@ def test_a_folder_that_cannot_be_used_is_one_message_with_the_way_out(
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_secret_key_is_never_printed(aiocg: Run, tmp_path: Path) -> None:
     outputs = [aiocg("new"), aiocg("show"), aiocg("list"), aiocg("list", "--json"), aiocg("new")]
     secret = json.loads((tmp_path / "keys" / "own" / "own.key").read_bytes())["secret"]
@@ -66,6 +68,7 @@ def test_the_secret_key_is_never_printed(aiocg: Run, tmp_path: Path) -> None:
     assert not [done for done in outputs if secret in done.out + done.err]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -59,6 +59,8 @@ def on_small_disk(given: Any, size: str, *words: str) -> "subprocess.CompletedPr
     return done
 
 
+@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["32k", "64k"])
 def test_full_disk_proves_nothing_and_is_said(given: Any, size: str) -> None:
     validated = on_small_disk(given, size, "aiocg", "validate", "state.json", "--workers", "1")
@@ -67,6 +69,7 @@ def test_full_disk_proves_nothing_and_is_said(given: Any, size: str) -> None:
     assert (searched.returncode, FULL in searched.stdout) == (0, True), searched.stdout + searched.stderr
 
 
+@pytest.mark.slow
 def test_program_that_the_disk_has_no_room_for_is_not_called_wrong(given: Any) -> None:
     (given.folder / "program.c").write_text(WRITES_MUCH)
     validated = on_small_disk(given, "3m", "aiocg", "validate", "state.json", "--no-sanitizers")
@@ -75,6 +78,7 @@ def test_program_that_the_disk_has_no_room_for_is_not_called_wrong(given: Any) -
     assert enough.returncode == 0, enough.stdout + enough.stderr
 
 
+@pytest.mark.slow
 def test_box_that_is_asked_for_and_missing_is_said(given: Any) -> None:
     tools = given.folder / "tools"
     tools.mkdir()

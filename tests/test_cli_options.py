@@ -38,6 +38,7 @@ def test_a_time_is_seconds_or_has_a_unit(text: str, seconds: float) -> None:
     assert taken == [pytest.approx(seconds), 1.0]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("text", ["soon", "30x", "500 evaluations", "nan", "inf", "-1", "m", ""])
 def test_a_budget_that_is_no_time_is_told_how_one_is_written(command: Run, text: str) -> None:
     done = command("search", "random", "programs-v0/qsort", "--json", f"--budget={text}")
@@ -45,6 +46,7 @@ def test_a_budget_that_is_no_time_is_told_how_one_is_written(command: Run, text:
     assert f"'--budget': {text!r} is no time such as 30s, 500ms, 2m or 1h; --evaluations" in done.json["error"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("text", ["30s", "1e3", "0", "-1", "many"])
 def test_a_number_of_evaluations_that_is_none_is_told_which_option_takes_a_time(command: Run, text: str) -> None:
     done = command("search", "random", "programs-v0/qsort", "--json", f"--evaluations={text}")
@@ -55,6 +57,7 @@ def test_a_number_of_evaluations_that_is_none_is_told_which_option_takes_a_time(
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "least"),
     [

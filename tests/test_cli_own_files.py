@@ -28,6 +28,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "own.c"
 
 
+@pytest.mark.slow
 def test_flags_are_the_programs_and_are_replayed(command: Run, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = command("search", "greedy", "own.c", "--evaluations", "30", "--state", "s.json", "--json", *FLAGS)
     assert found.status == 0, found.err
@@ -40,6 +41,7 @@ def test_flags_are_the_programs_and_are_replayed(command: Run, source: Path, mon
     assert command("validate", "../s.json").status == 3  # it has no main, so nothing is proven
 
 
+@pytest.mark.slow
 def test_flags_are_taken_wherever_a_program_is(command: Run, source: Path) -> None:
     assert command("search", "own.c", "--evaluations", "10", *FLAGS).status == 0
     shown = command("dataset", "show", "own.c", "--json", *FLAGS)
@@ -50,6 +52,7 @@ def test_flags_are_taken_wherever_a_program_is(command: Run, source: Path) -> No
     assert command("shell", "--workers", "1", "--benchmark", "own.c", "-c", "action mem2reg", *FLAGS).status == 0
 
 
+@pytest.mark.slow
 def test_missing_flags_are_hinted_at(command: Run, source: Path) -> None:
     missing = command("search", "own.c")
     assert missing.status == 1
@@ -64,6 +67,7 @@ def test_missing_system_header_names_the_package(command: Run, source: Path) -> 
     assert "libc6-dev" in missing.err
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -83,6 +87,7 @@ def test_flag_that_cannot_be_honoured_ends_the_command(
     assert message in " ".join(refused.err.replace("│", " ").split())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [("./-x.c",), ("--", "-x.c"), ("-x.c",), ("greedy", "--", "-x.c", "-DN=3")])
 def test_file_whose_name_begins_with_a_dash_is_searched(command: Run, source: Path, words: tuple[str, ...]) -> None:
     (source.parent / "-x.c").write_text("int f(int x) { return x + x; }\n")
@@ -94,6 +99,7 @@ def test_file_whose_name_begins_with_a_dash_is_searched(command: Run, source: Pa
     assert "/-x.c" in found.json["benchmark"]
 
 
+@pytest.mark.slow
 @needs_headers
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 def test_object_of_a_cplusplus_file_links_into_a_build_of_the_machines_compiler(
@@ -116,6 +122,7 @@ int second(int a) { int s = 0; for (int i = 0; i < 4; i++) s += a * i; return s 
 """
 
 
+@pytest.mark.slow
 def test_gain_of_more_than_twice_that_nothing_proves_is_said_in_the_headline(command: Run, source: Path) -> None:
     values = ", ".join(str(number**3 % 9973) for number in range(500))  # a table that stays where it does not count
     function = "long mix(long x) { return ((x ^ table[5]) + table[77]) * 3 ^ table[x & 255]; }"
@@ -140,6 +147,7 @@ def test_level_that_takes_long_is_given_up_and_named(command: Run, source: Path)
     assert "they did not compile in the time" in found.out
 
 
+@pytest.mark.slow
 def test_level_that_cannot_compile_the_program_does_not_end_the_search(command: Run, source: Path) -> None:
     source.write_text(LABEL)
     found = command("search", "own.c", "--evaluations", "20", "-o", "own.o", "--json")
@@ -154,6 +162,7 @@ def test_level_that_cannot_compile_the_program_does_not_end_the_search(command: 
     assert (source.parent / "own.o").read_bytes().startswith(b"\x7fELF")
 
 
+@pytest.mark.slow
 def test_one_level_that_cannot_compile_the_program_leaves_the_others_in_the_table(command: Run, source: Path) -> None:
     work = "".join(f"x ^= x * {n} + (x >> {n % 7});" for n in range(3, 16))  # which -O3 copies and -Oz does not
     body = f'static int marked(int x) {{ __asm__ volatile("only_once: nop"); {work} return x; }}'
@@ -166,6 +175,7 @@ def test_one_level_that_cannot_compile_the_program_leaves_the_others_in_the_tabl
     assert "-O3 cannot compile this program: <inline asm>:1:2: symbol 'only_once' is already defined" in found.out
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("algorithm", ["functionwise", "greedy", "evolve"])
 def test_result_of_an_instruction_reward_assembles(command: Run, source: Path, algorithm: str) -> None:
     source.write_text(LABEL)
@@ -179,6 +189,7 @@ def test_result_of_an_instruction_reward_assembles(command: Run, source: Path, a
 IR = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  ret i32 %y\n}\n"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("triple", ["sparcel-unknown-none", "not-a-target", "x86_64-pc-windows-msvc"])
 def test_program_without_machine_code_here_is_refused_with_what_works(command: Run, source: Path, triple: str) -> None:
     (source.parent / "x.ll").write_text(f'target triple = "{triple}"\n{IR}')
@@ -197,6 +208,7 @@ def test_program_for_another_target_is_not_run_for_a_reason_in_words(command: Ru
     assert found.json["reason"] == "there is no code generator here for sparcel-unknown-none"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc")
 def test_program_without_a_target_is_one_for_this_machine(command: Run, source: Path) -> None:
     (source.parent / "own.ll").write_text(IR.replace("@f(", "@main("))
@@ -212,6 +224,7 @@ def test_object_for_another_target_is_refused_before_the_search(command: Run, so
     assert "with no -o or a .bc or .ll" in refused.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("algorithm", ["functionwise", "random", "evolve"])
 def test_program_without_functions_ends_at_once(command: Run, source: Path, algorithm: str) -> None:
     (source.parent / "x.ll").write_text("@x = global i32 5\n")

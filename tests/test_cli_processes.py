@@ -15,6 +15,7 @@ from .command_line import CHEAPEST, PLAIN
 from .machine import needs_headers
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["aiocg-*/llvm-*", "aiocg-*"], ids=["while searching", "while starting"])
 def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> None:
@@ -35,6 +36,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> Non
     assert place.processes() == []
 
 
+@pytest.mark.slow
 def test_kill_of_the_command_leaves_nothing_either(place: Any) -> None:
     command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
     process = place.start(*command, stdout=subprocess.DEVNULL)
@@ -60,7 +62,11 @@ def until_it_evaluates(process: "subprocess.Popen[str]") -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "number"),
-    [("functionwise", signal.SIGINT), ("random", signal.SIGTERM), ("functionwise", signal.SIGHUP)],
+    [
+        ("functionwise", signal.SIGINT),
+        pytest.param("random", signal.SIGTERM, marks=pytest.mark.every_case),
+        pytest.param("functionwise", signal.SIGHUP, marks=pytest.mark.every_case),
+    ],
 )
 def test_a_signal_writes_the_best_so_far_and_says_so(place: Any, number: signal.Signals, algorithm: str) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:

@@ -106,6 +106,7 @@ def test_search_json_has_stable_keys(command: Run, algorithm: str) -> None:
         assert set(costs) == {"before", "O3", "Oz", "OzMinsize", "found"}
 
 
+@pytest.mark.slow
 def test_a_prior_that_is_another_file_is_refused_by_name(command: Run) -> None:
     Path("prior.npz").write_text("no model")
     for search in ("mcts", "beam"):
@@ -217,6 +218,7 @@ def test_saved_state_replays_to_the_same_bitcode_or_to_what_the_suffix_says(comm
     assert "main:" in Path("best.s").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc")
 def test_what_cannot_be_linked_is_told_after_its_state_was_saved(command: Run) -> None:
     Path("one.c").write_text(C_SOURCE.replace("main", "other"), encoding="utf-8")
@@ -228,6 +230,7 @@ def test_what_cannot_be_linked_is_told_after_its_state_was_saved(command: Run) -
     assert Path("best.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc")
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
 def test_a_picture_that_cannot_be_written_is_told_after_what_was_found(command: Run) -> None:
@@ -254,6 +257,7 @@ def test_replay_of_a_state_with_another_reward_fails(command: Run) -> None:
     assert "not 0.125 as saved" in done.err
 
 
+@pytest.mark.slow
 def test_program_that_no_pass_may_touch_gets_a_hint(command: Run, tmp_path: Path) -> None:
     (tmp_path / "sealed.ll").write_text(
         "define i32 @f(i32 %x) noinline optnone {\n  %y = add i32 %x, 0\n  ret i32 %y\n}\n", encoding="utf-8"

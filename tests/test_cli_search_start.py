@@ -44,6 +44,7 @@ def on_a_terminal(words: list[str]) -> Iterator[tuple["subprocess.Popen[bytes]",
         os.close(ours)
 
 
+@pytest.mark.slow
 def test_it_says_at_once_that_it_starts_and_how_long_it_takes() -> None:
     with on_a_terminal(SEARCH) as (_, read):
         assert read(b"\r").startswith(b"starting ...")  # before anything slow is imported
@@ -99,6 +100,7 @@ def test_what_is_interrupted_before_it_begins_is_closed(monkeypatch: pytest.Monk
     assert inspect.getcoroutinestate(begun) == inspect.CORO_CLOSED
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -22,6 +22,7 @@ def run(words: str, redirections: str = "", **environment: str) -> "subprocess.C
     )
 
 
+@pytest.mark.slow
 def test_what_an_encoding_cannot_say_is_written_as_escapes() -> None:
     done = run("envs", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
@@ -46,7 +47,7 @@ def test_commands_that_are_no_text_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["envs", "envs --json", "shell --benchmark programs-v0/gcd --workers 1 -c reward"])
 def test_a_disk_that_is_full_is_told_in_one_line(words: str) -> None:
     done = run(words, ">/dev/full")

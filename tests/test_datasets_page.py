@@ -110,6 +110,7 @@ async def test_programs_are_measured_and_run() -> None:
     assert f"| IR instructions | {min(counts):,} |" in text
 
 
+@pytest.mark.slow
 async def test_failures_and_duplicates_are_counted(mixed: FilesDataset) -> None:
     found = (await measure_samples([mixed]))[mixed.name]
     assert (found.sampled, found.good, found.duplicates, found.run) == (4, 2, 1, 0)

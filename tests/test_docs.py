@@ -58,7 +58,6 @@ PUBLIC = (
     "aiocg.transitions.replay",
     "aiocg.validation",
 )
-FIRST = {"getting_started"}  # pages whose code the quick tests run
 MADE = {"contributing.md", "changelog.md", "examples/index.md", "reference/cli.md", "settings.md"}  # by docs/hooks.py
 
 
@@ -84,13 +83,11 @@ NEEDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=() if page.stem in FIRST else pytest.mark.slow, id=page.stem)
-        for page in PAGES
-        if any(has(page, mark) for mark in ("", *NEEDS))
-    ],
+    [page for page in PAGES if any(has(page, mark) for mark in ("", *NEEDS))],
+    ids=lambda page: page.stem,
 )
 def test_code_of_the_page_runs(page: Path, place: Any) -> None:
     needed = [mark for mark in NEEDS if has(page, mark)]
@@ -213,6 +210,7 @@ def undocumented(inventory: Path) -> set[str]:
 # ------------------------------------------------------------------------------------------ the tool that runs pages
 
 
+@pytest.mark.slow
 def test_wrong_block_fails_and_is_named_by_its_line_of_the_page(place: Any, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     setup, first, second = "<!-- test: setup\nx = 1\n-->", "```python\nx += 1\n```", "```python\nassert x == 1\n```"
@@ -224,6 +222,7 @@ def test_wrong_block_fails_and_is_named_by_its_line_of_the_page(place: Any, tmp_
     assert place.run(*command, "--slow").returncode == 0
 
 
+@pytest.mark.slow
 def test_await_may_stand_outside_of_functions_and_asyncio_run_may_be_called(place: Any, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(

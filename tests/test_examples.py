@@ -29,7 +29,7 @@ ARGUMENTS = {
     "pipelined_and_forks.py": [],
     "rl_cleanrl.py": ["--updates", "1"],
     "rl_loops.py": ["--updates", "1"],
-    "rl_optuna.py": ["--trials", "2", "--episodes", "32", "--programs", "2", "--envs", "4"],
+    "rl_optuna.py": ["--trials", "2", "--episodes", "16", "--programs", "2", "--envs", "4"],
     "rl_rllib.py": ["--iterations", "2", "--kill"],
     "rl_sb3.py": ["--steps", "256", "--programs", "2", "--envs", "4", "--algorithm", "MaskablePPO"],
     "rl_tianshou.py": ["--epochs", "1"],
@@ -54,6 +54,7 @@ OWN = {  # requirements that are installed for the example alone, as they want o
     "rl_tianshou.py": ["tianshou>=2"],
     "rl_torchrl.py": ["torchrl>=0.14"],
 }
+SELDOM = {"openenv_client.py", "rl_rllib.py", "rl_tianshou.py"}  # an installation of a minute or two, each
 PROJECT = EXAMPLES / "makefile_project"
 
 
@@ -71,12 +72,13 @@ def needs_the_c_library() -> None:
 
 def own_python(folder: Path, requirements: list[str]) -> str:
     """Return the Python of a new virtual environment, with all packages of this one behind what is installed there."""
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     (site,) = folder.glob("lib/python*/site-packages")
     outer = [path for path in sys.path if path.endswith("-packages")]
     (site / "outer.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in outer))
     python = str(folder / "bin/python")
-    done = subprocess.run([python, "-m", "pip", "install", "-q", *requirements], capture_output=True, text=True)
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile", *requirements]
+    done = subprocess.run(install, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"{' '.join(requirements)} cannot be installed: {done.stderr[-300:]}")
     return python
@@ -91,6 +93,7 @@ nbformat.write(notebook, sys.argv[2])
 """
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_what_the_notebook_trains_gets_better_and_is_drawn(place: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -143,7 +146,9 @@ sys.exit(not told["passed"])
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.every_case if name in SELDOM else ()) for name in sorted(ARGUMENTS)]
+)
 def test_example_runs(name: str, place: Any, tmp_path: Path) -> None:
     if name == "own_project.py":
         needs_the_c_library()

@@ -70,6 +70,7 @@ def found(done: "subprocess.CompletedProcess[str]") -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @needs_headers
 @pytest.mark.parametrize("who", ["somebody", "me"])

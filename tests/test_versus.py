@@ -193,6 +193,7 @@ async def test_driver_that_takes_too_long_is_ended() -> None:
 # ---------------------------------------------------------------------------------------------- the program
 
 
+@pytest.mark.slow
 def test_file_that_is_no_bitcode_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "program.bc"
     path.write_text("define i32 @main()")

@@ -91,6 +91,7 @@ async def client_of(address: str, **options: Any) -> AsyncIterator[Client]:
         yield Client(connection)
 
 
+@pytest.mark.slow
 async def test_an_episode_is_played_over_a_socket(address: str) -> None:
     async with client_of(address) as client:
         begun = await client.observed("reset", {"program": "scripted-v0/5", "observe": ["value"], "episode_id": "mine"})
@@ -184,6 +185,7 @@ async def test_clients_have_sessions_of_their_own_and_there_are_only_so_many(add
             await fourth.observed("reset", {})
 
 
+@pytest.mark.slow
 async def test_over_http_each_request_is_an_episode(address: str) -> None:
     async with httpx.AsyncClient(base_url=f"http://{address}") as http:
         assert (await http.get("/health")).json() == {"status": "healthy"}

@@ -46,6 +46,7 @@ async def error_of(client: Any, tool: str, **arguments: Any) -> str:
     return "\n".join(part.text for part in answer.content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_agent_plays_an_episode_by_calling_tools(sessions: AgentSessions, mode: str) -> None:
     mcp = pytest.importorskip("mcp")
@@ -171,6 +172,7 @@ def test_an_episode_over_standard_streams_survives_bad_input_and_a_killed_worker
     assert server.process.stderr is not None and "Traceback" not in server.process.stderr.read()
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_signal_ends_it_and_leaves_nothing(server: Server, place: Any, number: signal.Signals) -> None:

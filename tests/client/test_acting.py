@@ -317,6 +317,7 @@ async def test_a_targeted_environment_needs_a_reset_first(runtime: aiocg.Runtime
         await env.step("@0(raise)")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
 async def test_whatever_is_done_the_state_is_what_the_texts_lead_to(make, runtime, seed) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(seed)

@@ -82,6 +82,7 @@ def test_every_sample_is_contained_and_is_an_action(space: ActionSpace) -> None:
             assert len(space.encode(action)) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("space", ALL, ids=repr)
 @given(junk=st.recursive(st.none() | st.booleans() | st.floats() | st.text() | st.integers(), st.lists, max_leaves=4))
 def test_contains_never_raises(space: ActionSpace, junk: object) -> None:

@@ -49,6 +49,7 @@ def mixed(tmp_path: Path) -> FilesDataset:
     return FilesDataset("mixed-v0", folder)
 
 
+@pytest.mark.slow
 async def test_sizes_and_hashes_are_those_of_the_programs() -> None:
     dataset, rows = ProgramsDataset(), list[IndexRow]()
     async with Runtime(workers=1) as runtime:
@@ -123,6 +124,7 @@ async def test_endless_dataset_needs_a_limit() -> None:
         await measure(CsmithDataset())
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_fetched_is_not_recorded(
     monkeypatch: pytest.MonkeyPatch, new_cache: Callable[[], Path]
 ) -> None:
@@ -215,6 +217,7 @@ async def test_the_loop_goes_on_while_a_dataset_is_measured() -> None:
     assert longest < 2.5  # on a busy machine, and not as long as either of these
 
 
+@pytest.mark.slow
 async def test_cancelling_keeps_what_was_measured() -> None:
     dataset, enough = ProgramsDataset(), asyncio.Event()
     done = list[IndexRow]()
@@ -242,6 +245,7 @@ asyncio.run(measure(ProgramsDataset(), workers=1, on_row=lambda row: print(row.u
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 async def test_signal_leaves_an_index_to_go_on_with(number: signal.Signals, own_site: Path) -> None:

@@ -266,6 +266,7 @@ def test_what_is_acknowledged_counts_exactly_once(machinery: Any, moves: list[tu
     runner.run(play(runtime, moves))
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=200, deadline=None, suppress_health_check=HEALTH)

@@ -50,7 +50,8 @@ async def rounds(guilty: aiocg.Env, others: list[aiocg.Env], action: str, count:
     return held
 
 
-@pytest.mark.few(3)
+@pytest.mark.sampled
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("action", "others"), list(itertools.product(FOUND, (1, 2, 5, 64))))
 async def test_whoever_harms_the_worker_of_others_is_held_and_nobody_else(action: str, others: int) -> None:
     async with aiocg.Runtime(workers=1, policy=QUICK) as runtime, asyncio.timeout(300):
@@ -143,6 +144,7 @@ async def test_who_forks_in_a_worker_that_was_harmed_is_not_to_blame() -> None:
         assert held >= 3 and deaths(runtime) <= 8
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("action", ["spoil", "spoil_close"])
 async def test_nobody_is_to_blame_for_a_session_that_was_closed(action: str) -> None:
     async with aiocg.Runtime(workers=1, policy=QUICK) as runtime, asyncio.timeout(100):

@@ -30,6 +30,7 @@ def state_of(pid: int) -> bytes:
     return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
 
 
+@pytest.mark.slow
 async def test_a_worker_may_be_stopped_for_longer_than_its_request_may_take(executing) -> None:  # type: ignore[no-untyped-def]
     async with aiocg.Runtime(workers=1) as runtime, asyncio.timeout(60):
         (env,) = await made(runtime, 1)
@@ -47,6 +48,7 @@ async def test_a_worker_may_be_stopped_for_longer_than_its_request_may_take(exec
         assert runtime.worker_pids() == [pid]
 
 
+@pytest.mark.slow
 async def test_a_request_that_hangs_is_found_beside_pauses() -> None:
     async with aiocg.Runtime(workers=1) as runtime, asyncio.timeout(60):
         (env,) = await made(runtime, 1)
@@ -96,6 +98,7 @@ CLIENT = textwrap.dedent("""
 """)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("everybody", [True, False])
 async def test_everything_may_be_paused_or_only_the_client(everybody: bool) -> None:
@@ -151,6 +154,7 @@ async def test_an_environment_can_be_made_beside_a_worker_that_hangs_at_its_firs
         assert [(await env.step("increment"))[0] for env in envs] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 async def test_a_client_that_is_busy_for_longer_than_a_start_may_take_ends_no_worker() -> None:
     policy = Policy(start_timeout=0.5, first_delay=0.01)
     async with aiocg.Runtime(workers=2, policy=policy) as runtime, asyncio.timeout(60):

@@ -129,6 +129,7 @@ async def test_an_error_of_the_iterable_comes_after_what_was_before_it() -> None
             await anext(benchmarks)
 
 
+@pytest.mark.slow
 async def test_several_tasks_share_one_stream() -> None:
     found: list[str] = []
 

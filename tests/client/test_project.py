@@ -157,6 +157,7 @@ def test_command_lines_that_make_no_sense_are_named_if_there_are_no_others(write
         from_database(write({"a.c": "int f(void) { return 1; }\n"}), "cc -c a.c -o")
 
 
+@pytest.mark.slow
 def test_targets_can_be_described_by_hand(write: Callable[..., Path]) -> None:
     folder = write(
         {
@@ -177,6 +178,7 @@ def test_targets_can_be_described_by_hand(write: Callable[..., Path]) -> None:
     assert "both" not in both.dataset.programs
 
 
+@pytest.mark.slow
 def test_second_time_takes_what_was_compiled_from_the_cache(
     write: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +224,7 @@ def test_probes_of_build_systems_are_left_out(write: Callable[..., Path]) -> Non
     assert (project.linkings, project.problems) == ((), ())
 
 
+@pytest.mark.slow
 def test_sources_and_bitcode_of_a_folder(write: Callable[..., Path]) -> None:
     folder = write(
         {

@@ -169,6 +169,7 @@ def test_sources_that_are_compiled_and_linked_at_once_and_what_they_write(write:
     assert second.output_varies or second.stdout is not None  # addresses are random, unless the machine says otherwise
 
 
+@pytest.mark.slow
 def test_build_that_fails_or_compiles_nothing_is_an_error(
     write: Callable[..., Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -279,6 +280,7 @@ def test_ninja_tells_what_it_would_link(write: Callable[..., Path]) -> None:
     assert not (folder / "main.o").exists()
 
 
+@pytest.mark.slow
 def test_run_that_hangs_or_crashes_is_left_out_and_the_program_is_there(write: Callable[..., Path]) -> None:
     write(
         {
@@ -294,6 +296,7 @@ def test_run_that_hangs_or_crashes_is_left_out_and_the_program_is_there(write: C
     assert "ended by signal" in problems(made)["app#crash"]
 
 
+@pytest.mark.slow
 def test_interrupt_leaves_no_process_and_no_dataset(write: Callable[..., Path], place: Any, tmp_path: Path) -> None:
     folder = write({f"{number}.c": f"int f{number}(void) {{ return 1; }}\n" for number in range(8)})
     clang = tmp_path / "clang"

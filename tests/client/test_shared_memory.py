@@ -48,6 +48,7 @@ async def alone() -> object:
     return found
 
 
+@pytest.mark.slow
 async def test_second_search_finds_the_same_and_runs_hardly_anything(tmp_path: Path, alone: object) -> None:
     first, before = await search(str(tmp_path / "memory"))
     second, after = await search(str(tmp_path / "memory"))
@@ -56,7 +57,7 @@ async def test_second_search_finds_the_same_and_runs_hardly_anything(tmp_path: P
     assert total(after, "memory_hits") > 100
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", ["no folder", "another file", "nobody listens", "never answers"])
 async def test_memory_that_fails_changes_nothing(tmp_path: Path, fault: str, alone: object) -> None:
     memory = str(tmp_path)
@@ -104,6 +105,7 @@ def garbage(tmp_path: Path) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.slow
 async def test_memory_that_answers_with_noise_changes_nothing(garbage: str, alone: object) -> None:
     found, counters = await search(garbage)
     assert found == alone
@@ -148,6 +150,7 @@ async def test_password_of_a_server_is_in_no_command_line(tmp_path: Path) -> Non
     assert lines and not any(b"secret" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_command_says_how_much_the_memory_knew(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

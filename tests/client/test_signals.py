@@ -236,7 +236,7 @@ def test_a_command_ends_by_a_signal_at_any_time(client: Client, number: int, del
     conclude(client, number)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [0.0, pytest.param(0.02, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("script", [ASYNCHRONOUS, BLOCKING], ids=["asynchronous", "blocking"])
 def test_a_second_interrupt_while_it_closes_ends_it_and_leaves_nothing(

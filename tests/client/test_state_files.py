@@ -268,6 +268,7 @@ def test_a_state_is_found_by_its_line(tmp_path: Path) -> None:
         find_state(tmp_path / "missing:3")
 
 
+@pytest.mark.slow
 def test_endless_blank_lines_take_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(b"\n" * 10**5 + b"one,two\n"))

@@ -116,6 +116,7 @@ def test_it_can_be_part_of_gymnasiums_own_spaces(make: Any) -> None:
     assert parts.contains(parts.sample())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*Casting input")  # by Gymnasium's Box
 @given(anything=ANYTHING)
 def test_contains_answers_whatever_it_is_asked(anything: object) -> None:

@@ -47,6 +47,7 @@ async def walk(runtime: aiocg.Runtime) -> tuple[Any, ...]:
     return found.reward, found.actions
 
 
+@pytest.mark.slow
 async def test_a_search_leads_where_it_leads_at_home_and_all_nodes_take_part(serve: Serve) -> None:
     async with aiocg.Runtime(workers=2, node="") as here:
         expected = await walk(here)
@@ -70,6 +71,7 @@ async def test_blocking_code_and_variables_know_clusters(serve: Serve, monkeypat
         assert await asyncio.to_thread(use) == 10
 
 
+@pytest.mark.slow
 async def test_a_runtime_needs_one_node_that_answers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiocg.node.connection.CONNECT_TIMEOUT", 1.0)
     monkeypatch.setattr(cluster_machine, "CONNECT_TIMEOUT", 1.0)
@@ -122,6 +124,7 @@ async def test_environments_of_a_lost_node_go_on_elsewhere_and_return_with_it(se
             assert len(two.pids()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 async def test_where_the_others_have_no_room_the_sessions_of_a_lost_node_move_to_their_workers(serve: Serve) -> None:
     async with serve(workers=2) as one, serve(workers=2) as two, line_to(one) as line:
@@ -141,6 +144,7 @@ async def test_where_the_others_have_no_room_the_sessions_of_a_lost_node_move_to
             await asyncio.gather(*(env.step("increment") for env in more))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 async def test_when_all_nodes_are_silent_requests_wait_and_nobody_is_lost(serve: Serve) -> None:
     async with serve() as one, serve() as two, line_to(one, two) as line, runtime_on(one, two, through=HERE) as runtime:
@@ -155,6 +159,7 @@ async def test_when_all_nodes_are_silent_requests_wait_and_nobody_is_lost(serve:
         assert set(runtime.worker_pids()) == pids
 
 
+@pytest.mark.slow
 async def test_when_all_nodes_are_silent_for_too_long_everything_fails(serve: Serve) -> None:
     async with (
         serve() as one,
@@ -182,6 +187,7 @@ async def test_a_worker_that_crashes_is_still_blamed_on_its_request(serve: Serve
         assert [int(value[0]) for value in values] == [3, 4, 5]
 
 
+@pytest.mark.slow
 async def test_a_full_node_is_passed_over(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serve(workers=2) as one, serve() as two, one_more(one) as other:
         await scripted(other)
@@ -235,6 +241,7 @@ async def test_nodes_join_and_leave_in_the_middle(serve: Serve) -> None:
         await eventually(lambda: loads(runtime) == [2, 2])
 
 
+@pytest.mark.slow
 async def test_a_file_of_nodes_is_followed(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "hosts.toml"
 

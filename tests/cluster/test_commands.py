@@ -47,6 +47,7 @@ async def test_nodes_say_how_busy_they_are(serve: Serve) -> None:
             assert [(one.clients, one.most, one.processors) for one in said] == [(2, 8, 2)] * 2
 
 
+@pytest.mark.slow
 async def test_top_shows_who_waits_for_what(serve: Serve) -> None:
     async with serve() as one, runtime_on(one, workers=1) as runtime:
         env = await scripted(runtime)
@@ -112,6 +113,7 @@ def command(place: Any, *arguments: str, columns: int = 160) -> "subprocess.Comp
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_commands_show_all_nodes_and_say_which_are_down(
     nodes: Callable[..., Nodes], place: Any, inside: Run
 ) -> None:
@@ -212,6 +214,7 @@ async def use(hosts: Path, pair: KeyPair) -> None:
         assert int((await env.step("increment"))[0]) == 6
 
 
+@pytest.mark.slow
 def test_a_node_takes_orders_from_nobody_unless_it_was_invited(
     nodes: Callable[..., Nodes], place: Any, inside: Run
 ) -> None:

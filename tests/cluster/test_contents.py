@@ -90,6 +90,7 @@ async def test_a_node_gets_a_program_from_another_one(serve: Serve) -> None:
         assert kept(one) == kept(two) == [name_of(large)]
 
 
+@pytest.mark.slow
 async def test_many_programs_come_from_other_nodes_at_once(serve: Serve) -> None:
     async with serve() as one, serve() as two, runtime_on(one, two, workers=2) as runtime:
         await opened(runtime, aiocg.testing.scripted_benchmark(1))
@@ -130,6 +131,7 @@ def sends_too_much(read: Read) -> Piece:
     return Piece(read.digest, read.offset, bytes(2 * LARGE))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answer", [lies, has_nothing, sends_too_much])
 async def test_a_node_that_gives_something_else_is_not_believed_nor_asked_again(
     serve: Serve, answer: Callable[[Read], Piece]
@@ -271,6 +273,7 @@ async def test_what_has_no_room_is_sent_to_each_worker(serve: Serve) -> None:
         assert kept(site) == [name_of(program(7))]
 
 
+@pytest.mark.slow
 async def test_programs_go_when_their_client_does(serve: Serve) -> None:
     async with serve() as site:
         async with site.runtime("alice") as alice, site.runtime("bob") as bob:

@@ -156,6 +156,7 @@ async def test_commands_make_a_cluster_of_two_nodes(place: Any, started: Any) ->
         assert [node.state for node in runtime.cluster.nodes()] == ["up", "up"]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_serve_says_why_it_cannot_join(place: Any, started: Any) -> None:
     process = started("serve", "--join", "missing.token")
     text, _ = process.communicate(timeout=60)

@@ -12,6 +12,7 @@ from .conftest import Nodes
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [(), ("--trust-clients",)], ids=["strangers", "trusted"])
 async def test_workers_of_nodes_remember_where_the_operator_says(
     nodes: Callable[..., Nodes], place: Any, options: tuple[str, ...], eventually: Any

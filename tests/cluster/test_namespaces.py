@@ -88,6 +88,7 @@ def searching(tmp_path: Path) -> Iterator[Searching]:
         yield Searching(net, tmp_path)
 
 
+@pytest.mark.every_case
 def test_beam_search_finds_what_it_finds_at_home_whatever_the_network_does(searching: Searching) -> None:
     home = subprocess.run(
         [sys.executable, "-P", str(CLIENT), "", ""], env=searching.environ, capture_output=True, check=True, text=True

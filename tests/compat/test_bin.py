@@ -56,7 +56,7 @@ def test_what_is_printed_when_all_is_valid(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
@@ -85,6 +85,7 @@ def test_search_and_replay(tmp_path: Path) -> None:
     assert "Step [001 / " in done.stdout
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "arguments", "message"),

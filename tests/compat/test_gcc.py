@@ -32,6 +32,7 @@ def names_of(env: Any) -> list[str]:
 # ---------------------------------------------------------------------------------------------- making one
 
 
+@pytest.mark.slow
 def test_an_environment_is_made_by_gym_too_and_has_a_class_of_its_own() -> None:
     with gym.make("gcc-v0", gcc_bin="gcc", benchmark=GCD) as env:
         assert isinstance(env, GccEnv) and env.spec.id == "gcc-v0"

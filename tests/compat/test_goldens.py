@@ -46,6 +46,7 @@ def case(request: pytest.FixtureRequest, env: Any, tmp_path_factory: pytest.Temp
     return name, number, golden, {space: env.observation[space] for space in NAMES}
 
 
+@pytest.mark.few(2)
 def test_counts_are_equal(case: Any) -> None:
     """But for the sizes of what markers of lifetimes mark."""
     name, number, theirs, ours = case

@@ -111,6 +111,7 @@ def test_modules_and_code_are_run_too(tmp_path: Path) -> None:
     assert run("-m", "compiler_gym.util.version").stdout == ""
 
 
+@pytest.mark.slow
 def test_processes_that_a_script_starts_import_ours(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

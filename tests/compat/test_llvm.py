@@ -247,6 +247,7 @@ def test_what_no_benchmark_can_be_made_of_is_told(tmp_path: Path) -> None:
     assert isinstance(caught.value, OSError)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("c++")
 def test_benchmarks_are_made_of_text_joined_and_taken_apart(env: Any) -> None:
     both = llvm.make_benchmark_from_source("int A() {return 0;}\nint B() {return A();}", lang="c")

@@ -25,6 +25,7 @@ def make_env() -> Any:
     return make("llvm-ic-v0", benchmark=GCD)
 
 
+@pytest.mark.slow
 def test_search_writes_its_files_and_returns_the_best_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with random_search(make_env, outdir=tmp_path, patience=20, total_runtime=1, nproc=2) as env:
         best = env.episode_reward

@@ -71,6 +71,7 @@ def test_what_is_wrong_is_an_error_of_pydantic_for_a_script_that_has_it() -> Non
     assert json.loads(Run(best=state()).model_dump_json())["best"] == state().dict()
 
 
+@pytest.mark.slow
 def test_state_needs_no_pydantic() -> None:
     script = (
         "import sys; sys.modules['pydantic'] = sys.modules['pydantic_core'] = None\n"

@@ -149,6 +149,7 @@ def test_temporary_files_can_be_made_among_the_short_lived(tmp_path: Path, monke
         assert Path(folder).parent == tmp_path / "new"
 
 
+@pytest.mark.slow
 def test_log_folders_are_distinct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPILER_GYM_LOGS", str(tmp_path))
     made: list[Path] = []
@@ -354,6 +355,7 @@ def test_programs_of_llvm_are_found_or_said_to_be_missing(monkeypatch: pytest.Mo
             assert "LLVM 22" in str(error)  # noqa: PT017  either is right, depending on the machine
 
 
+@pytest.mark.slow
 def test_statements_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
     from aiocg.llvm import inst2vec
 

@@ -310,7 +310,7 @@ def test_a_truncated_archive_is_refused(tmp_path: Path, target: Path, kind: str)
         _refused(tmp_path / "archive", target)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_damaged_archive_is_refused_or_unpacked_in_its_place(tmp_path: Path, target: Path, kind: str) -> None:
     whole = _good(tmp_path / "archive", kind).read_bytes()
@@ -416,6 +416,7 @@ def test_cancelling_leaves_nothing(tmp_path: Path, target: Path, kind: str) -> N
         assert _left(target) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path: Path, target: Path, end: int) -> None:
     archive = _large(tmp_path / "archive")
@@ -430,6 +431,7 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path: Path, tar
     assert _files(target) == GOOD
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_unpacks(tmp_path: Path, target: Path) -> None:
     archive = _large(tmp_path / "archive")
     command = [sys.executable, "-P", "-c", SCRIPT, str(archive), str(target)]

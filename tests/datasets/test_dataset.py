@@ -52,6 +52,7 @@ class Naturals(Numbers):
         return Benchmark(uri, lambda: uri.path.encode())
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_a_million_benchmarks_are_enumerated_without_materialising() -> None:
     dataset = Numbers()

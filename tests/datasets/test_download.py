@@ -341,6 +341,7 @@ def test_a_pause_may_be_a_date() -> None:
     assert module._retry_after("soon") is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stall_after", [-1, 0, 100_000])
 def test_a_server_that_falls_silent_is_left(
     published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch, stall_after: int
@@ -422,6 +423,7 @@ def test_different_files_do_not_wait_for_each_other(published_server: PublishedS
         stop.set()
 
 
+@pytest.mark.slow
 def test_processes_fetch_once(published_server: PublishedServer, folder: Path) -> None:
     url = published_server.publish("set.bin", CONTENT, Misbehaviour(pause=0.05))
     processes = [_start(url) for _ in range(3)]
@@ -429,6 +431,7 @@ def test_processes_fetch_once(published_server: PublishedServer, folder: Path) -
     assert published_server.count() == 1
 
 
+@pytest.mark.slow
 def test_when_the_process_that_fetches_is_killed_the_next_one_goes_on(
     published_server: PublishedServer, folder: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_missing_system_header_names_the_packages(header: str, packages: list[
     assert f"'{header}' file not found" in caught.value.diagnostics
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("header", ["vector", "cmath", "cstring", "memory"])
 def test_headers_of_cxx_that_lack_those_of_c_name_the_packages(header: str) -> None:
     ours = find_clang().parent.parent / "include"

@@ -115,6 +115,7 @@ def test_a_program_runs_and_prints_its_checksum(dataset: CsmithDataset, seed: st
     assert re.match(rb"\.\.\.checksum after hashing g_\d+", details) and details.endswith(checksum[0])
 
 
+@pytest.mark.slow
 def test_a_seed_is_always_the_same_program_and_another_seed_another(
     dataset: CsmithDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def files_read(text: str, name: str, flags: tuple[str, ...], folder: Path) -> li
     return [word.replace("\\ ", " ") for word in words if word.startswith("/")]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "text", "standard"),
     [
@@ -104,6 +105,7 @@ def test_a_clang_that_is_too_old_for_the_headers_of_cxx_is_named(
     assert "-nostdlibinc" in hosted_flags("c")
 
 
+@pytest.mark.slow
 def test_offline_they_cannot_be_fetched(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOCG_OFFLINE", "1")
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
@@ -128,6 +130,7 @@ def small_wheel(own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return path
 
 
+@pytest.mark.slow
 def test_of_the_wheel_only_the_headers_are_kept_and_once(small_wheel: Path, own_cache: Path) -> None:
     assert not headers.are_installed()
     with ThreadPoolExecutor(4) as pool:

@@ -176,6 +176,7 @@ def test_killed_writer_loses_only_what_it_had_not_recorded(index: DatasetIndex) 
     assert len(list(index.rows())) == len(rows) + 1
 
 
+@pytest.mark.slow
 def test_processes_write_at_once(index: DatasetIndex) -> None:
     script = (
         "import sys; from pathlib import Path\n"
@@ -191,6 +192,7 @@ def test_processes_write_at_once(index: DatasetIndex) -> None:
     assert len(index.recorded(LLVM)) == 60
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_many_rows(index: DatasetIndex) -> None:
     started = time.monotonic()

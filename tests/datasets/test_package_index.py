@@ -145,7 +145,8 @@ def test_a_folder_of_wheels_will_do(tmp_path: Path, own_cache: Path, monkeypatch
     assert fetch_members(wheel)["words.txt"].read_bytes() == CONTENT
 
 
-@pytest.mark.few(1)
+@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -164,6 +165,7 @@ def test_what_is_not_there_or_not_the_same_is_refused(
     assert caught.value.what.startswith(("tiny", "other")) and leftovers(own_cache, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_download_that_breaks_off_is_resumed(
     index: Wheel, own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +178,7 @@ def test_a_download_that_breaks_off_is_resumed(
     assert fetch_members(index)["words.txt"].read_bytes() == CONTENT
 
 
+@pytest.mark.slow
 def test_an_unreachable_index_is_named_as_the_cause(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     with pytest.raises(DownloadError, match="pip config list") as caught:
@@ -191,6 +194,7 @@ def test_an_index_that_stalls_is_given_up(index: Wheel, own_cache: Path, monkeyp
         fetch_members(index)
 
 
+@pytest.mark.slow
 def test_a_fetch_can_be_cancelled(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
     Index.broken = "hang"
     stop = threading.Event()
@@ -303,6 +307,7 @@ def test_a_source_distribution_is_fetched_once_and_not_run(
     assert not (tmp_path / "was run").exists()
 
 
+@pytest.mark.slow
 def test_an_index_may_answer_in_json(sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path) -> None:
     digest, content = sdist
     folder = tmp_path / "served" / "simple" / "tiny"
@@ -317,7 +322,8 @@ _FILES = ("null", "[1]", '[{"url": 1}]', '[{"url": "x", "hashes": 0}]')
 NONSENSE = ("[]", "{", *(f'{{"files": {files}}}' for files in _FILES))
 
 
-@pytest.mark.few(1)
+@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "page"), [*(("application/json", page) for page in NONSENSE), ("text/html", f"<![odd[ x><a href={SDIST}>")]
 )
@@ -335,13 +341,14 @@ def test_a_page_that_makes_no_sense_is_an_answer_among_others(
     assert addresses(SDIST, digest) == [(tmp_path / SDIST).as_uri()]
 
 
+@pytest.mark.slow
 def test_a_link_that_makes_no_sense_does_not_hide_the_others(sdist: tuple[str, bytes], tmp_path: Path) -> None:
     page = tmp_path / "served" / "simple" / "tiny" / "index.html"
     page.write_text(f'<base href="http://[bad"><a href="http://[worse"><a href="{SDIST}">')
     assert addresses(SDIST, sdist[0]) == [f"{os.environ['PIP_INDEX_URL']}/tiny/{SDIST}"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("absolute", [False, True])
 def test_the_password_of_an_index_is_for_its_files_too_and_for_no_other_server(
     sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absolute: bool
@@ -357,7 +364,7 @@ def test_the_password_of_an_index_is_for_its_files_too_and_for_no_other_server(
     assert addresses(SDIST, digest)[1] == f"http://other.example/{SDIST}"
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["{}", "file://{}", "{}/links.html"])
 def test_pip_s_folders_and_pages_of_links_are_looked_at(
     sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str

@@ -91,7 +91,8 @@ def test_of_few_numbers_all_orders_are_equally_likely(size: int, trials: int) ->
     assert deviation(counts, math.factorial(size)) < 4
 
 
-@pytest.mark.few(1)
+@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [9, 25, 127, 128, 200])
 def test_over_the_seeds_every_number_is_as_often_at_every_place(size: int) -> None:
     trials = 40_000 // size

@@ -71,6 +71,7 @@ def test_names_come_from_the_manifest_and_programs_from_the_archive(
     assert not dataset.installed and dataset.site_data_size_in_bytes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mirror")
 async def test_a_published_program_is_optimised(make: Make) -> None:
     async with aiocg.Runtime(workers=1, datasets=Datasets([make()])) as runtime:

@@ -132,6 +132,7 @@ async def test_optimising_fetches_no_inputs_and_validation_does(
     assert len(await env.observe("Runtime")) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_reward_that_runs_the_program_fetches_its_inputs(make: Make, runtime: aiocg.Runtime) -> None:
     dataset = make()
@@ -154,7 +155,7 @@ async def test_a_chosen_input_comes_with_the_program(make: Make, runtime: aiocg.
     assert result.okay() and result.benchmark_semantics_validated and str(env.state.benchmark).endswith("?dataset=6")
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["patricia", "qsort", "sha"])
 @pytest.mark.asyncio(loop_scope="module")
 async def test_all_inputs_are_compared(make: Make, runtime: aiocg.Runtime, name: str) -> None:
@@ -168,7 +169,7 @@ async def test_all_inputs_are_compared(make: Make, runtime: aiocg.Runtime, name:
     assert result.okay() and result.benchmark_semantics_validated, result.errors
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "behaviour", "runs"),
     [

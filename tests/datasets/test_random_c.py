@@ -110,6 +110,7 @@ def test_a_seed_and_a_size_are_one_text_for_ever(seed: int, size: int) -> None:
     assert sha256(random_program(seed, size)) == GOLDEN[seed, size]
 
 
+@pytest.mark.slow
 def test_text_does_not_depend_on_the_hashes_of_the_interpreter() -> None:
     program = (
         "import hashlib; from aiocg.datasets.generators.random_c.program import random_program; "

@@ -71,6 +71,7 @@ def outputs(seed: int, size: int, library: Library, executable: Path) -> set[byt
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("seed", "size"), [*enumerate(SIZES), pytest.param(1, MAX_SIZE, marks=pytest.mark.slow)])
 def test_a_program_does_the_same_however_it_is_optimised(
@@ -79,6 +80,7 @@ def test_a_program_does_the_same_however_it_is_optimised(
     assert len(outputs(seed, size, library, tmp_path / "program")) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(8))
 def test_hundreds_of_programs_do_the_same_however_they_are_optimised(
@@ -105,6 +107,7 @@ def with_gcc(benchmark: Benchmark, level: str, executable: Path) -> bytes:
     return subprocess.run([executable, "1"], capture_output=True, timeout=20).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.needs("gcc")
 @pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_gcc_makes_the_same_of_a_program(count: int, tmp_path: Path) -> None:
@@ -154,6 +157,7 @@ def test_runs_differ_and_end_soon_even_unoptimised(seed: int, library: Library, 
     assert {printed(best, tmp_path / "program", argument=argument) for argument in arguments} == outputs
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.slow)])
 async def test_environments_optimise_and_validate_it(count: int) -> None:

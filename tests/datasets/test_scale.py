@@ -62,7 +62,7 @@ def number_of(uri: BenchmarkUri) -> int:
     return int(uri.path.partition("/f")[2])
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "use",
     [
@@ -100,6 +100,7 @@ def allocated() -> int:
     return int(found[1]) * 1024
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_a_million_programs_are_gone_through_in_constant_memory(million: Named) -> None:
     seen = bytearray(MILLION)

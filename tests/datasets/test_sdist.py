@@ -117,6 +117,7 @@ def test_curating_keeps_what_is_a_program_and_says_why_it_leaves_out_the_rest(
     assert (directory / "tiny.toml").read_text() == text == curate.to_toml(project)
 
 
+@pytest.mark.slow
 def test_the_programs_are_enumerated_without_anything_being_fetched(dataset: SdistDataset) -> None:
     names = ["tiny/cxx/list.cc", "tiny/src/deep/two.c", "tiny/src/one.c", "tiny/src/windows.c"]
     assert [uri.path for uri in dataset.benchmark_uris()] == names
@@ -192,6 +193,7 @@ def test_what_cannot_be_fetched_says_for_what_it_is_needed(
     assert not dataset.installed
 
 
+@pytest.mark.slow
 def test_an_archive_that_cannot_be_unpacked_leaves_nothing(
     curated: tuple[Path, str], index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

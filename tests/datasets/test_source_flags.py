@@ -84,6 +84,7 @@ def test_only_sources_of_ones_own_take_flags(tmp_path: Path) -> None:
         resolve(tmp_path / "x.ll", default_datasets(), ["-DN=3"])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["x.c", "x.C", "x.c++", "x.cc", "x.i", "x.ii", "-x.c", "@x.c", "a b.c", "\udce9.c"])
 def test_source_is_known_by_its_suffix_whatever_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("\ufeffint f(int x) { return x; }\n", encoding="utf-8")  # a byte order mark is no harm

@@ -344,6 +344,7 @@ def _holds_connection(pid: int) -> bool:
     return found
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_unpacks_leaves_nothing_that_counts(
     published_server: PublishedServer, archive: bytes, bitcode: dict[str, bytes], site: Path
 ) -> None:

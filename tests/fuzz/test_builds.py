@@ -13,6 +13,7 @@ PARTS = 4
 pytestmark = pytest.mark.needs("libc", "gcc", "g++")
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_programs_of_generated_builds_do_the_same_when_they_are_shrunk(part: int) -> None:

@@ -18,12 +18,14 @@ def fuzz(*arguments: str, script: str = "") -> "subprocess.CompletedProcess[str]
     return subprocess.run([sys.executable, *how, *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=100)
 
 
+@pytest.mark.slow
 def test_without_atheris_it_says_how_to_get_it(tmp_path: Path) -> None:
     done = fuzz("uris", "--corpus", str(tmp_path / "corpus"), script=WITHOUT_ATHERIS)
     assert done.returncode == 1 and done.stderr.startswith("atheris is missing: `pip install atheris`")
     assert not (tmp_path / "corpus").exists()
 
 
+@pytest.mark.slow
 def test_targets_are_listed_with_what_they_are() -> None:
     done = fuzz("list")
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from bench.fuzz.programs import attack, inputs
 GROWTH = 64 << 20  # bytes that a worker may grow by: it remembers states, and its heap is never quite the same
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count", [40, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])], ids=["some", "many"]
 )
@@ -24,7 +25,7 @@ async def test_damaged_programs_lead_to_errors_and_harm_nobody_else(count: int) 
     assert tally.growth() < GROWTH
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"BC\xc0\xde", b"define", b"\0"])
 async def test_the_same_bad_program_costs_no_memory_however_often_it_comes(content: bytes) -> None:
     tally = await attack(itertools.repeat(content), lambda tried: tried == 150, lambda _: None)

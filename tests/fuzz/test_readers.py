@@ -27,7 +27,8 @@ def test_valid_inputs_are_read(name: str) -> None:
         TARGETS[name].run(seed)
 
 
-@pytest.mark.few(3)
+@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_noise_is_refused(name: str) -> None:
     target = TARGETS[name]

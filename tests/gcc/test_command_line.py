@@ -53,6 +53,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 async def test_one_line_outside_makes_the_bytes_of_the_environment(
     make: Callable[..., Any], project: Path, tmp_path: Path
 ) -> None:

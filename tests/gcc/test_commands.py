@@ -49,6 +49,7 @@ def test_a_state_is_replayed_and_written_as_an_object_file(command: Run, tmp_pat
     assert (tmp_path / "best.o").read_bytes()[:4] == b"\x7fELF"
 
 
+@pytest.mark.slow
 def test_a_state_that_compilergym_wrote_is_replayed_with_the_compiler_at_hand(command: Run) -> None:
     line = "docker:gcc:11.2.0 -O3 -fno-gcse --param=max-inline-insns-auto=20 -w -c src.c -o obj.o"
     Path("old.csv").write_text(f"benchmark,reward,walltime,commandline\nbenchmark://{SMALLEST},,1.5,{line}\n")

@@ -397,11 +397,12 @@ def test_image_is_pulled_with_progress_and_only_if_it_is_missing(client: Any, tm
 # ---------------------------------------------------------------------------------------------- all versions
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("version", SUITES if os.environ.get("EVERY_CASE") else [min(SUITES)])
+@pytest.mark.parametrize("version", SUITES)
 def test_every_version_says_its_options_and_compiles_in_a_container(version: int, client: Any, tmp_path: Path) -> None:
-    """The oldest, for each takes a minute or two; with `EVERY_CASE=1` all."""
+    """Each takes a minute or two."""
     if shutil.which("mmdebstrap") is None or os.geteuid() != 0:
         pytest.skip("needs root and mmdebstrap (apt install mmdebstrap)")
     try:

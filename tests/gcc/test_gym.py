@@ -62,6 +62,7 @@ def written(name: str, text: bytes = b"int f(int x) { return x + 1; }\n") -> Ben
 # --------------------------------------------------------------------------------------- which compiler it is
 
 
+@pytest.mark.slow
 def test_the_setting_goes_along_with_everything_that_is_made_of_an_environment(runtime: SyncRuntime) -> None:
     with gymnasium.make("gcc-v0", gcc_bin=BY_PATH, benchmark=QSORT, runtime=runtime) as made:
         env: Any = made

@@ -231,6 +231,7 @@ def harmful(root: str, outside: Path, prefix: str) -> Benchmark:
     return benchmark(files=files, flags=("-wrapper", "sh,./evil.sh"))
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("prefix", ["program-", ".shells"])

@@ -125,6 +125,7 @@ def test_a_program_of_ours_needs_no_header_of_the_machine(name: str, tmp_path: P
     assert "error" not in messages
 
 
+@pytest.mark.sampled
 @needs_gcc
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-O2", "-Os", "-O3"])

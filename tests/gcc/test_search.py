@@ -75,7 +75,8 @@ def essence(result: SearchResult) -> tuple[Any, ...]:
     return result.actions, result.reward, result.evaluations, result.state.outcomes, result.state.round
 
 
-@pytest.mark.few(1)
+@pytest.mark.sampled
+@pytest.mark.slow
 async def test_the_result_does_not_depend_on_the_number_of_lanes(make: Make, search: Search) -> None:
     results = [
         await search(await make(), budget=Budget(evaluations=FEW), seed=SEED, lanes=lanes) for lanes in (1, WINDOW + 3)
@@ -84,6 +85,7 @@ async def test_the_result_does_not_depend_on_the_number_of_lanes(make: Make, sea
     assert results[0].evaluations == len(results[0].state.outcomes) == FEW
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 async def test_another_seed_is_another_search(make: Make, search: Search) -> None:
     budget = Budget(evaluations={genetic: 60, screening: 90}.get(search, 30))  # the first ones have no chance in them
@@ -91,7 +93,8 @@ async def test_another_seed_is_another_search(make: Make, search: Search) -> Non
     assert len(results) == 2
 
 
-@pytest.mark.few(1)
+@pytest.mark.sampled
+@pytest.mark.slow
 async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Make, search: Search) -> None:
     through = await search(await make(), budget=Budget(evaluations=FEW), seed=SEED)
     state = None
@@ -102,6 +105,7 @@ async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Mak
     assert not result.complete
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["opentuner", "nevergrad"])
@@ -172,6 +176,7 @@ async def test_searches_of_whole_lines_choose_the_space_for_it(make: Make) -> No
         await hill_climb(await make("command_line"), resume=result.state)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("space", ["options", "command_line"])
 async def test_all_spaces_of_whole_lines_are_searched_alike(make: Make, space: str) -> None:
     budget = Budget(evaluations=25)
@@ -278,6 +283,7 @@ async def test_without_pymoo_the_extra_is_named(make: Make, monkeypatch: pytest.
         await genetic(await make())
 
 
+@pytest.mark.slow
 async def test_a_state_of_another_search_is_refused(make: Make) -> None:
     env = await make()
     state = (await hill_climb(env, budget=Budget(evaluations=1))).state

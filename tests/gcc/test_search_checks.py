@@ -46,6 +46,7 @@ async def runtime() -> AsyncIterator[aiocg.Runtime]:
         yield runtime
 
 
+@pytest.mark.slow
 async def test_a_smaller_program_that_does_something_else_is_not_believed(runtime: aiocg.Runtime) -> None:
     target = program(UNDEFINED, only=ProgramRun())
     async with await runtime.make("gcc-v0", benchmark=target, reward_space="obj_text_size_Os") as env:

@@ -19,6 +19,7 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
     return runner(monkeypatch, capfd, "search")
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["random", "hill-climb", "genetic", "screening", "nevergrad"])
 def test_search_on_the_command_line(command: Run, tmp_path: Path, algorithm: str) -> None:
@@ -56,6 +57,7 @@ def test_the_compiler_is_chosen_by_the_id_of_the_environment(command: Run) -> No
     assert command(*words).json["environment"] == f"gcc-v0?gcc_bin={compiler}"
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_the_bench_runs_and_goes_on_where_it_was(tmp_path: Path) -> None:
     pytest.importorskip("pymoo", reason="the genetic search needs pymoo, of the extra search")

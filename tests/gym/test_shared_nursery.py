@@ -75,6 +75,7 @@ def test_when_the_nursery_has_ended_a_process_has_its_own(runtimes: list[SyncRun
     assert psutil.Process(pid).ppid() not in (shared, os.getpid())
 
 
+@pytest.mark.slow
 def test_a_nursery_within_another_one_and_workers_with_other_options_are_by_themselves(
     runtimes: list[SyncRuntime],
 ) -> None:
@@ -111,6 +112,7 @@ with aiocg.gym.shared_nursery("scripted-v0"):
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_nothing_and_the_others_go_on(place: Any, runtimes: list[SyncRuntime]) -> None:
     with aiocg.gym.shared_nursery("scripted-v0"):
         env, _, parent = begun(runtimes[0])
@@ -124,6 +126,7 @@ def test_a_process_that_is_killed_leaves_nothing_and_the_others_go_on(place: Any
         assert env.step("increment")[0] == 2
 
 
+@pytest.mark.slow
 def test_when_its_owner_is_killed_nothing_is_left(place: Any) -> None:
     with place.start(sys.executable, "-P", "-c", OWNER, GUEST, stdin=subprocess.PIPE) as owner:
         (pid,) = json.loads(owner.stdout.readline())

@@ -100,6 +100,7 @@ async def test_resets_to_the_same_programs_need_no_tasks_either(workers: aiocg.R
 # ----------------------------------------------------------------------------------------- whichever is ready
 
 
+@pytest.mark.slow
 async def test_recv_returns_those_that_are_ready_while_a_slow_one_goes_on(workers: aiocg.Runtime) -> None:
     vector = await ready(workers, 4, timeout=2.0)  # environments 0 and 3 share a worker, and so do 1 and 2
     vector.send([INCREMENT, HANG, INCREMENT, DOUBLE])
@@ -316,6 +317,7 @@ async def test_one_that_dies_or_hangs_ends_alone_and_is_reset_with_the_next_step
     assert observations.tolist() == [13, 6, 13, 6, 13, 6]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("action", [CRASH, HANG, REFUSE])
 async def test_one_that_dies_last_is_reset_in_the_same_step(workers: aiocg.Runtime, action: int) -> None:
     vector = await ready(workers, 2, timeout=0.4, autoreset_mode=AutoresetMode.SAME_STEP)

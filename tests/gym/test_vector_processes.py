@@ -35,6 +35,7 @@ def check_nothing_is_left(place: Any) -> None:
     assert place.leftovers() == []
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_in_a_step_the_vector_can_be_used(place: Any) -> None:
     process = run(
         place,

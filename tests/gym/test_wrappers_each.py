@@ -59,6 +59,7 @@ def test_every_wrapper_is_in_the_table() -> None:
     assert set(EACH) | others | only_llvm == set(ours.__all__)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", EACH)
 def test_wrapper_under_every_option(name: str, scripted: Any) -> None:
     scripted.observation_space = "vector"
@@ -108,6 +109,7 @@ def test_wrapper_over_one_of_gymnasiums(name: str, scripted: Any) -> None:
         assert one.multistep([1, 1, 1])[2:4] == (False, True) and one.get_wrapper_attr("observation")["value"] == 9
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", EACH)
 def test_wrapper_can_be_pickled(name: str, scripted: Env) -> None:
     with gymnasium.make("llvm-autophase-ic-v0", benchmark="programs-v0/gcd", runtime=scripted.runtime) as bare:

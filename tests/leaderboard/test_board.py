@@ -120,6 +120,7 @@ def test_pages_say_what_entries_say_and_execute_none_of_it(forge: Forge, tmp_pat
     assert pages(forge.board) == pages(forge.board)
 
 
+@pytest.mark.slow
 def test_pages_of_a_folder_without_a_track_are_refused(forge: Forge) -> None:
     from aiocg.leaderboard.site import pages  # which loads Matplotlib
 
@@ -144,6 +145,7 @@ def test_name_that_is_none_is_refused_before_anything_is_written(forge: Forge, t
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_our_own_board_can_be_shown() -> None:
     from aiocg.leaderboard.site import pages  # which loads Matplotlib
 

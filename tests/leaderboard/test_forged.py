@@ -150,6 +150,7 @@ async def test_rows_without_end_are_not_all_read(forge: Forge) -> None:
     assert report.problems[0].kind is Kind.COMPLETENESS
 
 
+@pytest.mark.slow
 async def test_what_is_compressed_is_not_unpacked(forge: Forge) -> None:
     import gzip
 

@@ -91,6 +91,7 @@ async def test_swapped_programs(real: Forge, compiler: aiocg.Runtime) -> None:
     assert [(one.kind, one.benchmark) for one in report.problems] == [(Kind.REWARD, URIS[0])]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("action", ["no-such-pass", "rm -rf /", "function(sroa", "é"])
 async def test_action_that_is_none(real: Forge, compiler: aiocg.Runtime, action: str) -> None:
     real.rows[0] = real.row(URIS[0], actions=("sroa", action))

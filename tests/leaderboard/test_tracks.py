@@ -18,6 +18,7 @@ def test_there_is_a_track_of_a_second_of_a_minute_and_of_an_hour() -> None:
     assert {read_track(BOARD, name).budget.seconds for name in NAMES} >= {1.0, 60.0, 3600.0}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pinned_track_is_what_the_tool_makes(name: str) -> None:
     pinned, (made, suites) = read_track(BOARD, name), leaderboard_tracks.tracks()[name]
@@ -37,6 +38,7 @@ def test_a_track_comes_back_from_its_file(tmp_path: Path) -> None:
         assert read_track(BOARD, str(tmp_path / "again.toml")) == pinned
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 async def test_programs_are_still_those_that_were_pinned(compiler: aiocg.Runtime, name: str) -> None:

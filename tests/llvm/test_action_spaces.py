@@ -50,6 +50,8 @@ async def test_the_spaces_are_there_in_order(make: Make) -> None:
     assert env.action_space.name == "Passes"
 
 
+@pytest.mark.sampled
+@pytest.mark.few(2)
 @pytest.mark.parametrize("space", SPACES)
 async def test_random_walks_are_replayed_and_forked_exactly(make_in: Make, runtime: aiocg.Runtime, space: str) -> None:
     env = await make_in(space, "crc32", reward_space="IrInstructionCount")
@@ -179,7 +181,7 @@ async def test_unrolled_loops_change_the_space(make_in: Make) -> None:
     assert await env.observe("Loops") == list(env.action_space.targets)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("space", ["Pipelines", "ParametrizedPasses", "FunctionPasses"])
 @pytest.mark.parametrize("search", [greedy, beam, random], ids=lambda search: search.__name__)
 async def test_searches_find_something_in_every_space(make_in: Make, space: str, search: Any) -> None:

@@ -75,6 +75,7 @@ async def check_effects(env: aiocg.Env) -> int:
     return sum(not result.had_no_effect for result in results)
 
 
+@pytest.mark.slow
 async def test_the_effect_of_every_action_is_told_exactly(make, program) -> None:  # type: ignore[no-untyped-def]
     env = await make(program)
     assert await check_effects(env) > 5
@@ -108,6 +109,7 @@ async def test_forks_and_snapshots_go_their_own_ways(make) -> None:  # type: ign
     await child.close()
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 async def test_a_state_is_replayed_to_the_bit_in_another_runtime(make, program) -> None:  # type: ignore[no-untyped-def]
     env = await make(program, reward_space="IrInstructionCountOz")

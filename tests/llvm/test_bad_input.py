@@ -62,6 +62,7 @@ async def standing(make) -> aiocg.Env:  # type: ignore[no-untyped-def]
     return env
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "content"), [("nothing.c", ";"), ("data.c", "int x = 3;"), ("declaration.ll", "declare i32 @f()\n")]
 )

@@ -101,6 +101,7 @@ async def test_missing_system_header_says_what_to_install() -> None:
     assert caught.value.missing_header == "stdio.h"
 
 
+@pytest.mark.few(1)
 @pytest.mark.needs("libc")
 @pytest.mark.parametrize("second", ["twice.c", "twice.cc", "twice.ll", "twice.bc"])
 async def test_files_of_all_kinds_are_linked_to_one_module(files: Path, second: str) -> None:
@@ -162,6 +163,7 @@ async def test_code_of_o0_can_be_optimised_once_it_is_stripped(make: Callable[..
 # ------------------------------------------------------------------------------------- splitting, merging
 
 
+@pytest.mark.few(1)
 async def test_parts_of_a_program_link_to_one_that_prints_the_same(program: str, tmp_path: Path) -> None:
     whole = default_datasets().benchmark(f"programs-v0/{program}")
     parts = llvm.split_benchmark_by_function(whole)
@@ -175,6 +177,7 @@ async def test_parts_of_a_program_link_to_one_that_prints_the_same(program: str,
     assert (ended.returncode, ended.stdout) == (0, expected)
 
 
+@pytest.mark.slow
 async def test_each_part_defines_its_function_and_nothing_else(make: Callable[..., Any]) -> None:
     env = await make("gcd")
     whole = env.benchmark
@@ -226,6 +229,7 @@ async def test_copies_for_inlining_are_parts_and_come_back(make: Callable[..., A
     assert "@size = available_externally constant i32 7" in text and "define i32 @caller" in text
 
 
+@pytest.mark.slow
 async def test_the_real_function_takes_the_place_of_copies(make: Callable[..., Any]) -> None:
     env = await make("gcd")
     for real in ("", "weak "):
@@ -253,7 +257,7 @@ LLVMS = [
 
 
 @pytest.mark.needs("libc")
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("version", LLVMS)
 async def test_what_cannot_be_cut_stays_together(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if version != 22:
@@ -278,6 +282,7 @@ async def test_a_part_of_a_file_is_not_taken_for_the_whole_file(files: Path) -> 
 # --------------------------------------------------------------------------------------- without an env
 
 
+@pytest.mark.slow
 async def test_written_files_are_the_program_and_replace_at_once(
     make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +315,7 @@ async def test_an_observation_without_an_environment_is_the_same(make: Callable[
         llvm.compute_observation("BitcodeFile", env.benchmark.content)
 
 
+@pytest.mark.slow
 async def test_a_program_that_llvm_dies_of_takes_only_the_tool_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BenchmarkInitError, match="expected top-level entity"):
         llvm.compute_observation("Ir", b"no program")

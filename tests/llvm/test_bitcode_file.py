@@ -56,6 +56,7 @@ async def test_it_outlives_the_worker_and_goes_with_the_runtime() -> None:
     assert not path.exists() and not path.parent.exists()
 
 
+@pytest.mark.slow
 def test_it_goes_when_the_client_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-P", "-c", CHILD], stdout=subprocess.PIPE, text=True) as client:
         assert client.stdout is not None

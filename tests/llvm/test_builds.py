@@ -102,11 +102,13 @@ async def test_minus_c_gives_an_object(folder: Path) -> None:
     assert built.read_bytes()[:4] == b"\x7fELF"
 
 
+@pytest.mark.slow
 async def test_cplusplus_finds_its_library_and_throws(folder: Path) -> None:
     benchmark = llvm.benchmark_from_command_line("g++ -O2 p.cc -o p", directory=folder)
     assert printed(benchmark.build(benchmark.content)) == (5, "2\n")
 
 
+@pytest.mark.slow
 async def test_project_with_its_run_command_is_run_and_timed(make: Callable[..., Any], folder: Path) -> None:
     (folder / "lib").mkdir()
     (folder / "extra.c").write_text("int unused;\n")

@@ -86,7 +86,7 @@ def cc(place: Any, cache: Path) -> Driver:
 # ------------------------------------------------------------------------------------ what is only clang's
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "line",
     [
@@ -112,7 +112,7 @@ def test_everything_but_compiling_is_as_clang_does_it(cc: Driver, line: str) -> 
 
 
 @pytest.mark.needs("libc")
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["", "-O1", "-O2", "-Os"])
 def test_macros_of_the_level_are_those_of_the_build(cc: Driver, level: str) -> None:
     lines = "\n".join(f"#ifdef {name}\nputs({name!r});\n#endif".replace("'", '"') for name in MACROS)
@@ -122,7 +122,7 @@ def test_macros_of_the_level_are_those_of_the_build(cc: Driver, level: str) -> N
     assert cc.place.run("./ours").stdout == cc.place.run("./theirs").stdout
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("flags", "body"),
     [
@@ -183,7 +183,8 @@ def imported(cc: Driver, line: str) -> "tuple[subprocess.CompletedProcess[str], 
     return done, {one.split("|")[-1].strip() for one in lines if one.startswith("import time:")}
 
 
-@pytest.mark.few(5)
+@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "is_quick"), QUICK)
 def test_what_is_surely_clangs_alone_starts_quickly(cc: Driver, line: str, is_quick: bool) -> None:
     (cc.folder / "conftest.c").write_text("int main(void) { return 0; }\n")
@@ -197,6 +198,7 @@ def test_what_is_surely_clangs_alone_starts_quickly(cc: Driver, line: str, is_qu
         assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["none", "greedy", ""])
 def test_a_quick_start_asks_for_no_less_than_another(cc: Driver, search: str) -> None:
     (cc.folder / "main.c").write_text(C_SOURCE + "/* not tiny */" * 20)
@@ -211,6 +213,7 @@ def test_a_quick_start_asks_for_no_less_than_another(cc: Driver, search: str) ->
     assert done.returncode == 1 and "AIOCG_CC_BUDGET is '0'" in done.stderr
 
 
+@pytest.mark.slow
 def test_another_clang_on_the_path_is_found(cc: Driver, new_cache: Callable[[], Path]) -> None:
     folders = [cc.folder / "first", cc.folder / "second"]
     cc.place.environment.update(AIOCG_CACHE=str(new_cache()), AIOCG_CLANG="mine")
@@ -227,6 +230,7 @@ def test_another_clang_on_the_path_is_found(cc: Driver, new_cache: Callable[[], 
     assert "AIOCG_CLANG is 'mine', which is not an executable file" in cc("--version").stderr
 
 
+@pytest.mark.slow
 def test_a_file_on_clang_that_is_damaged_or_cannot_be_written_does_not_matter(
     cc: Driver, new_cache: Callable[[], Path]
 ) -> None:
@@ -259,6 +263,7 @@ def test_object_is_optimised_reported_cached_and_depends_on_what_it_depends_on(
     assert "cached" not in cc("-O2 -c main.c -o main.o").stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["-MD", "-MMD -MF x.dep", "-MD -MT some -MP", "-Wp,-MD,y.dep"])
 def test_rules_for_make_are_clangs(cc: Driver, rule: str) -> None:
@@ -354,6 +359,7 @@ unsigned long mix(unsigned long x) {{ return ((x ^ key[5]) + key[77]) * 3 ^ key[
 """
 
 
+@pytest.mark.slow
 def test_a_table_that_only_clang_makes_constant_is_no_gain(cc: Driver) -> None:
     """Without globalopt the code is shorter than that of -Oz, which folds three words of the table into it."""
     (cc.folder / "key.c").write_text(WRITABLE)
@@ -372,6 +378,7 @@ def test_no_object_may_take_more_room_than_clangs(found: tuple[int, int], is_wit
     assert Candidate("found", b"", ImageSize(*found), found[0]).is_within(plain) == is_within
 
 
+@pytest.mark.slow
 def test_probes_and_tiny_files_are_clangs_alone(cc: Driver) -> None:
     """The scripts of zlib and others write their probes by hand."""
     cc.place.environment["AIOCG_CC_SEARCH"] = "greedy"
@@ -450,6 +457,7 @@ def test_c_plus_plus_with_templates_and_classes(cc: Driver) -> None:
     assert b"_Z1fi" in (cc.folder / "t.o").read_bytes()
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_search_leaves_nothing(cc: Driver, number: signal.Signals) -> None:
@@ -519,6 +527,7 @@ def test_ctrl_c_is_no_failure_of_the_process_that_it_ends_as_well(cc: Driver) ->
     assert not (cc.folder / "lisp.o").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["-c main.c", "-E -M main.c -o rule"])
 def test_closed_streams_do_not_matter(cc: Driver, line: str) -> None:
     command = shlex.join([sys.executable, "-P", "-m", "aiocg.cli", "cc", *shlex.split(line)])

@@ -55,6 +55,7 @@ def clangs_jobs(words: list[str], cplusplus: bool) -> list[tuple[str, str]]:
     return jobs
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("line", LINES)
 def test_sources_are_those_that_clang_would_compile_and_in_the_same_language(sources: Path, line: str) -> None:
     driver, *words = shlex.split(line)

@@ -47,7 +47,7 @@ async def checksum(env: aiocg.Env) -> str:
     return str(run["stdout"]["head"])
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FEW)
 async def test_no_level_of_optimisation_changes_a_program(
     dataset: CsmithDataset, at: Callable[..., Any], seed: int
@@ -61,6 +61,7 @@ async def test_no_level_of_optimisation_changes_a_program(
         check_validated(await env.validate(sanitizers=()))
 
 
+@pytest.mark.slow
 async def test_a_program_with_floating_point_is_not_changed_either(
     dataset: CsmithDataset, at: Callable[..., Any]
 ) -> None:

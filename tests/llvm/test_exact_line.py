@@ -21,6 +21,7 @@ on_functions = pytest.mark.skipif(
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.mark.slow
 async def test_line_leads_to_exactly_the_program_of_the_environment(runtime: aiocg.Runtime, tmp_path: Path) -> None:
     chance = random.Random(5)
     env = await runtime.make("llvm-v0", benchmark="programs-v0/qsort")
@@ -34,6 +35,7 @@ async def test_line_leads_to_exactly_the_program_of_the_environment(runtime: aio
     await env.close()
 
 
+@pytest.mark.slow
 @on_functions
 async def test_exact_line_does_what_opt_cannot(runtime: aiocg.Runtime, tmp_path: Path) -> None:
     env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd", action_space="PipelineText")

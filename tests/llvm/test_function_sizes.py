@@ -22,7 +22,7 @@ async def sizes_of(env: aiocg.Env, action: str) -> tuple[list[int], int]:
 
 
 @pytest.mark.sampled
-@pytest.mark.few(1)
+@pytest.mark.slow
 async def test_sizes_do_not_depend_on_what_was_generated_before_and_add_up(
     make: Callable[..., Any], program: str
 ) -> None:

@@ -70,6 +70,7 @@ def small_wheel(own_index: Path, monkeypatch: pytest.MonkeyPatch) -> Wheel:
     return wheel
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="session")
 async def test_statements_get_numbers_and_embeddings(make: Callable[..., Any], small_wheel: Wheel) -> None:
     env = await make("gcd")
@@ -82,6 +83,7 @@ async def test_statements_get_numbers_and_embeddings(make: Callable[..., Any], s
         assert env.observation_spaces[name].space.contains(value)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="session")
 async def test_without_an_index_only_what_needs_it_fails(make: Callable[..., Any], own_index: Path) -> None:
     env = await make("gcd")
@@ -90,6 +92,7 @@ async def test_without_an_index_only_what_needs_it_fails(make: Callable[..., Any
     assert len(await env.observe("Inst2vecPreprocessedText")) > 100
 
 
+@pytest.mark.slow
 def test_nothing_is_encoded_as_nothing(small_wheel: Wheel) -> None:
     assert inst2vec.encode([]).shape == (0,) and inst2vec.embed(inst2vec.encode([])).shape == (0, inst2vec.DIMENSIONS)
 

@@ -19,6 +19,7 @@ def tool() -> Iterator[LoadedTool]:
         yield loaded
 
 
+@pytest.mark.slow
 def test_it_does_what_a_process_of_its_own_does(tool: LoadedTool) -> None:
     for actions in (["instcombine<no-verify-fixpoint>"], [], ["default<Oz>"]):
         assert apply(PROGRAM, actions, run=tool.run) == apply(PROGRAM, actions)

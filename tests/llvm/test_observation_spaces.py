@@ -111,6 +111,7 @@ async def test_values_under_sanitizers_are_in_their_spaces(make: Any) -> None:
     assert_contained(env, list(SANITIZED), await env.observe(*SANITIZED))
 
 
+@pytest.mark.slow
 async def test_asking_for_one_gives_what_asking_for_all_gives(make: Any) -> None:
     env = await make("nqueens")
     names = [name for name in names_of(env, "nqueens") if env.observation_spaces[name].deterministic]

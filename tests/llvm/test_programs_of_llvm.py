@@ -34,6 +34,7 @@ def unrolled(compiled: Path) -> Path:
     return output
 
 
+@pytest.mark.slow
 def test_passes_and_options_of_old_are_taken(compiled: Path, unrolled: Path, tmp_path: Path) -> None:
     output = tmp_path / "again.ll"
     today = ["-passes=mem2reg,loop-rotate,loop-unroll", "-unroll-count=2", "-S", str(compiled), "-o", str(output)]

@@ -206,7 +206,7 @@ async def wait_until(condition, timeout: float = 60.0) -> None:  # type: ignore[
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["worker", "client"])
 async def test_nothing_survives_a_kill_while_a_program_runs(place, victim) -> None:  # type: ignore[no-untyped-def]
     script = SCRIPT.format(folder=str(Path(__file__).parent))

@@ -11,6 +11,7 @@ def essence(result):  # type: ignore[no-untyped-def]
     return result.actions, result.reward, result.evaluations, result.complete
 
 
+@pytest.mark.slow
 async def test_greedy_beats_oz_on_qsort(make) -> None:  # type: ignore[no-untyped-def]
     env = await make("qsort", "llvm-ic-v0")
     result = await greedy(env)
@@ -65,6 +66,7 @@ async def test_a_resumed_search_gives_the_same(make, search) -> None:  # type: i
     assert essence(again) == essence(through)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("search", [greedy, beam, random])
 async def test_workers_killed_at_random_do_not_change_the_result(make, killer, search) -> None:  # type: ignore[no-untyped-def]

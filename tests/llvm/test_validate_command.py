@@ -76,6 +76,7 @@ def test_bad_states_say_what_is_wrong_in_their_line(tmp_path: Path) -> None:
     assert (result.exit_code, "0 of 1 states are proven, 1 are wrong" in result.stdout) == (1, True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.needs("libc")
 @pytest.mark.parametrize(
     ("source", "status", "mark", "says"),
@@ -101,6 +102,7 @@ def test_exit_status_tells_proven_states_from_others(
     assert (result.exit_code, result.stdout[:1], says in result.stdout) == (status, mark, True), result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_toolchain().major != 22, reason="attributor-cgscc of LLVM 22 is what miscompiles it")
 def test_miscompiled_program_is_reported_with_the_fewest_passes(tmp_path: Path) -> None:
     actions = ("lower-expect", "sroa", "attributor-cgscc", "dse")  # of which LLVM 22's attributor-cgscc is wrong
@@ -123,6 +125,7 @@ def test_a_run_that_a_program_does_not_have_is_named(tmp_path: Path) -> None:
     assert result.stdout.startswith("❌  programs-v0/gcd  Unknown run: unknown run 'smal'; did you mean small?")
 
 
+@pytest.mark.slow
 def test_states_of_compilergym_are_valid_whatever_they_earn_and_say_what_was_left_out(tmp_path: Path) -> None:
     path, log = tmp_path / "leaderboard.csv", tmp_path / "log.jsonl"
     path.write_text(LEGACY)

@@ -100,6 +100,7 @@ def only_llvm_22(env: aiocg.Env) -> None:
         pytest.skip(f"{BY} miscompiles {MISCOMPILED} with LLVM 22; this is {env.compiler_version}")
 
 
+@pytest.mark.slow
 async def test_a_miscompile_is_caught_and_traced_to_its_pass(at: Callable[..., Any]) -> None:
     actions = ("lower-expect", "sroa", BY, "dse", "licm")
     env = await at(f"programs-v0/{MISCOMPILED}")
@@ -118,7 +119,7 @@ async def test_a_miscompile_is_caught_and_traced_to_its_pass(at: Callable[..., A
 
 
 @pytest.mark.needs("libc")
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "sanitizer", "kind"),
     [
@@ -140,6 +141,7 @@ async def test_sanitizers_find_what_a_benchmark_does_wrong_by_itself(
     assert error.data["report"]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc")
 async def test_output_files_are_compared(at: Callable[..., Any]) -> None:
     known = ProgramRun(output_files={"result.txt": b"6\n"})
@@ -155,6 +157,7 @@ async def test_output_files_are_compared(at: Callable[..., Any]) -> None:
         assert (error.kind, error.by_itself) == (kind, True)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc")
 async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(at: Callable[..., Any]) -> None:
     for source, run, kind in (
@@ -221,6 +224,8 @@ async def test_actions_that_another_form_of_the_program_lacks_the_function_for_f
     assert raised.value.error.kind == ErrorKind.REPLAY_FAILED
 
 
+@pytest.mark.every_case
+@pytest.mark.slow
 async def test_report_of_a_miscompiled_program_has_a_reproducer_without_needless_actions(
     at: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -142,6 +142,7 @@ def executing(runtime: aiocg.Runtime, timeout: float) -> int:
     return 0
 
 
+@pytest.mark.slow
 async def test_a_kernel_that_faults_ends_its_episode_only(
     runtime: aiocg.Runtime, make: Make, spoil: Callable[[int], None]
 ) -> None:
@@ -199,6 +200,7 @@ async def test_what_cannot_be_had_is_told_by_the_first_start(settings: dict[str,
             await runtime.make("loops-v0", **settings)
 
 
+@pytest.mark.slow
 async def test_without_a_gpu_it_is_said_what_is_missing() -> None:
     async with aiocg.Runtime(workers=1) as runtime:
         with pytest.raises(EnvironmentNotSupported, match="CUDA"):

@@ -43,6 +43,7 @@ SEARCHES: dict[str, Callable[[aiocg.Env], Awaitable[SearchResult]]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 async def test_what_a_search_says_it_found_can_be_done_again(env: aiocg.Env, name: str) -> None:
@@ -97,6 +98,7 @@ async def test_the_reward_of_a_measured_search_is_the_median_of_its_last_rounds(
     assert result.state.reward == result.reward
 
 
+@pytest.mark.slow
 async def test_where_nothing_is_calculated_the_reward_to_take_is_named(make: Callable[..., Any]) -> None:
     env = await make(make_benchmark("B[i:32, j:32] = A[j, i]"))
     with pytest.raises(ValueError, match="take the reward roof_fraction"):

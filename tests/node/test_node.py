@@ -160,6 +160,7 @@ async def test_a_program_larger_than_a_request_may_be_is_refused_here(serve: Ser
         assert int((await env.step("increment"))[0]) == 8
 
 
+@pytest.mark.slow
 async def test_requests_above_the_rate_wait_and_none_is_refused(serve: Serve) -> None:
     async with serve(requests_per_second=200) as site, site.runtime() as runtime:
         env = await scripted(runtime)
@@ -183,6 +184,7 @@ async def test_options_other_than_a_few_numbers_are_refused(serve: Serve, option
             await scripted(runtime)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("trust", [False, True])
 async def test_a_file_on_the_node_is_no_observation(serve: Serve, trust: bool) -> None:
     async with serve(trust=trust) as site, site.runtime() as runtime:

@@ -74,7 +74,7 @@ async def test_it_says_where_it_listens_and_whom_it_lets_in(start: Start, keys: 
     assert serving.address.startswith("tcp://127.0.0.1:") and not serving.address.endswith(":0")
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 async def test_a_signal_ends_it_with_all_its_workers(
     start: Start, keys: KeyFolder, number: signal.Signals, status: int
@@ -234,6 +234,7 @@ def test_the_first_start_makes_keys_and_says_what_is_to_be_done(place: Any) -> N
     assert f"'{public}'" in next(line for line in text.splitlines() if "aiocg keys trust tcp://127.0.0.1:" in line)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -47,6 +47,7 @@ def test_where_nobody_else_is_busy_no_worker_is_nice() -> None:
     assert decided.nice("bob") == 0
 
 
+@pytest.mark.slow
 async def test_the_more_workers_a_client_keeps_busy_the_less_each_weighs(serve: Serve) -> None:
     async with serve() as site, site.runtime("alice") as mine, site.runtime("bob", workers=3) as theirs:
         hanging = [(await scripted(runtime)).submit("hang") for runtime in (mine, theirs, theirs, theirs)]

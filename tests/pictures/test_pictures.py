@@ -89,6 +89,7 @@ def test_what_comes_later_is_further_down_unless_it_leads_back() -> None:
     assert places["end"][1] > places["head"][1]
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_laid_out() -> None:
     names = [str(number) for number in range(3000)]
     places = layout(dict.fromkeys(names, (30.0, 20.0)), list(pairwise(names))).places

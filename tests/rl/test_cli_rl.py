@@ -28,13 +28,14 @@ def aiocg(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
     return runner(monkeypatch, capfd)
 
 
+@pytest.mark.slow
 def test_a_search_follows_a_policy_and_is_never_worse_than_the_baselines(aiocg: Run) -> None:
     done = aiocg("search", "policy", "programs-v0/gcd", "--policy", "my.npz", "--evaluations", 20, "--json")
     assert done.status == 0
     assert done.json["algorithm"] == "policy" and done.json["reward"] >= 1
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["mcts", "beam"])
 def test_searches_with_a_policy_as_prior_are_among_its_actions(aiocg: Run, search: str) -> None:
     words = ("search", search, "programs-v0/gcd", "--evaluations", 12, "--no-minimize", "--json")
@@ -48,6 +49,7 @@ def test_searches_with_a_policy_as_prior_are_among_its_actions(aiocg: Run, searc
         assert "nor a policy of that name: instructions" in said
 
 
+@pytest.mark.slow
 def test_a_policy_is_evaluated_with_and_without_the_fallback(aiocg: Run) -> None:
     words = ("--programs", "programs-v0/gcd", "--programs", "programs-v0/crc32", "--count", 2, "-o", "scores.json")
     done = aiocg("rl", "evaluate", "my.npz", *words)
@@ -56,6 +58,7 @@ def test_a_policy_is_evaluated_with_and_without_the_fallback(aiocg: Run) -> None
     assert "benchmark://programs-v0/crc32" in Path("scores.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_policy_is_an_error_in_one_line(aiocg: Run) -> None:
     Path("text.npz").write_text("no policy")
     for command in (("rl", "evaluate", "text.npz"), ("search", "policy", "programs-v0/gcd", "--policy", "text.npz")):
@@ -81,6 +84,7 @@ def test_without_torch_the_extra_is_named(aiocg: Run, monkeypatch: pytest.Monkey
         assert done.status == 1 and "pip install 'aiocg[rl]'" in done.err
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_loaded_before_it_is_used() -> None:
     script = (
         "import sys, aiocg, aiocg.search, aiocg.cli.app\n"
@@ -156,7 +160,7 @@ def test_a_search_is_imitated_first(aiocg: Run) -> None:
 @pytest.mark.slow
 def test_an_interrupted_training_goes_on_to_the_same_policy_with_any_number_of_environments(aiocg: Run) -> None:
     pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
-    words = ["--programs", "csmith-v0", "--count", "4", "--episodes", "60", "--batch", "4", "--steps", "6"]
+    words = ["--programs", "csmith-v0", "--count", "4", "--episodes", "32", "--batch", "4", "--steps", "6"]
     assert aiocg("rl", "train", "whole.ckpt", *words, "--envs", 2).status == 0
     command = [sys.executable, "-P", "-m", "aiocg.cli", "rl", "train", "parts.ckpt", *words, "--envs", "5"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -170,5 +174,5 @@ def test_an_interrupted_training_goes_on_to_the_same_policy_with_any_number_of_e
     for name in ("whole", "parts"):
         assert aiocg("rl", "export", f"{name}.ckpt", f"{name}.npz").status == 0
     whole, parts = Policy.load("whole.npz"), Policy.load("parts.npz")
-    assert whole.facts == parts.facts and whole.facts.episodes == 60
+    assert whole.facts == parts.facts and whole.facts.episodes == 32
     assert whole.to_bytes() == parts.to_bytes()

@@ -40,6 +40,7 @@ def equal(one: Learner, other: Learner) -> bool:
     return all(np.array_equal(left, right) for left, right in zip(weights(one), weights(other), strict=True))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [1, 2])
 def test_ppo_solves_a_scripted_environment(seed: int) -> None:
     untrained = learner(msgspec.structs.replace(SETTINGS, seed=seed))

@@ -197,6 +197,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_eight_subprocesses_have_workers_of_one_nursery_and_leave_nothing(place: Any, killed: bool) -> None:
     pytest.importorskip("stable_baselines3")
@@ -230,6 +231,7 @@ def test_make_vec_env_takes_our_environments_by_their_ids(name: str) -> None:
         aiocg.gym.shutdown()
 
 
+@pytest.mark.every_case
 def test_subproc_vec_env_works_and_leaves_nothing(place: Any) -> None:
     pytest.importorskip("stable_baselines3")
     script = place.folder / "script.py"

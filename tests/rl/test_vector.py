@@ -157,6 +157,7 @@ def test_an_evaluation_has_a_seed_and_at_no_temperature_none_is_needed(
         assert last(0, 1) == last(0, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc")
 def test_what_does_something_else_does_not_count_and_outliers_are_named(runtime: SyncRuntime) -> None:
     def result(program: str, count: float, *actions: str) -> Result:

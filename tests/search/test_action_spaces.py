@@ -83,6 +83,7 @@ async def test_greedy_takes_the_best_action_in_every_state(world, space) -> None
     assert await env.observe("value") == value
 
 
+@pytest.mark.few(1)
 async def test_random_finds_what_it_says(world, space) -> None:  # type: ignore[no-untyped-def]
     results = []
     for lanes in (1, 3):
@@ -93,6 +94,8 @@ async def test_random_finds_what_it_says(world, space) -> None:  # type: ignore[
     assert reward_of(value_after(results[0].actions, WORLDS[space])) == results[0].reward > 0
 
 
+@pytest.mark.sampled
+@pytest.mark.few(2)
 @pytest.mark.parametrize("search", [greedy, beam])
 async def test_a_search_that_is_resumed_gives_the_same(world, space, search) -> None:  # type: ignore[no-untyped-def]
     async def run(**options: Any) -> Any:

@@ -50,6 +50,7 @@ async def test_a_beam_ends_when_there_is_nothing_new(calm) -> None:  # type: ign
     assert (result.actions, result.complete, result.evaluations) == ((), True, 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.few(5)
 @pytest.mark.parametrize("width", [1, 3, 8])
 @pytest.mark.parametrize("evaluations", [None, 0, 4, 5, 40, 100])

@@ -98,7 +98,7 @@ async def reference(runtime: aiocg.Runtime, benchmark: Benchmark) -> Reference:
         return await reference_of(env, first_run(runnable(benchmark)), baselines(env))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CASES)
 async def test_reference_of_a_program_is_what_it_does_at_all_levels(
     runtime: aiocg.Runtime, tmp_path: Path, name: str
@@ -108,6 +108,7 @@ async def test_reference_of_a_program_is_what_it_does_at_all_levels(
     assert (found.behaviour, reason in found.reason) == (behaviour, True), found.reason
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 async def test_validation_agrees_with_a_search(runtime: aiocg.Runtime, tmp_path: Path, name: str) -> None:
@@ -120,6 +121,7 @@ async def test_validation_agrees_with_a_search(runtime: aiocg.Runtime, tmp_path:
     assert (result.okay(), result.wrong) == (behaviour is Behaviour.SAME, False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("source", UNDEFINED, ids=["in an array", "through a pointer"])
 async def test_a_program_that_no_longer_ends_is_dropped_and_the_place_to_blame_is_named(
     runtime: aiocg.Runtime, tmp_path: Path, source: str
@@ -146,6 +148,7 @@ async def test_a_program_that_no_longer_ends_is_dropped_and_the_place_to_blame_i
     assert result.reason.endswith(f"; {UNDEFINED[source]}")
 
 
+@pytest.mark.slow
 async def test_leak_is_no_undefined_behaviour(runtime: aiocg.Runtime, tmp_path: Path) -> None:
     source = "#include <stdlib.h>\nvoid *volatile kept; int main(void) { kept = malloc(40); kept = 0; return 0; }"
     target = first_run(runnable(program(tmp_path, source)))
@@ -153,6 +156,7 @@ async def test_leak_is_no_undefined_behaviour(runtime: aiocg.Runtime, tmp_path: 
         assert (await undefined(env, target)).found == ()
 
 
+@pytest.mark.slow
 async def test_reason_that_no_sanitizer_could_look_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toolchain = find_toolchain()
     wrapper = tmp_path / "clang"  # as a clang whose packages of runtime libraries are not installed

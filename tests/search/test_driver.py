@@ -82,7 +82,8 @@ class Lists:
         self.told.append((proposal.tag, outcome))
 
 
-@pytest.mark.few(3)
+@pytest.mark.sampled
+@pytest.mark.few(1)
 async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, search) -> None:  # type: ignore[no-untyped-def]
     results = [await search(await calm(2, 997), budget=Budget(evaluations=250), lanes=lanes) for lanes in (1, 2, 5)]
     assert essence(results[0]) == essence(results[1]) == essence(results[2])
@@ -99,6 +100,7 @@ async def test_a_search_that_is_resumed_gives_the_same(calm, search) -> None:  #
     assert essence(result) == essence(through)
 
 
+@pytest.mark.sampled
 @pytest.mark.few(3)
 async def test_workers_killed_at_random_do_not_change_the_result(calm, killer, search) -> None:  # type: ignore[no-untyped-def]
     budget = Budget(evaluations=250)
@@ -310,7 +312,8 @@ async def test_the_baselines_are_tried_whatever_the_budget(runtime, search) -> N
     await env.close()
 
 
-@pytest.mark.few(1)
+@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["Oz", "O3"])
 async def test_a_search_begins_where_it_is_told(runtime, search, start) -> None:  # type: ignore[no-untyped-def]
     env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/crc32")
@@ -366,6 +369,7 @@ async def test_a_tuner_of_ones_own_is_a_class_with_two_methods(calm) -> None:  #
 # -------------------------------------------------------------------------------------------------- outside tuners
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 async def test_an_outside_tuner_gives_the_same_on_any_number_of_lanes_and_when_resumed(world, outside) -> None:  # type: ignore[no-untyped-def]
     results = []
@@ -383,7 +387,8 @@ async def test_an_outside_tuner_gives_the_same_on_any_number_of_lanes_and_when_r
         await outside(env)
 
 
-@pytest.mark.few(1)
+@pytest.mark.sampled
+@pytest.mark.slow
 async def test_an_outside_tuner_searches_a_real_program_and_leaves_no_files(
     runtime, outside, tmp_path, monkeypatch
 ) -> None:  # type: ignore[no-untyped-def]
@@ -403,6 +408,7 @@ async def test_a_job_is_no_longer_than_there_is_time_for() -> None:
     assert Budget(seconds=0.0).start().fitting(1.0) == 1 and Budget(evaluations=1).start().fitting(1.0) > 10**6
 
 
+@pytest.mark.slow
 async def test_an_evaluation_that_never_ends_is_cut_off_with_the_budget(world) -> None:  # type: ignore[no-untyped-def]
     env = await world(3, 50)
     env.timeout = 600

@@ -51,7 +51,8 @@ async def test_candidates_that_crash_hang_or_fail_do_not_stop_the_search(world, 
     assert await sessions() == 1
 
 
-@pytest.mark.few(8)
+@pytest.mark.sampled
+@pytest.mark.few(2)
 @pytest.mark.parametrize("lanes", [1, 2, 3, 7])
 @pytest.mark.parametrize("evaluations", [None, 1, 3, 4, 39, 40, 41])
 async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, lanes, evaluations) -> None:  # type: ignore[no-untyped-def]
@@ -111,6 +112,7 @@ async def test_no_time_at_all_is_a_search_that_found_nothing(calm) -> None:  # t
     assert (result.actions, result.reward, result.evaluations, result.complete) == ((), 0.0, 0, False)
 
 
+@pytest.mark.slow
 async def test_progress_is_told(calm) -> None:  # type: ignore[no-untyped-def]
     seen: list[Progress] = []
     env = await calm(0, 600)

@@ -40,6 +40,7 @@ def test_a_front_has_what_nothing_is_better_than_and_of_equal_points_the_first()
     assert front_of([point(1, 2, 3), point(1, 3, 2), point(1, 3, 3)]) == [point(1, 2, 3), point(1, 3, 2)]
 
 
+@pytest.mark.slow
 def test_a_breeder_trades_length_for_reward_and_learns_from_failures() -> None:
     def costs(proposal: Proposal) -> Outcome:
         outcome = outcome_of(proposal.actions)
@@ -68,6 +69,7 @@ def test_a_breeder_trades_length_for_reward_and_learns_from_failures() -> None:
 # --------------------------------------------------------------------------------------------------- real programs
 
 
+@pytest.mark.slow
 async def test_points_cost_what_the_front_says_and_no_level_is_better(runtime) -> None:  # type: ignore[no-untyped-def]
     env = await runtime.make("llvm-v0", benchmark=PROGRAM)
     found = await pareto(env, COSTS, start="Oz", budget=FEW, seed=1)
@@ -84,6 +86,7 @@ async def test_points_cost_what_the_front_says_and_no_level_is_better(runtime) -
     await env.close()
 
 
+@pytest.mark.slow
 async def test_a_front_does_not_depend_on_the_number_of_lanes_nor_on_being_resumed(runtime) -> None:  # type: ignore[no-untyped-def]
     results = []
     for lanes, pieces in ((1, [40]), (2, [40]), (2, [15, 0, 25])):

@@ -63,6 +63,7 @@ def test_the_starts_come_first_and_then_what_the_policy_prefers() -> None:
     assert ("double", "increment") in lists
 
 
+@pytest.mark.slow
 def test_the_same_seed_proposes_the_same_and_another_one_does_not() -> None:
     first, again, other = [[a for a, _ in play(searcher(policy_of(TEXTS), seed), 300)] for seed in (1, 1, 2)]
     assert first == again != other
@@ -91,6 +92,7 @@ def test_a_program_that_fails_at_once_ends_the_search() -> None:
 # ----------------------------------------------------------------------------------------------------- with LLVM
 
 
+@pytest.mark.slow
 async def test_it_is_never_worse_than_the_baselines_the_same_with_any_lanes_and_goes_on(runtime: aiocg.Runtime) -> None:
     one = policy_of(LLVM)
     results = []

@@ -97,6 +97,7 @@ def test_a_beam_tries_other_actions_where_the_promising_ones_lead_nowhere() -> N
     assert [one.actions for one, _ in told] == [(), ("refuse",), ("nothing",), ("increment",)]
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="session")
 async def test_searches_with_a_model_do_not_try_what_it_knows_to_do_nothing(calm: Any, tmp_path: Path) -> None:
     path = tmp_path / "prior.npz"

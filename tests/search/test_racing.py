@@ -150,6 +150,7 @@ async def test_a_race_that_is_stopped_measures_no_more_than_it_must(make, monkey
     assert len(result.timing.times["O3"]) == LEAST_ROUNDS
 
 
+@pytest.mark.slow
 async def test_what_prints_something_else_than_before_or_than_expected_is_no_candidate(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     expected = tmp_path / "expected"
     expected.write_bytes(b"0")
@@ -242,6 +243,7 @@ async def test_a_winner_that_fails_in_the_last_measurement_is_no_answer(make, mo
         await race.close()
 
 
+@pytest.mark.slow
 async def test_a_search_that_is_cancelled_leaves_nothing_behind(make, runtime, sessions) -> None:  # type: ignore[no-untyped-def]
     env, evaluated = await make(), asyncio.Event()
     task = asyncio.create_task(racing(env, progress=lambda now: evaluated.set() if now.evaluations else None))

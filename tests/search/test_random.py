@@ -24,7 +24,8 @@ async def test_the_best_state_of_all_walks_is_found(calm) -> None:  # type: igno
     assert (await env.observe("value"), env.episode_reward) == (50, 47.0)
 
 
-@pytest.mark.few(5)
+@pytest.mark.sampled
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("evaluations", [1, 7, 50, 300])
 async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, seed, evaluations) -> None:  # type: ignore[no-untyped-def]
@@ -43,7 +44,8 @@ async def test_another_seed_is_another_search(calm) -> None:  # type: ignore[no-
     assert len(results) > 1
 
 
-@pytest.mark.few(3)
+@pytest.mark.sampled
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("piece", [1, 13, 100])
 async def test_a_search_that_is_resumed_again_and_again_gives_the_same(calm, lanes, piece) -> None:  # type: ignore[no-untyped-def]
@@ -65,6 +67,7 @@ async def test_a_budget_may_be_a_number_of_numpys(calm) -> None:  # type: ignore
     assert SearchState.from_json(result.state.to_json()) == result.state and result.evaluations == 4
 
 
+@pytest.mark.slow
 async def test_what_was_found_before_is_kept_when_resumed(calm) -> None:  # type: ignore[no-untyped-def]
     first = await random(await calm(3, 50), budget=Budget(evaluations=500), patience=8)
     again = await random(await calm(3, 50), budget=Budget(seconds=0), patience=8, resume=first.state)

@@ -39,6 +39,7 @@ def search(seed: int, evaluations: int) -> tuple[Screener, list[Choices]]:
     return screener, asked
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_it_finds_what_matters_among_many_options_within_few_evaluations(seed: int) -> None:
     _, asked = search(seed, 400)

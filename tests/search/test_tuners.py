@@ -69,6 +69,8 @@ def test_another_seed_is_another_search(name: str) -> None:
     assert first != other
 
 
+@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LEARNING if name != "mcts"])
 def test_what_changes_lists_finds_the_target_or_comes_next_to_it(name: str) -> None:
     found = [best_of(play(TUNERS[name](seed), EVALUATIONS)) for seed in range(4)]
@@ -76,12 +78,15 @@ def test_what_changes_lists_finds_the_target_or_comes_next_to_it(name: str) -> N
     assert min(found) >= BEST - 40
 
 
+@pytest.mark.slow
 def test_tree_search_leaves_the_way_that_greedy_search_takes() -> None:
     small = Texts(["increment", "double", "square"])
     climbed, grown = play(Greedy(small), 300), play(TreeSearcher(small, 0), 300)
     assert best_of(grown) > best_of(climbed) > 0
 
 
+@pytest.mark.sampled
+@pytest.mark.few(1)
 def test_a_tuner_goes_on_when_most_things_fail(make: Callable[[int], Tuner]) -> None:
     told = play(make(0), 400)
     assert any(outcome.failed for _, outcome in told)
@@ -123,6 +128,7 @@ def test_evolution_tries_little_twice() -> None:
     assert len(set(lists)) > 0.95 * len(lists)
 
 
+@pytest.mark.slow
 def test_tree_search_follows_the_same_list_once() -> None:
     lists = [one.actions for one, _ in play(TreeSearcher(ALPHABET, 0), 800)]
     assert len(set(lists)) == len(lists)
@@ -208,6 +214,7 @@ def test_what_fails_is_never_good_enough() -> None:
 # ------------------------------------------------------------------------------------------------- outside tuners
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 def test_an_outside_tuner_finds_more_the_longer_it_searches_and_the_same_with_the_same_seed(
     outside: Callable[[int], Tuner],
@@ -223,7 +230,7 @@ def test_an_outside_tuner_finds_more_the_longer_it_searches_and_the_same_with_th
     assert noise == (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index, union-attr]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_an_outside_tuner_proposes_nothing_that_fails_when_it_has_seen_nothing_else(
     outside: Callable[[int], Tuner],
 ) -> None:
@@ -234,6 +241,7 @@ def test_an_outside_tuner_proposes_nothing_that_fails_when_it_has_seen_nothing_e
     assert tuner.ask(16)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> None:

@@ -89,6 +89,7 @@ def test_what_is_on_by_default_is_mostly_switched_off() -> None:
     assert 0.8 < np.mean([choice == 1 for choice in choices]) < 0.95
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_breeding_finds_the_few_options_that_matter(seed: int) -> None:

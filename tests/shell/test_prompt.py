@@ -44,6 +44,7 @@ async def converse(say: Spoken, tmp_path: Path) -> AsyncIterator[Callable[..., A
         yield run
 
 
+@pytest.mark.slow
 async def test_lines_are_carried_out_and_ctrl_d_leaves(say: Spoken, converse: Callable[..., Any]) -> None:
     await converse("action double\r", "action increment\r", "\x04")
     assert say.shell.session.actions == ("double", "increment")
@@ -79,6 +80,7 @@ async def test_a_history_that_cannot_be_written_is_no_error(say: Spoken, tmp_pat
         await prompt.run()
 
 
+@pytest.mark.slow
 async def test_the_bottom_line_says_where_one_is(say: Spoken) -> None:
     with create_pipe_input() as keys:
         prompt = Prompt(say.shell, input=keys, output=DummyOutput())

@@ -70,6 +70,7 @@ def test_commands_of_the_command_line_are_carried_out_and_ir_is_printed_whole_in
     assert done.stdout.endswith("\n" + (place.folder / "gcd.ll").read_text(encoding="utf-8"))
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
@@ -117,6 +118,7 @@ def test_a_script_that_waits_for_its_next_line_carries_out_those_before_and_can_
     assert (place.leftovers(), place.processes()) == ([], [])
 
 
+@pytest.mark.slow
 def test_other_commands_do_not_load_what_the_shell_needs() -> None:
     code = (
         "import sys; from aiocg.cli import app\n"
@@ -136,6 +138,7 @@ def prompt(screen: Terminal) -> None:
     screen.wait_for(r"actions?[ :]")
 
 
+@pytest.mark.slow
 def test_a_conversation_on_a_terminal(place: Any, state: Path) -> None:
     with terminal(GCD, place.folder, place.environment) as screen:
         prompt(screen)

@@ -76,19 +76,18 @@ def test_an_image_of_rustc_has_its_place_in_the_target_folder(output: str, artif
 @pytest.mark.needs("cargo")
 @pytest.mark.slow
 @pytest.mark.needs("libc")
-def test_a_program_in_rust_gets_smaller_and_does_the_same(place: Any, new_cache: Callable[[], Path]) -> None:
+def test_crates_are_joined_get_smaller_and_do_the_same(place: Any, new_cache: Callable[[], Path]) -> None:
     folder = place.folder
     place.environment["AIOCG_CACHE"] = str(new_cache())
-    (folder / "src").mkdir()
-    (folder / "src/main.rs").write_text(PROGRAM)
-    (folder / "Cargo.toml").write_text('[package]\nname = "count"\nversion = "1.0.0"\nedition = "2021"\n')
+    _workspace(folder)
     command = [sys.executable, "-P", "-m", "aiocg.cli", "shrink"]
     build = ["--", "cargo", "build", "--release", "--offline"]
-    done = place.run(*command, "--budget", "2", "--json", *build)
+    done = place.run(*command, "--budget", "1", "--json", *build)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     (image,) = report["images"]
     assert image["name"] == "target/release/count" and image["after"] < image["before"]
+    assert "found" in image["sizes"] and image["notes"] == []
     assert place.run("target/release/count", "a", "B", "b").stdout == "a 1\nb 2\n"
     assert place.leftovers() == []
     shrunk = (folder / "target/release/count").read_bytes()
@@ -130,14 +129,14 @@ def test_bitcode_of_a_newer_llvm_is_an_error_that_says_what_to_do(tmp_path: Path
 
 @pytest.fixture
 def wrapped(place: Any, new_cache: Callable[[], Path]) -> Any:
-    """A place in which cargo has `aiocg rustc` compile the crates of the workspace, two seconds each."""
+    """A place in which cargo has `aiocg rustc` compile the crates of the workspace, a second each."""
     if not shutil.which("cargo"):
         pytest.skip("needs cargo")
     wrapper = place.folder / "aiocg-rustc"
     wrapper.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-P", "-m", "aiocg.cli", "rustc"])} "$@"\n')
     wrapper.chmod(0o755)
     place.environment["AIOCG_CACHE"] = str(new_cache())
-    place.environment["AIOCG_CC_BUDGET"] = "2"
+    place.environment["AIOCG_CC_BUDGET"] = "1"
     place.environment["RUSTC_WORKSPACE_WRAPPER"] = str(wrapper)
     return place
 
@@ -160,6 +159,7 @@ def test_a_library_without_std_has_less_code_in_its_archive(wrapped: Any) -> Non
     assert wrapped.leftovers() == []
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.needs("libc", "cc", "ar")
 def test_the_crates_of_a_workspace_get_smaller_one_by_one(wrapped: Any) -> None:
@@ -170,20 +170,6 @@ def test_the_crates_of_a_workspace_get_smaller_one_by_one(wrapped: Any) -> None:
     assert after < before, done.stderr
     assert re.search(r"^aiocg rustc: (warning: )?words", done.stderr, re.MULTILINE), done.stderr  # smaller, or why not
     assert wrapped.run("target/release/count", "a", "B", "b").stdout == "a 1\nb 2\n"
-
-
-@pytest.mark.needs("cargo")
-@pytest.mark.slow
-@pytest.mark.needs("libc")
-def test_the_crates_of_a_program_are_joined(place: Any, new_cache: Callable[[], Path]) -> None:
-    place.environment["AIOCG_CACHE"] = str(new_cache())
-    _workspace(place.folder)
-    words = ["shrink", "--budget", "2", "--json", "--", "cargo", "build", "--release", "--offline"]
-    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", *words)
-    assert done.returncode == 0, done.stderr
-    (image,) = json.loads(done.stdout.splitlines()[-1])["images"]
-    assert "found" in image["sizes"] and image["notes"] == [] and image["after"] < image["before"]
-    assert place.run("target/release/count", "a", "B", "b").stdout == "a 1\nb 2\n"
 
 
 def _workspace(folder: Path) -> None:

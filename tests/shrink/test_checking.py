@@ -44,6 +44,7 @@ def test_passes_that_the_check_fails_with_are_left_out_and_the_others_stay(image
     assert subprocess.run(["./app"], capture_output=True, text=True).stdout == said
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc")
 def test_a_check_that_holds_is_run_once(image: Candidates, tmp_path: Path) -> None:
     image.add_found(ACTIONS)

@@ -31,6 +31,7 @@ def test_a_command_that_prints_no_number_is_an_error(content: bytes, command: st
         measure(content, command)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc", "cc")
 def test_variables_that_begin_as_zero_take_memory_and_no_flash(shrinkable: Callable[[str], Candidates]) -> None:
     own = shrinkable("int zero[1000], one[500] = {1};\nint main(void) { return zero[3] + one[0]; }\n").contents[OWN]

@@ -38,6 +38,7 @@ def test_an_entry_is_stale_for_another_program_or_another_llvm() -> None:
     assert "LLVM 22.1.8" in ENTRY.staleness(b"module", "LLVM 23.1.0")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("command", "found_with", "said"),
     [

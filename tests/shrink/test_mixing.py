@@ -65,6 +65,7 @@ def repeated(image: Candidates, folder: Path, name: str) -> Candidates:
     return found
 
 
+@pytest.mark.slow
 def test_levels_of_gcc_are_its_own_and_locked(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     gcc.add_levels()
     names = [name for name in image.images if name != OWN]
@@ -75,6 +76,7 @@ def test_levels_of_gcc_are_its_own_and_locked(gcc: GccImages, image: Candidates,
         assert found.known is not None  # nothing had to be proved
 
 
+@pytest.mark.slow
 def test_a_changed_program_is_proved_and_compared_again(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     gcc.add_levels()
     (level,) = (name for name in image.images if name.endswith("tuned"))
@@ -85,6 +87,7 @@ def test_a_changed_program_is_proved_and_compared_again(gcc: GccImages, image: C
     assert work.images[0].known is None and work.compare(locked=True) == work.images
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["-Oz", "gcc -Oz"])
 def test_an_image_that_is_not_as_it_was_then_is_proved_anew(gcc: GccImages, tmp_path: Path, name: str) -> None:
     image = gcc.image
@@ -98,6 +101,7 @@ def test_an_image_that_is_not_as_it_was_then_is_proved_anew(gcc: GccImages, tmp_
     assert not work.compiled.trusted and work.gcc["app"].image is work.images[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [(), ("-Os", "-fno-ivopts")])
 def test_some_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Path, line: tuple[str, ...]) -> None:
     image.add_found(image.quick)
@@ -137,6 +141,7 @@ def test_a_unit_that_only_gcc_compiles_is_compiled_again_by_the_lock_file(
     assert repeated(gcc.image, tmp_path, level).content == gcc.image.contents[level]
 
 
+@pytest.mark.slow
 def test_a_search_of_gccs_options_is_locked(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     gcc.add_levels()
     asked = []
@@ -152,6 +157,7 @@ def test_a_search_of_gccs_options_is_locked(gcc: GccImages, image: Candidates, t
     assert (found.chosen, found.content) == (BY_OPTIONS, image.content)
 
 
+@pytest.mark.slow
 def test_a_search_compiles_no_level_again_and_keeps_no_other_line(gcc: GccImages) -> None:
     gcc.add_levels()
     units, parts = gcc.linker.compiled, gcc.linker.parts
@@ -170,6 +176,7 @@ def test_a_search_compiles_no_level_again_and_keeps_no_other_line(gcc: GccImages
     assert [path.exists() for path in tried] == [True] * count + [False] * len(parts)
 
 
+@pytest.mark.slow
 def test_an_image_that_cannot_be_taken_is_noted(gcc: GccImages, image: Candidates) -> None:
     image.add_found(image.quick)
     image.contents[OWN] = b"\0asm" + bytes(4)

@@ -33,10 +33,11 @@ def _shrink(place: Any, *words: str) -> list[dict[str, Any]]:
     return images
 
 
+@pytest.mark.every_case
 @pytest.mark.timeout(900)
 def test_lua_gets_smaller_and_passes_its_test_suite(place: Any, run_cache: Path) -> None:
     _unpacked("lupa", "third-party/lua54", place.folder, run_cache)
-    (image,) = _shrink(place, "--budget", "5", "--check", "cd testes && ../lua strings.lua", "--", *LUA)
+    (image,) = _shrink(place, "--budget", "1", "--check", "cd testes && ../lua strings.lua", "--", *LUA)
     done = place.run("bash", "-c", "cd testes && ../lua -e '_U=true' all.lua")
     assert done.returncode == 0, done.stdout[-2000:]
     assert image["name"] == "lua" and {"found", "gcc found"} & image["sizes"].keys() and image["notes"] == []
@@ -58,7 +59,7 @@ def test_cmake_finds_the_recorded_compilers_and_can_go_on_without_them(place: An
         '#include <vector>\n#include <string>\nextern "C" int part(int n) {\n'
         "  std::vector<std::string> all(n, std::string(40, 'a'));\n  return all.back().size() / 40;\n}\n"
     )
-    images = _shrink(place, "--budget", "1", "--check", "build/app", "--", "sh", "-c", CMAKE)
+    images = _shrink(place, "--budget", "0.3", "--check", "build/app", "--", "sh", "-c", CMAKE)
     assert {one["name"] for one in images} == {"build/app", "build/libpart.so"}
     assert all(one["after"] <= one["before"] for one in images)
     (place.folder / "part.cc").touch()
@@ -115,7 +116,7 @@ def _configured_before(place: Any, configure: tuple[str, ...], build: tuple[str,
     done = place.run(*configure)
     assert done.returncode == 0, done.stderr[-2000:]
     del place.environment["AIOCG_CC_SEARCH"]
-    (image,) = _shrink(place, "--budget", "1", "--check", "build/app", "--", *build)
+    (image,) = _shrink(place, "--budget", "0.3", "--check", "build/app", "--", *build)
     assert image["name"] == "build/app" and image["chosen"] != "own" and image["after"] < image["before"]
     shrunk = (place.folder / "build/app").read_bytes()
     (again,) = _shrink(place, "--locked", "--", *build)

@@ -65,6 +65,7 @@ def test_a_function_is_said_to_be_inlined_merged_unused_or_outlined() -> None:
     assert explained({"f": 1}, {}, {}, {}, None) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc", "cc")
 def test_what_is_inlined_and_what_nobody_uses_is_known_of_a_program(shrinkable: Callable[[str], Candidates]) -> None:
     image = shrinkable(

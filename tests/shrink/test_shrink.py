@@ -1,12 +1,13 @@
 """`aiocg shrink` on real builds with real compilers."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -103,12 +104,43 @@ def project(place: Any, cache: Path) -> Project:
     return Project(place, cache)
 
 
-@pytest.mark.slow
-def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project: Project) -> None:
+class Shrunk(NamedTuple):
+    """A project that was shrunk once for several tests.
+
+    Attributes:
+        project: as it is now, not to be changed.
+        said: by its program before.
+        before: its files as the build itself makes them.
+        image: what the report says of the program.
+    """
+
+    project: Project
+    said: str
+    before: dict[str, bytes]
+    image: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def shrunk(shared_place: Any, cache: Path) -> Shrunk:
+    project = Project(shared_place, cache)
     project.make()
     said, before = project.output("12"), {path.name: path.read_bytes() for path in project.folder.iterdir()}
     project.make("clean")
-    (image,) = project.report("--budget", "1", "--html", "page.html", "--check", "make test", "--", "make")["images"]
+    (image,) = project.report("--budget", "0.3", "--html", "page.html", "--check", "make test", "--", "make")["images"]
+    return Shrunk(project, said, before, image)
+
+
+@pytest.fixture
+def again(shrunk: Shrunk, project: Project) -> Project:
+    """A clean copy of the project that was shrunk, with its lock file."""
+    shutil.copytree(shrunk.project.folder, project.folder, dirs_exist_ok=True)
+    project.make("clean")
+    return project
+
+
+@pytest.mark.slow
+def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(shrunk: Shrunk) -> None:
+    project, said, before, image = shrunk
     after = {path.name: path.read_bytes() for path in project.folder.iterdir()}
     assert project.output("12") == said
     assert image["after"] == read_image(project.app).bytes < image["before"] == read_image(before["app"]).bytes
@@ -122,12 +154,11 @@ def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project
     assert "never" in after["page.html"].decode()
 
 
-def test_a_locked_build_is_the_same_to_the_byte_without_a_search(project: Project) -> None:
-    project.report("--budget", "0.2", "--", "make")
-    shrunk, lock = project.app, (project.folder / "aiocg.lock").read_bytes()
-    project.make("clean")
-    done = project.shrink("--locked", "--", "make")
-    assert project.app == shrunk and (project.folder / "aiocg.lock").read_bytes() == lock
+@pytest.mark.slow
+def test_a_locked_build_is_the_same_to_the_byte_without_a_search(shrunk: Shrunk, again: Project) -> None:
+    lock = (again.folder / "aiocg.lock").read_bytes()
+    done = again.shrink("--locked", "--", "make")
+    assert again.app == shrunk.project.app and (again.folder / "aiocg.lock").read_bytes() == lock
     assert "searching" not in done.stderr
 
 
@@ -142,17 +173,16 @@ def test_so_is_one_whose_link_compiles_the_sources(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_a_stale_entry_is_built_by_the_core_set_and_the_lock_stays(project: Project) -> None:
-    project.report("--budget", "1", "--", "make")
-    lock = (project.folder / "aiocg.lock").read_bytes()
-    (project.folder / "part.c").write_text(PART.replace("i % 3", "i % 5"))
-    project.make("clean")
-    done = project.shrink("--locked", "--", "make")
+def test_a_stale_entry_is_built_by_the_core_set_and_the_lock_stays(again: Project) -> None:
+    lock = (again.folder / "aiocg.lock").read_bytes()
+    (again.folder / "part.c").write_text(PART.replace("i % 3", "i % 5"))
+    done = again.shrink("--locked", "--", "make")
     assert done.returncode == 0 and "the program has changed" in done.stdout
-    assert project.output("9") == "4 18 11\n"
-    assert (project.folder / "aiocg.lock").read_bytes() == lock
+    assert again.output("9") == "4 18 11\n"
+    assert (again.folder / "aiocg.lock").read_bytes() == lock
 
 
+@pytest.mark.slow
 def test_a_build_that_fails_is_told_with_its_status(project: Project) -> None:
     done = project.shrink("--", "sh", "-c", "exit 3")
     assert done.returncode == 3 and "ended with 3" in done.stderr
@@ -188,7 +218,7 @@ def test_a_check_that_fails_anyway_is_named_and_nothing_is_searched_or_locked(pr
 def test_a_unit_that_the_check_fails_with_stays_and_the_rest_gets_smaller(project: Project) -> None:
     (project.folder / "sized.c").write_text(ORDERED)
     build = ("--", "make", "CC=gcc")
-    (image,) = project.report("--budget", "1", "--check", "make CC=gcc test", *build)["images"]
+    (image,) = project.report("--budget", "0.3", "--check", "make CC=gcc test", *build)["images"]
     assert project.output("9") == "4 18 33\n"
     assert image["after"] < image["before"] and any("sized.c" in note for note in image["notes"])
     shrunk = project.app
@@ -203,12 +233,13 @@ def test_a_command_says_what_counts_and_a_benchmark_what_is_fast_enough(project:
     slower = f"test `wc -c < app` -ge {len(project.app)} || while [ $((n += 1)) -lt 100000 ]; do :; done"
     project.make("clean")
     measures = ["--measure", "wc -c < $IMAGE", "--bench", slower, "--max-slowdown", "900%", "--badge", "size.svg"]
-    (image,) = project.report("--budget", "1", *measures, "--", "make")["images"]
+    (image,) = project.report("--budget", "0.3", *measures, "--", "make")["images"]
     assert image["after"] == len(project.app) <= image["before"]
     assert any("the benchmark takes" in note for note in image["notes"]) and image["chosen"] == "own"
     assert f"{len(project.app):,} B" in (project.folder / "size.svg").read_text()
 
 
+@pytest.mark.slow
 def test_a_share_that_is_none_is_refused_before_the_build(project: Project) -> None:
     done = project.shrink("--bench", "true", "--max-slowdown", "some", "--", "touch", "built")
     assert done.returncode == 2 and "such as 5%" in done.stderr and not (project.folder / "built").exists()
@@ -228,6 +259,8 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.every_case
+@pytest.mark.slow
 def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> None:
     (project.folder / "main.c").write_text(NESTED)
     if b"clang" in subprocess.run(["cc", "--version"], capture_output=True, check=True).stdout:
@@ -240,11 +273,16 @@ def test_program_with_gccs_nested_functions_gets_smaller(project: Project) -> No
     assert project.output() == said
 
 
-def test_copies_that_the_build_made_before_are_named(project: Project) -> None:
+@pytest.mark.slow
+def test_copies_that_the_build_made_before_are_named(
+    project: Project,
+) -> None:
     install = "install: app\n\tmkdir -p out/bin\n\tinstall app out/bin/app\n\tinstall -s app out/bin/stripped\n"
     (project.folder / "Makefile").write_text(MAKEFILE + install)
     (project.folder / "other").write_bytes(b"\x7fELF" + bytes(20_000))
-    (image,) = project.report("--budget", "0.2", "--", "make", "install")["images"]
+    (image,) = project.report("--budget", "0.2", "--", "make", "install", "CFLAGS=-O2 -fno-tree-vrp -fipa-pta")[
+        "images"
+    ]
     assert image["after"] < image["before"]
     words = " is a copy that the build made before, and stays as it is"
     found = {note.removesuffix(words) for note in image["notes"] if note.endswith(words)}
@@ -273,16 +311,10 @@ def test_a_shared_library_keeps_what_others_may_call(project: Project) -> None:
     (project.folder / "Makefile").write_text(makefile)
     squares = "int squares(const int *x, int n) { int s = 0; while (n-- > 0) s += x[n] * x[n]; return s; }\n"
     (project.folder / "part.c").write_text(PART + squares)  # -O3 writes vectors
-    (image,) = project.report("--budget", "1", "--", "make")["images"]
+    (image,) = project.report("--budget", "0.3", "--", "make")["images"]
     assert image["after"] < image["before"] and {"half", "sum", "unused"} <= {
         one["name"] for one in image["symbols"] if one["after"]
     }
-
-
-@pytest.mark.slow
-def test_an_option_that_clang_does_not_know_is_no_obstacle(project: Project) -> None:
-    (image,) = project.report("--budget", "1", "--", "make", "CFLAGS=-O2 -fno-tree-vrp -fipa-pta")["images"]
-    assert image["after"] < image["before"]
 
 
 @pytest.mark.slow
@@ -292,13 +324,13 @@ def test_a_unit_that_clang_does_not_compile_stays(project: Project) -> None:
     if project.place.run("cc", "-c", "sized.c").returncode:
         pytest.skip("needs GCC as cc")
     (project.folder / "sized.o").unlink()
-    (image,) = project.report("--budget", "1", "--check", "make test", "--", "make")["images"]
+    (image,) = project.report("--budget", "0.3", "--check", "make test", "--", "make")["images"]
     assert image["after"] < image["before"] and any("sized.c stays" in note for note in image["notes"])
 
 
 @pytest.mark.slow
 @pytest.mark.needs("gcc", "bwrap")
-@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize("runs", [True, pytest.param(False, marks=pytest.mark.every_case)])
 def test_a_program_that_does_something_else_without_arguments_keeps_the_unit_that_is_to_blame(
     project: Project, runs: bool
 ) -> None:
@@ -310,10 +342,8 @@ def test_a_program_that_does_something_else_without_arguments_keeps_the_unit_tha
 
 
 @pytest.mark.slow
-def test_what_the_lock_file_decides_is_named(project: Project) -> None:
-    project.report("--budget", "0.2", "--", "make")
-    project.make("clean")
-    done = project.shrink("--", "make")
+def test_what_the_lock_file_decides_is_named(again: Project) -> None:
+    done = again.shrink("--", "make")
     assert "as the lock file says (--update searches again)" in done.stdout and "searching" not in done.stderr
 
 

@@ -23,6 +23,7 @@ def _image(path: Path, **contents: str) -> Candidates:
     return Candidates(path.name, linker, b"", sizes, texts, chosen=FOUND)
 
 
+@pytest.mark.slow
 def test_the_smallest_image_that_is_fast_enough_is_taken(tmp_path: Path) -> None:
     first = _image(tmp_path / "first", own="quick", oz="quick too", found="slow")
     second = _image(tmp_path / "second", own="quick", oz="slow too", found="slow")

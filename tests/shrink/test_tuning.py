@@ -94,6 +94,7 @@ def test_a_library_is_bound_early_only_if_it_lacks_nothing(line: str, early: boo
     assert (NO_PLT in candidates(line.split())) is early
 
 
+@pytest.mark.slow
 def test_what_is_called_seldom_gets_no_stub_and_what_is_called_often_keeps_it() -> None:
     calls = "  call void @often()\n" * 17
     program = f"declare void @seldom()\ndeclare void @often()\ndeclare void @llvm.trap()\ndefine void @f() {{\n{calls}"
@@ -119,6 +120,7 @@ def image(shrinkable: Callable[[str], Candidates]) -> Candidates:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc", "cc")
 def test_a_tuned_image_is_smaller_and_does_the_same(image: Candidates, tmp_path: Path) -> None:
     said = subprocess.run(["./app", "7", "5"], capture_output=True, text=True).stdout
@@ -132,6 +134,7 @@ def test_a_tuned_image_is_smaller_and_does_the_same(image: Candidates, tmp_path:
     assert subprocess.run(["./app", "7", "5"], capture_output=True, text=True).stdout == said
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc", "cc")
 def test_a_level_of_clang_is_tuned_by_the_same_options(image: Candidates) -> None:
     image.add_levels()

@@ -42,6 +42,7 @@ def _of(events: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------------ form
 
 
+@pytest.mark.slow
 def test_nothing_is_written_unless_asked_for() -> None:
     script = "import logging, aiocg.runtime; logging.getLogger('aiocg.fleet.slot').error('lost', extra={'slot': 1})"
     environment = {name: value for name, value in os.environ.items() if name != "AIOCG_LOG"}

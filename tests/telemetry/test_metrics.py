@@ -202,6 +202,7 @@ async def test_an_address_in_use_is_an_os_error(server: metrics.MetricsServer) -
         metrics.MetricsServer(server.address)
 
 
+@pytest.mark.slow
 def test_without_the_library_the_error_says_what_to_install() -> None:
     script = (
         "import sys; sys.modules['prometheus_client'] = None\n"

@@ -79,6 +79,7 @@ async def test_a_step_is_one_trace_from_the_caller_to_the_worker(spans: Spans) -
     assert is_within(spans.named("worker expand")[0], spans.named("aiocg expand")[0])
 
 
+@pytest.mark.slow
 async def test_spans_of_nodes_name_the_worker(spans: Spans, serve: Serve) -> None:
     async with serve() as one, serve() as two, runtime_on(one, two, workers=2, tracer=spans.tracer) as runtime:
         envs = [await scripted(runtime) for _ in range(4)]
@@ -93,6 +94,7 @@ async def test_spans_of_nodes_name_the_worker(spans: Spans, serve: Serve) -> Non
     assert {one.attributes["process.pid"] for one in workers if one.attributes is not None} == pids
 
 
+@pytest.mark.slow
 async def test_a_program_that_a_node_keeps_is_loaded_by_traced_workers(spans: Spans, serve: Serve) -> None:
     async with serve() as site, site.runtime(workers=2, tracer=spans.tracer) as runtime:
         await scripted(runtime)
@@ -109,6 +111,7 @@ async def test_a_program_that_a_node_keeps_is_loaded_by_traced_workers(spans: Sp
     assert len(spans.named("worker load")) >= 3
 
 
+@pytest.mark.slow
 async def test_what_a_killed_worker_was_doing_is_an_error_and_another_one_goes_on(spans: Spans) -> None:
     async with aiocg.Runtime(workers=1, node="", tracer=spans.tracer, policy=QUICK) as runtime:
         env = await scripted(runtime)
@@ -141,6 +144,7 @@ async def test_a_cancelled_request_ends_its_span(spans: Spans) -> None:
         assert spans.named("aiocg step")[0].status.description == "nobody waits for it any more"
 
 
+@pytest.mark.slow
 def test_without_a_tracer_nothing_of_opentelemetry_is_loaded() -> None:
     script = (
         "import asyncio, sys, aiocg, aiocg.testing\n"

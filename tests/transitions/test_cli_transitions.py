@@ -41,6 +41,7 @@ def test_a_database_of_compiler_gym_is_imported(command: Run) -> None:
     assert (drawn["actions"], drawn["next"]) == (["constmerge"], int("bb" * 8, 16))
 
 
+@pytest.mark.slow
 def test_conflicts_and_wrong_files_have_exit_status_1(command: Run) -> None:
     writer = Writer(Path("t.db"))
     for after in (2, 3):

@@ -314,6 +314,7 @@ def test_a_fork_of_the_process_leaves_the_file_alone(tmp_path: Path) -> None:
         assert len(file) == 2 and file.integrity() == []
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_a_sound_file(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from aiocg.transitions.writer import *\n"

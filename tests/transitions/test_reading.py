@@ -139,6 +139,7 @@ def test_nothing_is_written_when_one_of_the_files_cannot_be_read(tmp_path: Path,
         assert not (tmp_path / "new.db").exists()
 
 
+@pytest.mark.slow
 def test_parquet_has_all_rows_and_no_program_in_both_splits(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     names = [f"benchmark://mine-v0/{number}" for number in range(12)]

@@ -450,6 +450,7 @@ async def test_a_client_that_reads_slowly_holds_up_the_worker_and_gets_everythin
 # ------------------------------------------------------------------------------------------- broken networks
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
 async def test_connections_that_are_cut_again_and_again_lose_and_repeat_nothing(monkeypatch, seed):
     monkeypatch.setattr(linked_wire, "RECONNECT_SECONDS", (0.01, 0.02))
@@ -716,6 +717,7 @@ async def test_the_links_of_a_key_are_limited_and_the_longest_silent_goes(monkey
     assert len(worker.numbers) == 7
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_of_channels_that_are_closed():
     with Served() as worker:  # the first makes what all share
         await served(worker.address)

@@ -312,6 +312,7 @@ async def test_a_killed_worker_is_an_event_and_no_error(client: Client, app: Fas
     await socket.leave()
 
 
+@pytest.mark.slow
 async def test_a_search_is_started_watched_paused_and_goes_on(client: Client) -> None:
     path = await opened(client, benchmark="programs-v0/gcd")
     told = await client.get_json(f"{path}/search")

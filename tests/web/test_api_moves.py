@@ -115,7 +115,10 @@ def machinery() -> Iterator[tuple[asyncio.Runner, aiocg.Runtime]]:
         runner.run(runtime.close())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+@pytest.mark.slow
+@settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(moves=st.lists(MOVES, max_size=12))
 def test_a_session_stands_where_the_model_does(
     machinery: tuple[asyncio.Runner, aiocg.Runtime], moves: list[tuple[str, Any]]

@@ -65,6 +65,7 @@ def test_it_begins_at_a_saved_state(serving: Callable[..., Any], folder: Path, t
         server.stop()
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),

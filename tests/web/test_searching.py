@@ -39,6 +39,7 @@ def own_best(session: ExplorerSession, result: SearchResult) -> float:
     return session.tree[0].costs["IrInstructionCount"] - earned
 
 
+@pytest.mark.slow
 async def test_a_search_that_is_watched_finds_what_it_finds_alone(
     runtime: aiocg.Runtime, session: ExplorerSession
 ) -> None:
@@ -180,6 +181,7 @@ async def test_a_search_begins_where_one_is(session: ExplorerSession) -> None:
     assert session.tree.present.costs["IrInstructionCount"] == run.best
 
 
+@pytest.mark.slow
 async def test_two_searches_can_be_compared(session: ExplorerSession) -> None:
     search = LiveSearch(session)
     for name in ("greedy", "random"):
@@ -205,6 +207,7 @@ async def test_a_stopped_search_leaves_the_session_at_its_best(session: Explorer
     await session.step(["dce"])  # and one goes on by hand
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PASSES)
 async def test_every_search_can_be_watched(session: ExplorerSession, name: str) -> None:
@@ -221,6 +224,7 @@ async def test_every_search_can_be_watched(session: ExplorerSession, name: str) 
     assert session.tree.present.number > 0
 
 
+@pytest.mark.slow
 async def test_workers_that_are_killed_take_nothing_from_a_search(
     session: ExplorerSession, runtime: aiocg.Runtime
 ) -> None:

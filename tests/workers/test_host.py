@@ -109,6 +109,7 @@ async def test_another_protocol_version_is_refused_and_the_next_client_served(cl
     other.channel.close()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "frames",
     [

@@ -249,6 +249,7 @@ def after(script, tmp_path: Path) -> Callable[..., str]:  # type: ignore[no-unty
     return write
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("does", "limits", "more"),
     [

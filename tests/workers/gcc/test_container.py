@@ -92,7 +92,7 @@ def test_shell_gives_a_command_its_words_and_its_input_and_tells_how_it_ended(sh
     assert shell.ask(5, "there-is-no-such-command") == 127
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 def test_shell_ends_what_takes_too_long_with_all_that_it_has_started(shell: Shell) -> None:
     sleep = f"sleep {5000 + os.getpid()}"
     assert shell.ask(1, "sh", "-c", f"{sleep} & setsid {sleep} & {sleep}", timeout=0.3) == -9

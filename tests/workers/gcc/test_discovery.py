@@ -88,6 +88,7 @@ def test_each_word_of_each_option_and_both_ends_of_its_range_are_taken(
         assert trials.refused(line) == {}
 
 
+@pytest.mark.slow
 def test_options_are_those_that_change_code(found: CompilerOptions) -> None:
     by_name = {option.name: option for option in found.options}
     assert {"-O0", "-O1", "-O2", "-O3", "-Os", "-Ofast", "-Og"} <= set(by_name["-O"].texts)
@@ -105,6 +106,7 @@ def test_options_are_those_that_change_code(found: CompilerOptions) -> None:
     assert 1900 < len(edits(found.options)) < 3000
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("version", range(9, 17))
 def test_random_command_lines_of_each_installed_version_compile(version: int) -> None:

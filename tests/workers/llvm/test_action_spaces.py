@@ -85,6 +85,7 @@ def refusal(action: object) -> str:
 # ---------------------------------------------------------------------------------------------- what is offered
 
 
+@pytest.mark.slow
 def test_passes_come_first_and_every_space_says_what_it_is() -> None:
     spaces = LlvmSession.action_spaces
     assert [one.name for one in spaces if one.kind == "discrete"] == ["Passes", "PassesLegacy124", "Pipelines"]

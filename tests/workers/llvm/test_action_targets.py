@@ -216,6 +216,7 @@ def test_loops_of_random_functions_are_those_that_llvm_prints(library: Library, 
     assert assert_loops_are_llvms(library, loops, text.encode()) > 600
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("major", [14, 19])
 def test_loops_are_found_with_old_releases_too(
     system_library: Callable[[int], Library], clang: str, cache_dir: Path, major: int

@@ -936,6 +936,7 @@ TOKENS = re.split(r"([%@]?\w+)", SPECIMEN)
 PLACES = [number for number, token in enumerate(TOKENS) if token and token in CHOICES]
 
 
+@pytest.mark.slow
 def test_fingerprints_differ_as_texts_do(release: Release) -> None:
     seen: dict[str, int] = {}
 

@@ -342,6 +342,8 @@ def test_most_pointers_get_the_types_that_they_had(
     assert (ours & theirs).total() > 0.8 * theirs.total()
 
 
+@pytest.mark.sampled
+@pytest.mark.few(2)
 @pytest.mark.parametrize("pipeline", ["", "default<O2>", "default<Oz>"])
 @pytest.mark.parametrize("name", ["calculator.c", "matrix.c", "sorting.c", "shapes.cc"])
 def test_every_global_function_and_instruction_is_a_statement(

@@ -234,6 +234,7 @@ def test_embeddings_of_our_programs_are_those_of_llvms_own_pass(
     assert_agrees(engine, states, tmp_path, vocabulary)
 
 
+@pytest.mark.slow
 def test_embeddings_of_random_programs_are_those_of_llvms_own_pass(
     engine: Engine, tmp_path: Path, vocabulary: tuple[Path, list[Vector]]
 ) -> None:
@@ -284,7 +285,7 @@ def test_flow_aware_counts_stay_finite(library: Library, counter: Counter) -> No
     assert 1e300 < max(counts) < 1e305
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("major", [14, 19])
 @pytest.mark.parametrize("name", ["sorting.c", "calculator.c", "shapes.cc"])
 def test_an_older_llvm_counts_the_same(

@@ -36,9 +36,11 @@ LEVELS: dict[str, tuple[str, Attributes]] = {
 }
 QUICK = ("bwt", "fft", "gcd", "lz77")  # with relative tables, with vectors at -Oz, and without anything special
 ALL = [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()]
-SOME = ALL[:: 1 if os.environ.get("EVERY_CASE") else 3]
+EVERY_CASE = bool(os.environ.get("EVERY_CASE"))
+SOME = ALL[:: 1 if EVERY_CASE else 3]
 GENERATED, SDIST = range(9_100, 9_300), 100
 PACKAGES = ("Brotli", "cmarkgfm", "h3", "lmdb", "lz4", "pynacl", "pycryptodome", "quickjs", "ephem")
+FETCHED = PACKAGES if EVERY_CASE else ("cmarkgfm", "lmdb", "lz4")
 FOR_SIZE = ("-Oz", "-Os")  # others have more vectors and unrolled loops, which depend on that order, too
 APART = 0.08  # of the bytes of a program may depend on the order in memory, where it has more than these:
 SMALL = 200
@@ -48,7 +50,7 @@ levels = pytest.mark.parametrize("level", LEVELS)
 
 def part(level: str) -> slice:
     """Return which of many programs are compiled at a level: every 16th, unless EVERY_CASE=1 asks for all."""
-    return slice(None) if os.environ.get("EVERY_CASE") else slice([*LEVELS].index(level), None, 4 * len(LEVELS))
+    return slice(None) if EVERY_CASE else slice([*LEVELS].index(level), None, 4 * len(LEVELS))
 
 
 class Unit(NamedTuple):
@@ -115,7 +117,8 @@ def known(engine: Engine) -> Engine:
     return engine
 
 
-@pytest.mark.few(4)
+@pytest.mark.sampled
+@pytest.mark.few(1)
 @levels
 @pytest.mark.parametrize("name", QUICK)
 def test_our_own_programs(known: Engine, clang: str, name: str, level: str) -> None:
@@ -125,7 +128,7 @@ def test_our_own_programs(known: Engine, clang: str, name: str, level: str) -> N
 @pytest.mark.slow
 @levels
 def test_most_of_our_own_programs_have_the_same_bytes(known: Engine, clang: str, level: str) -> None:
-    names = ALL if level in FOR_SIZE else SOME
+    names = {"-Oz": ALL, "-Os": SOME}.get(level, SOME if EVERY_CASE else SOME[::2])
     found = [compared(known, clang, of_programs(name), level, level) for name in names]
     for one in found:
         assert_clangs(one, exactly=level in FOR_SIZE)
@@ -148,7 +151,7 @@ def test_programs_as_they_come_differ_where_loops_are_marked(known: Engine, clan
 @levels
 def test_generated_programs(known: Engine, clang: str, level: str, tmp_path: Path) -> None:
     generated = default_datasets()["generator://aiocg-v0"]
-    for seed in GENERATED[part(level)]:
+    for seed in GENERATED[part(level)][:: 1 if EVERY_CASE else 2]:
         (source,) = generated[str(seed)].sources
         (tmp_path / source.filename).write_bytes(source.contents)
         unit = Unit(tmp_path, source.filename, program_flags("c"))
@@ -164,11 +167,13 @@ def test_files_of_python_packages(known: Engine, clang: str, level: str) -> None
 
 
 def of_packages() -> list[Unit]:
-    """Return files of Python packages, chosen at random; the packages are fetched."""
+    """Return files of Python packages, chosen at random; the packages are fetched, all or three."""
     dataset = default_datasets()["benchmark://sdist-v0"]
     found = []
     programs = [program for name in PACKAGES for program in projects()[name].programs()]
     for program in random.Random(0).sample(programs, SDIST):
+        if program.project.name not in FETCHED:
+            continue
         try:
             root = sdist.install_project(program.project, dataset.site_data_path)
             flags = sdist.program_flags(program, root)

@@ -99,7 +99,7 @@ def test_baselines_are_sane(engine: Engine, program: str) -> None:
     assert oz < 1.1 * o3
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("major", [14, 19])
 def test_other_libraries_generate_what_their_clang_does(
     system_library: Callable[[int], Library], compile_with: Callable[..., bytes], major: int, tmp_path: Path

@@ -117,7 +117,7 @@ def test_values_do_not_depend_on_what_was_done_before(
     engine: Engine, library: Library, natives: NativeLibraries, crc32: tuple[bytes, bytes]
 ) -> None:
     """A state just made by a pass, the same one observed again, and a fresh engine that has only the bitcode."""
-    path = [one.pipeline for one in random.Random(1).choices(passes.available(library), k=8)]
+    path = [one.pipeline for one in random.Random(1).choices(passes.available(library), k=4)]
     benchmark = load(engine, crc32)
     for name in DETERMINISTIC:
         state = benchmark.initial

@@ -122,6 +122,7 @@ def reference(
     return Reference(request.param, system_library(request.param), clang, cache_dir, compile_with)
 
 
+@pytest.mark.sampled
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["sorting.c", "matrix.c", "calculator.c", "shapes.cc"])
 def test_compiled_program_becomes_what_opt_writes(reference: Reference, name: str) -> None:
@@ -142,7 +143,7 @@ def test_text_becomes_what_opt_writes(reference: Reference, name: str) -> None:
     assert reference.assert_parity(TEXTS[name], pipelines) >= 5
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_program_becomes_what_opt_writes(reference: Reference, seed: int) -> None:
     assert reference.assert_parity(reference.stress(seed)) >= 3
@@ -174,7 +175,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("option", OPTIONS)
 def test_option_of_the_pass_builder_is_the_flag_of_opt(reference: Reference, option: str) -> None:
     for name in ("matrix.c", "shapes.cc"):
@@ -191,6 +192,7 @@ def test_every_pass_can_stand_anywhere_on_a_line_of_opt(reference: Reference) ->
         assert reference.opt(b"", line)
 
 
+@pytest.mark.slow
 def test_line_of_many_passes_ends_at_the_instructions_that_the_engine_has(reference: Reference) -> None:
     """The text may differ: in one process, a pass sees what others left in memory, such as the order of use-lists."""
     chance, content = random.Random(1), reference.compile("calculator.c", "-O2")
@@ -207,6 +209,7 @@ def test_line_of_many_passes_ends_at_the_instructions_that_the_engine_has(refere
     assert agreements >= 7
 
 
+@pytest.mark.few(1)
 def test_short_line_of_passes_ends_where_the_engine_does(reference: Reference) -> None:
     chance, content = random.Random(2), reference.compile("sorting.c", "-O2")
     initial = reference.engine.load(content)

@@ -144,7 +144,7 @@ def test_nothing_is_written_behind_the_memory(native: NativeLibrary, graphs: Pro
             assert status == (0 if capacity >= 2048 else 2)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 def test_graph_that_memory_does_not_suffice_for_is_refused(native: NativeLibrary) -> None:
     graphs = ProgramGraphs(native)
     gc.collect()

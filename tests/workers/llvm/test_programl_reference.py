@@ -70,6 +70,7 @@ def compiled(clang: str, name: str) -> bytes:
     return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
 
 
+@pytest.mark.few(2)
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", few_first("gcd", "crc32", "nqueens", "lz77"))
 def test_graphs_of_our_own_programs(any_library: Library, graphs: ProgramGraphs, any_clang: str, name: str) -> None:
@@ -169,6 +170,7 @@ def test_graph_of_rare_things(any_library: Library, graphs: ProgramGraphs) -> No
         assert check(graphs, module) > 80
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_graphs_of_random_programs(any_library: Library, graphs: ProgramGraphs, seed: int) -> None:
     with Module.parse(any_library, random_program(seed, 300 * seed)) as module:

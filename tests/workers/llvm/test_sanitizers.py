@@ -1,5 +1,6 @@
 """Each sanitizer finds a planted defect, says nothing of clean programs, and tells why where it cannot be used."""
 
+import os
 import shutil
 import subprocess
 import time
@@ -139,7 +140,7 @@ def watch(engine: Engine, tmp_path: Path, clang: str) -> Callable[..., dict[str,
     return compile_and_run
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found(watch: Callable[..., dict[str, Any]], engine: Engine, name: str) -> None:
     sanitizer, expected, source = DEFECTS[name]
@@ -155,6 +156,7 @@ def test_a_planted_defect_is_found(watch: Callable[..., dict[str, Any]], engine:
         assert run["place"].startswith("<stdin>:1:")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("tool", ["llvm-symbolizer", "addr2line", ""])
 def test_place_of_a_finding_is_read_by_whatever_tool_there_is(
     watch: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
@@ -210,7 +212,7 @@ def test_our_own_programs_run_on_the_machines_c_library(engine: Engine, name: st
 @pytest.mark.parametrize("flag", ["address", "thread", "memory"])
 def test_no_sanitizer_finds_anything_in_our_programs(engine: Engine, flag: str) -> None:
     usable(engine, ALL[flag])
-    for uri in [*ProgramsDataset().benchmark_uris()][::3]:
+    for uri in [*ProgramsDataset().benchmark_uris()][:: 3 if os.environ.get("EVERY_CASE") else 6]:
         check_silent(engine, ProgramsDataset()[uri.path], ALL[flag])
 
 

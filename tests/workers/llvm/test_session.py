@@ -162,6 +162,7 @@ def test_session_that_is_closed_leaves_no_module_behind(cache_dir: Path, compile
     assert statistics["states"] <= 9
 
 
+@pytest.mark.slow
 def test_every_result_is_verified_when_asked(library_14: Library, clang: str, cache_dir: Path) -> None:
     """`constraint-elimination` of LLVM 14 puts a scalar where a vector was."""
     text = (

@@ -92,6 +92,7 @@ def _check(target: CpuTarget, computation: Computation, nests: Sequence[Nest]) -
 # ------------------------------------------------------------------------------------------------ loops
 
 
+@pytest.mark.sampled
 @pytest.mark.few(15)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (13, 17, 5), (64, 64, 64), (65, 63, 67)])
 @pytest.mark.parametrize(("order", "factors"), [
@@ -122,6 +123,7 @@ def test_products_of_matrices(
     _check(target, computation, [_nest(computation.stages[0], order, **factors)])
 
 
+@pytest.mark.sampled
 @pytest.mark.few(3)
 @pytest.mark.parametrize("width", [2, 4, 8, 16, 32, 64])
 @pytest.mark.parametrize("size", [1, 15, 64, 1000])
@@ -131,6 +133,7 @@ def test_tails_of_vectors(target: CpuTarget, width: int, size: int) -> None:
     _check(target, computation, [_nest(computation.stages[0], "io= ii!", i=width)])
 
 
+@pytest.mark.sampled
 @pytest.mark.few(6)
 @pytest.mark.parametrize("reducer", ["sum", "max", "min"])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 100), (3, 31)])
@@ -227,6 +230,7 @@ def test_random_schedules(schedule: Schedule) -> None:
     _check(SHARED, schedule.computation, schedule.nests)
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=50, deadline=None)

@@ -76,6 +76,8 @@ def members() -> Iterator[tuple[str, str]]:
     yield "strided", "B[i:33, j:5] = A[3*i, 4 - j] * 0.5"
 
 
+@pytest.mark.sampled
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "expression"), list(members()))
 def test_all_templates_are_legal(name: str, expression: str) -> None:
     schedule = Schedule.of(parse(expression), "cpu")
@@ -91,7 +93,7 @@ def test_all_templates_are_legal(name: str, expression: str) -> None:
                 arrange(schedule, tuple(alone))  # a refusal is an error
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expression",
     [

@@ -77,6 +77,7 @@ def test_rows_are_not_longer_where_tiles_would_not_fit_then() -> None:
     assert "float A_tile[1024];" in generate(schedule.computation, schedule.nests, rules).source
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_longer_rows_hold_the_same(emulator: Any) -> None:
     for schedule in (

@@ -131,6 +131,7 @@ def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) ->
     np.testing.assert_allclose(result, 8 * 2.0)  # each of 8 chains comes to 2, which x / 2 + 1 leaves as it is
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(UNHURRIED, max_examples=6)

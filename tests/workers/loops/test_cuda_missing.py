@@ -61,6 +61,7 @@ def test_all_that_is_missing_is_said(tmp_path: Path) -> None:
     assert "the NVIDIA driver sees no device" in message
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("init", "count", "says"),
     [(0, 0, "sees no device"), (804, 0, "cannot be used: CUDA_ERROR_COMPAT (804)"), (999, 0, "error 999")],

@@ -35,7 +35,7 @@ def examples() -> dict[str, Schedule]:
     }
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", examples())
 def test_generated_source_becomes_ptx_without_a_warning(nvrtc: Any, name: str, architecture: str) -> None:
@@ -69,6 +69,7 @@ def test_inputs_are_read_through_the_cache_for_what_does_not_change(nvrtc: Any) 
     assert not re.search(r"ld\.global\.f32", ptx)
 
 
+@pytest.mark.slow
 def test_machine_code_fits_a_device_as_far_as_its_compiler_knows(nvrtc: Any) -> None:
     large = written.matmul(512, 512, 512, tile=32, depth=64)  # 1,024 threads
     for schedule in (large, written.register_matmul(512, 512, 512)):
@@ -83,6 +84,7 @@ def test_the_compiler_refuses_what_is_wrong(nvrtc: Any) -> None:
         nvrtc.compile(source.replace("float total = 0.0f;", ""), "compute_90")
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(UNHURRIED, max_examples=40)

@@ -113,7 +113,7 @@ def test_copies_go_on_while_a_thread_computes_from_compute_capability_8_on(
     assert ptx.count("bar.sync") == 1
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "name"), [(500, r"LDGSTS\.E\.BYPASS\.128"), (510, r"LDGSTS\.E\.64"), (511, r"LDGSTS\.E")]
 )

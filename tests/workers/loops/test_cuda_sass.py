@@ -23,7 +23,7 @@ def code(nvrtc: Any, schedule: Schedule) -> Any:
     return sass.read(nvrtc.compile(written.program(schedule).source, "sm_90"))
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [500, 512, 511])
 def test_a_product_of_any_size_has_vector_loads_and_no_guard_around_a_multiply_add(nvrtc: Any, size: int) -> None:
     found = code(nvrtc, written.register_matmul(size, size, size))
@@ -34,6 +34,7 @@ def test_a_product_of_any_size_has_vector_loads_and_no_guard_around_a_multiply_a
     assert found.count(r"BAR\..*") == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "pattern"), [(512, r"\.E\.128.*"), (500, r"\.E\.128.*"), (510, r"\.E\.64.*"), (511, r"\.E(\.CONSTANT)?")]

@@ -32,6 +32,8 @@ def derived(expression: str, rules: Rules = FLOAT32) -> list[list[str]]:
     return [list(map(write_layout, layouts)) for layouts in found]
 
 
+@pytest.mark.sampled
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rules", [FLOAT32, RULES["cuda"]], ids=["float32", "tf32"])
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_all_templates_are_legal_and_use_the_device(name: str, rules: Rules) -> None:

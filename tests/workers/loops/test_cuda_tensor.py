@@ -56,6 +56,7 @@ def test_tensor_cores_compute_the_same(emulator: Any, race_detector: Any, schedu
         assert mismatch(runs, schedule) is None
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 @settings(strategies.ALWAYS_THE_SAME, max_examples=4)
 @given(schedule=strategies.on_tensor_cores(most=2))
@@ -87,6 +88,7 @@ def test_nvrtc_takes_what_tensor_cores_do(nvrtc: Any, architecture: str) -> None
         assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in ptx
 
 
+@pytest.mark.slow
 def test_each_operand_is_loaded_once_for_all_its_products(nvrtc: Any) -> None:
     code = sass.read(nvrtc.compile(written.program(product(1024, 1024, 1024)).source, "sm_90"))
     assert code.count(r"HMMA\.1688\.F32\.TF32") == 2 * 2 * 2  # steps of k, rows and columns

@@ -71,6 +71,7 @@ def test_tiles_are_copied_by_vectors_where_rows_are_made_of_them(columns: int, d
     assert vectors(written.register_matmul(21, columns, depth, tile=8, each=2, depth=4)) == found
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(("columns", "depth"), [(16, 16), (18, 13), (17, 12), (14, 10)])
 def test_copies_by_vectors_fill_tiles(emulator: Any, columns: int, depth: int) -> None:

@@ -159,7 +159,7 @@ def test_where_nothing_can_be_joined_there_are_no_layouts(target: str) -> None:
     assert joined("A[i:9] = X[i] + 1\nB[i:9] = A[8 - i] + 1", target)[1] == ()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("text", [softmax(), LAYERS])
 def test_joined_kernels_compute_the_same(text: str, threads: int) -> None:
@@ -230,6 +230,7 @@ def test_what_a_kernel_writes_is_read_after_the_barrier_and_not_through_the_cach
         assert all(at > barrier for at, what in enumerate(found) if what == ("ld.global", number))
 
 
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_joined_kernels_of_a_gpu_compute_the_same(emulator: Any) -> None:
     check(emulator, on_a_gpu(5, 70))

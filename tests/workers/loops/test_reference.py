@@ -96,6 +96,7 @@ def test_results_are_those_of_evaluating_one_by_one(computation: Computation, se
             np.testing.assert_array_equal(found.values, exact)
 
 
+@pytest.mark.slow
 @given(computations(), st.integers(0, 9), st.randoms(use_true_random=False))
 @settings(max_examples=30, deadline=None)
 def test_rounding_to_float32_in_any_order_is_tolerated(computation: Computation, seed: int, rng: random.Random) -> None:

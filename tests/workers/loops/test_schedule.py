@@ -227,7 +227,7 @@ def test_grid_is_bounded() -> None:
 # ---------------------------------------------------------------------------------------- mask and reasons
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("target_name", ["cpu", "cuda"])
 def test_mask_and_reasons_say_what_apply_does(target_name: str) -> None:
     offered = steps(target_name)

@@ -203,6 +203,7 @@ def test_schedules_that_are_the_same_share_a_kernel() -> None:
     assert first.kernels.compiles == compiles
 
 
+@pytest.mark.slow
 def test_candidates_are_compiled_together_and_no_kernel_twice() -> None:
     table = SessionTable(LoopsSession, lambda *_: None)
     table.handle(1, Load(1, "m", b"C[i:30, j:30] = sum(k:30) A[i, k] * B[k, j]", 60.0))

@@ -116,6 +116,7 @@ def test_a_box_that_is_not_ready_yet_ends_with_all_that_has_its_pipes(monkeypatc
     until(lambda: not marked(mark))
 
 
+@pytest.mark.few(1)
 def test_programs_end_with_the_worker_however_it_ends(runner: Runner, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     script = (
@@ -164,6 +165,7 @@ def test_a_program_has_no_more_memory_with_others_than_alone(runner: Runner, mon
         assert ended.problem() == "ran out of memory and was stopped" and ended.describe()["timed_out"] is False
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("what", ["folder/file", "folder", "../folder/file"])
 def test_a_link_does_not_lead_to_files_outside(runner: Runner, tmp_path: Path, what: str) -> None:
     (tmp_path / "file").write_text("secret")
