@@ -32,7 +32,7 @@ from aiocg.datasets.frontend import DEFAULT_FLAGS, LANGUAGES
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
 from aiocg.datasets.progress import progress
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.datasets.sdist.dataset import install_project, program_flags
+from aiocg.datasets.sdist._dataset import install_project, program_flags
 from aiocg.datasets.sdist.manifest import PROJECTS_DIRECTORY, Group, Program, Project
 from aiocg.datasets.site import site_data_directory
 from aiocg.datasets.toolchain import find_toolchain, loader_environment

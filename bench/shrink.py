@@ -21,7 +21,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiocg.datasets.sdist.dataset import install_project
+from aiocg.datasets.sdist._dataset import install_project
 from aiocg.datasets.sdist.manifest import projects
 from aiocg.datasets.toolchain import find_toolchain, link_flags
 from aiocg.shrink.candidate import BY_SEARCH, GCC, TUNED_LEVEL

@@ -23,10 +23,10 @@ _HOMES = {
         "dataset": "Dataset DatasetView",
         "errors": "BenchmarkInitError BenchmarkNotFound CacheError CacheWarning CompilationCancelled DatasetError "
         "DatasetNotFound DownloadError IndexNotFound InstallError InvalidBenchmarkUri ToolchainNotFound",
-        "files": "FilesDataset",
+        "_files": "FilesDataset",
         "frontend": "cancellable compile_file compile_source",
         "index": "DatasetIndex",
-        "mixture": "Mixture",
+        "_mixture": "Mixture",
         "programs": "ProgramsDataset",
         "recipe": "BenchmarkProgram ProgramRun",
         "registry": "default_datasets mix resolve",
@@ -75,6 +75,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from aiocg.datasets._files import FilesDataset
+    from aiocg.datasets._mixture import Mixture
     from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
     from aiocg.datasets.collection import Datasets
     from aiocg.datasets.dataset import Dataset, DatasetView
@@ -92,10 +94,8 @@ if TYPE_CHECKING:
         InvalidBenchmarkUri,
         ToolchainNotFound,
     )
-    from aiocg.datasets.files import FilesDataset
     from aiocg.datasets.frontend import cancellable, compile_file, compile_source
     from aiocg.datasets.index import DatasetIndex
-    from aiocg.datasets.mixture import Mixture
     from aiocg.datasets.programs import ProgramsDataset
     from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
     from aiocg.datasets.registry import default_datasets, mix, resolve

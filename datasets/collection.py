@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from aiocg.datasets._files import benchmark_from_file_uri
+from aiocg.datasets._mixture import Mixture
+from aiocg.datasets._places import RandomGenerator, random_fraction, random_index
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import PROGRAM, Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFound
-from aiocg.datasets.files import benchmark_from_file_uri
-from aiocg.datasets.mixture import Mixture
-from aiocg.datasets.places import RandomGenerator, random_fraction, random_index
 from aiocg.datasets.uri import BenchmarkUri
 
 Key = TypeVar("Key", bound=Dataset | str)

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import overload
 
+from aiocg.datasets._named_set import PROGRAM, NamedSet
+from aiocg.datasets._places import Permutation, Places, RandomGenerator, index_of, parts, random_index
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.index import DatasetIndex
-from aiocg.datasets.named_set import PROGRAM, NamedSet
-from aiocg.datasets.places import Permutation, Places, RandomGenerator, index_of, parts, random_index
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["PROGRAM", "Dataset", "DatasetView"]

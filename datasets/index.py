@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aiocg.datasets._named_set import NamedSet
 from aiocg.datasets.errors import DatasetError, IndexNotFound
-from aiocg.datasets.named_set import NamedSet
 from aiocg.datasets.site import site_data_directory
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.linking import freestanding_flags
-from aiocg.datasets.listed import ListedDataset
 from aiocg.datasets.program_file import FLAG
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.source_files import gather

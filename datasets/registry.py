@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from aiocg.datasets._mixture import Mixture
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
@@ -14,7 +15,6 @@ from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
 from aiocg.datasets.generators.random_c import RandomProgramsDataset
 from aiocg.datasets.loop_nests.dataset import LoopNestsDataset
 from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
-from aiocg.datasets.mixture import Mixture
 from aiocg.datasets.own.installed import own_datasets
 from aiocg.datasets.program_file import SUFFIXES
 from aiocg.datasets.programs import ProgramsDataset

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Required, Unpack
 
+from aiocg.datasets._listed import ListedDataset
+from aiocg.datasets._manifest import Manifest
+from aiocg.datasets._named_set import Details
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled, InstallError
 from aiocg.datasets.frontend import is_bitcode
-from aiocg.datasets.listed import ListedDataset
 from aiocg.datasets.locking import ForkedLock, locked
-from aiocg.datasets.manifest import Manifest
-from aiocg.datasets.named_set import Details
 from aiocg.datasets.process import Cancelled
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.uri import BenchmarkUri

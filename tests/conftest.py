@@ -28,7 +28,7 @@ import psutil
 import pytest
 
 import aiocg.testing  # noqa: F401, which registers scripted-v0
-from aiocg.compat.errors import DownloadFailed
+from aiocg.compat._errors import DownloadFailed
 from aiocg.datasets import DownloadError
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.toolchain import UNUSED_LIBRARY, find_toolchain, loader_environment

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import typer
 
+from aiocg.datasets._files import FilesDataset
 from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.programs import ProgramsDataset
 from bench.datasets_page import __main__ as report

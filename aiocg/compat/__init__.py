@@ -15,6 +15,6 @@ parts of Gym 0.21 that CompilerGym uses; `names` maps their contents to our modu
 in CompilerGym, except where docstrings say otherwise. New code should use `aiocg` or `aiocg.gym`.
 """
 
-from aiocg.compat.finder import install, installed, uninstall
+from aiocg.compat._finder import install, installed, uninstall
 
 __all__ = ["install", "installed", "uninstall"]

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from aiocg.leaderboard.board import ALL, HIDDEN, Standing, read_entries, standings
-from aiocg.leaderboard.folder import read_text
+from aiocg.leaderboard._board import ALL, HIDDEN, Standing, read_entries, standings
+from aiocg.leaderboard._folder import read_text
 from aiocg.leaderboard.problems import Kind, Refused
 from aiocg.leaderboard.track import Track, read_track, track_names
 from aiocg.search.fronts import ParetoPoint, front_of

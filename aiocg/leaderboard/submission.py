@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from aiocg.leaderboard.folder import digest_of, files_of, lines_of, read_text
+from aiocg.leaderboard._folder import digest_of, files_of, lines_of, read_text
 from aiocg.leaderboard.problems import Kind, Refused
 from aiocg.leaderboard.track import Name, Track
 from aiocg.states.state import CompilerEnvState, InvalidState

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from aiocg.leaderboard.folder import read_text
+from aiocg.leaderboard._folder import read_text
 from aiocg.leaderboard.problems import Kind, Refused
 
 MOST_BYTES = 4 << 20  # of a track

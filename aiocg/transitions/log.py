@@ -9,9 +9,9 @@ from typing import Any
 
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.host.threads import in_thread
+from aiocg.transitions._schema import TransitionsError
+from aiocg.transitions._writer import Compiler, Observation, Row, Start, Step, Writer
 from aiocg.transitions.reading import Transitions
-from aiocg.transitions.schema import TransitionsError
-from aiocg.transitions.writer import Compiler, Observation, Row, Start, Step, Writer
 
 __all__ = ["TransitionLog"]
 

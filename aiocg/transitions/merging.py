@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from aiocg.transitions._schema import TransitionsError, check_file
+from aiocg.transitions._writer import Compiler, Observation, Row, Start, Step, Writer, opened_alone
 from aiocg.transitions.reading import Transitions
-from aiocg.transitions.schema import TransitionsError, check_file
-from aiocg.transitions.writer import Compiler, Observation, Row, Start, Step, Writer, opened_alone
 
 __all__ = ["COMPILER", "import_original", "merge"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from aiocg.errors import AiocgError
+from aiocg.transitions._schema import TransitionsError
 from aiocg.transitions.reading import Transitions
-from aiocg.transitions.schema import TransitionsError
 
 __all__ = ["export"]
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self, overload
 import msgspec
 import numpy as np
 
-from aiocg.transitions import codecs
-from aiocg.transitions.schema import TransitionsError, open_file, signed, unsigned
+from aiocg.transitions import _codecs as codecs
+from aiocg.transitions._schema import TransitionsError, open_file, signed, unsigned
 
 __all__ = ["Conflict", "Transition", "Transitions"]
 

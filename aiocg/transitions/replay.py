@@ -6,8 +6,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from aiocg.transitions._schema import TransitionsError
 from aiocg.transitions.reading import Transition, Transitions
-from aiocg.transitions.schema import TransitionsError
 
 __all__ = ["ReplayEnv"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from aiocg.datasets.dataset import PROGRAM, Dataset
-from aiocg.datasets.published import clgen
+from aiocg.datasets.published import _clgen as clgen
 from aiocg.datasets.published.cbench import CBenchDataset
 from aiocg.datasets.registry import default_datasets
 from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest

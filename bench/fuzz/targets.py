@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from aiocg.datasets._manifest import Manifest
 from aiocg.datasets.archive import unpack
 from aiocg.datasets.errors import CacheError, InstallError, InvalidBenchmarkUri
-from aiocg.datasets.manifest import Manifest
 from aiocg.datasets.own import manifest as own_manifest
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import InvalidAction

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets import DatasetError
-from aiocg.datasets.sdist.dataset import SdistDataset, install_project, program_flags
+from aiocg.datasets.sdist._dataset import SdistDataset, install_project, program_flags
 from aiocg.datasets.sdist.manifest import PROJECTS_DIRECTORY, projects
 from bench.programs import generated_source
 

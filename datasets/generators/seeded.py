@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Unpack
 
+from aiocg.datasets._named_set import Details
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, InvalidBenchmarkUri
-from aiocg.datasets.named_set import Details
 from aiocg.datasets.uri import BenchmarkUri
 
 Value = bool | int | str

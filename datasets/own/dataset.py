@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError, InstallError, ToolchainNotFound
 from aiocg.datasets.index import DatasetIndex
-from aiocg.datasets.listed import ListedDataset
 from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, Tree, read, read_header
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, by_driver

@@ -8,8 +8,8 @@ from typing import Any
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkNotFound
-from aiocg.datasets.published.catalogue import facts
-from aiocg.datasets.published.cbench_runs import COMMANDS, program_of
+from aiocg.datasets.published._catalogue import facts
+from aiocg.datasets.published._cbench_runs import COMMANDS, program_of
 from aiocg.datasets.recipe import BenchmarkProgram
 from aiocg.datasets.tar import TarDataset
 from aiocg.datasets.uri import BenchmarkUri

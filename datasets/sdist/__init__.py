@@ -1,5 +1,5 @@
 """`sdist-v0`: C and C++ files from source distributions of Python packages."""
 
-from aiocg.datasets.sdist.dataset import SdistDataset
+from aiocg.datasets.sdist._dataset import SdistDataset
 
 __all__ = ["SdistDataset"]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.datasets._files import FilesDataset
 from aiocg.datasets.errors import DatasetError, IndexNotFound
-from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.programs import ProgramsDataset

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.datasets._headers import headers_directory
 from aiocg.datasets.errors import DatasetError
-from aiocg.datasets.headers import headers_directory
 from aiocg.datasets.sdist import SdistDataset
 from aiocg.programs.corpus import verify
 

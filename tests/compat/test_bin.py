@@ -18,7 +18,7 @@ def run(
     folder: Path, program: str, *arguments: str, stdin: str = "", absl: bool = True
 ) -> "subprocess.CompletedProcess[str]":
     hide = "" if absl else "import sys; sys.modules['absl'] = None; "
-    code = f"{hide}from aiocg.compat.command import main; main(['-m', 'compiler_gym.bin.{program}', *{arguments!r}])"
+    code = f"{hide}from aiocg.compat._command import main; main(['-m', 'compiler_gym.bin.{program}', *{arguments!r}])"
     command = [sys.executable, "-P", "-c", code]
     return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, text=True, timeout=100)
 

@@ -18,8 +18,9 @@ from aiocg.compat.compiler_gym.datasets.datasets import round_robin_iterables
 from aiocg.compat.compiler_gym.envs.llvm.datasets import CBenchDataset, CsmithBenchmark, CsmithDataset
 from aiocg.compat.compiler_gym.errors import BenchmarkInitError, DatasetInitError, DownloadFailed, ValidationError
 from aiocg.compat.compiler_gym.service.proto import Benchmark as Message
-from aiocg.compat.datasets import native, stand_ins
-from aiocg.compat.datasets.published import get_llvm_datasets
+from aiocg.compat.datasets import _native as native
+from aiocg.compat.datasets import _stand_ins as stand_ins
+from aiocg.compat.datasets._published import get_llvm_datasets
 from aiocg.datasets import DownloadError
 from aiocg.datasets.benchmark import Benchmark as Native
 from aiocg.datasets.benchmark import BenchmarkSource
@@ -464,7 +465,7 @@ def test_stand_in_says_what_it_is_and_is_what_was_asked_for(natives: theirs.Data
     assert str(drawn).startswith("benchmark://programs-v0/")
 
 
-@pytest.mark.filterwarnings("ignore::aiocg.compat.datasets.stand_ins.StandInWarning")
+@pytest.mark.filterwarnings("ignore::aiocg.compat.datasets._stand_ins.StandInWarning")
 def test_what_equals_a_stand_in_is_found_in_sets_with_it(natives: theirs.Datasets) -> None:
     stand_in, own = natives.benchmark(SHA), natives.benchmark("programs-v0/sha256")
     likes = [stand_in, own, SHA, "benchmark://programs-v0/sha256", theirs.BenchmarkUri.from_string(SHA), own.uri]

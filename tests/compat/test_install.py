@@ -41,10 +41,10 @@ def run(*arguments: str, cwd: Path | None = None, code: int = 0, **options: str)
 @pytest.mark.usefixtures("installed")
 def test_old_names_are_the_same_modules_and_classes() -> None:
     old = importlib.import_module("compiler_gym.errors.service_errors")
-    new = importlib.import_module("aiocg.compat.errors")
+    new = importlib.import_module("aiocg.compat._errors")
     assert old is new is importlib.import_module("aiocg.compat.compiler_gym.errors.service_errors")
     assert new.__spec__ is not None
-    assert new.__spec__.name == new.__name__ == "aiocg.compat.errors"
+    assert new.__spec__.name == new.__name__ == "aiocg.compat._errors"
     assert importlib.import_module("compiler_gym").errors.ServiceError is new.ServiceError
     assert importlib.import_module("gym.spaces").Discrete is importlib.import_module("aiocg.compat.gym").spaces.Discrete
 
@@ -80,7 +80,7 @@ def test_installed_packages_of_the_names_are_shadowed(tmp_path: Path) -> None:
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong one')")
     program = "import gym, compiler_gym.spaces; print(gym.__version__, compiler_gym.spaces.Box.__module__)"
     done = run("-c", program, PYTHONPATH=str(tmp_path))
-    assert done.stdout == "0.21.0 aiocg.compat.spaces.values\n"
+    assert done.stdout == "0.21.0 aiocg.compat.spaces._values\n"
 
 
 def test_a_script_finds_everything_as_with_plain_python(tmp_path: Path) -> None:

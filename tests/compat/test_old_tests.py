@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import aiocg.llvm
-from aiocg.compat.datasets.stand_ins import SWITCH, CBenchDataset, StandInWarning
-from aiocg.compat.envs import llvm
-from aiocg.compat.envs.base import make
-from aiocg.compat.errors import BenchmarkInitError
+from aiocg.compat._errors import BenchmarkInitError
+from aiocg.compat.datasets._stand_ins import SWITCH, CBenchDataset, StandInWarning
+from aiocg.compat.envs import _llvm as llvm
+from aiocg.compat.envs._base import make
 from aiocg.compat.programs.random_eval import eval_logs
 from aiocg.datasets.frontend import compile_source
 

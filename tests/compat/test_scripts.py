@@ -13,7 +13,7 @@ from aiocg.compat.compiler_gym.envs.llvm.datasets import CBenchDataset
 from aiocg.compat.compiler_gym.errors import DatasetInitError
 from aiocg.compat.compiler_gym.service.proto import BenchmarkDynamicConfig, Command
 from aiocg.compat.compiler_gym.spaces import Reward
-from aiocg.compat.datasets.stand_ins import StandInWarning
+from aiocg.compat.datasets._stand_ins import StandInWarning
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_any_package_may_be_imported_first() -> None:
     """Most scripts begin with `import compiler_gym`, some with a class from somewhere within."""
     code = """
 import importlib, sys
-from aiocg.compat.names import MODULES, PACKAGES
+from aiocg.compat._names import MODULES, PACKAGES
 for old in [*PACKAGES, *MODULES]:
     for name in [name for name in sys.modules if name.startswith("aiocg.compat.")]:
         del sys.modules[name]

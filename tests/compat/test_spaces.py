@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from aiocg.compat.classic import spaces as classic
+from aiocg.compat.classic import _spaces as classic
 from aiocg.compat.compiler_gym.envs.llvm import observation_spaces, reward_spaces
 from aiocg.compat.compiler_gym.envs.llvm.llvm_command_line import LlvmCommandLine
 from aiocg.compat.compiler_gym.envs.llvm.specs import actions
@@ -33,7 +33,7 @@ from aiocg.compat.compiler_gym.spaces import (
     Tuple,
 )
 from aiocg.compat.compiler_gym.util.runfiles_path import runfiles_path
-from aiocg.compat.spaces.values import issubdtype
+from aiocg.compat.spaces._values import issubdtype
 
 FLAGS = [CommandlineFlag("a", "-a", "A flag"), CommandlineFlag("b", "-b", "Another flag")]
 

@@ -36,7 +36,7 @@ from aiocg.compat.compiler_gym.util.tabulate import tabulate
 from aiocg.compat.compiler_gym.util.thread_pool import get_thread_pool_executor
 from aiocg.compat.compiler_gym.util.timer import Timer, humanize_duration, humanize_duration_hms
 from aiocg.compat.compiler_gym.util.truncate import truncate, truncate_lines
-from aiocg.compat.programs.flags import Flags, UsageError
+from aiocg.compat.programs._flags import Flags, UsageError
 
 # ------------------------------------------------------------------------------------------------------- texts
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.datasets._files import FilesDataset, benchmark_from_file_uri
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InvalidBenchmarkUri
-from aiocg.datasets.files import FilesDataset, benchmark_from_file_uri
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.uri import BenchmarkUri
 

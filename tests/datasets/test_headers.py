@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from aiocg.datasets import BenchmarkInitError, DownloadError, ToolchainNotFound, compile_source, headers
+from aiocg.datasets import BenchmarkInitError, DownloadError, ToolchainNotFound, compile_source
+from aiocg.datasets import _headers as headers
+from aiocg.datasets._headers import headers_directory, hosted_flags
 from aiocg.datasets.frontend import is_bitcode
-from aiocg.datasets.headers import headers_directory, hosted_flags
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 
 C_HEADERS = """

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aiocg.datasets._manifest import Manifest
 from aiocg.datasets.errors import CacheError, CacheWarning, InstallError
-from aiocg.datasets.manifest import Manifest
 from aiocg.datasets.process import Cancelled, cancellable
 
 NAMES = ["BZh9", "b", "a", "deep/er/ä", "b c", "z" * 300, "last"]
@@ -120,7 +120,7 @@ def test_without_a_cache_it_works_after_a_warning(tmp_path: Path, monkeypatch: p
 def test_a_full_disk_is_named(tmp_path: Path, own_cache: Path) -> None:
     (tmp_path / "names").write_text("name\n" * 10_000)
     script = (
-        "import resource, sys; from pathlib import Path; from aiocg.datasets.manifest import Manifest\n"
+        "import resource, sys; from pathlib import Path; from aiocg.datasets._manifest import Manifest\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
         "try: Manifest.read(Path(sys.argv[1]))\n"
         "except Exception as error: print(type(error).__name__, error)"
@@ -158,7 +158,7 @@ def test_a_million_names_take_little_memory_and_time(tmp_path: Path, own_cache: 
     path.write_text("".join(f"some/path/of/a/name/{number * 7919 % 1_041_333}\n" for number in range(1_041_333)))
     script = (
         "import resource, sys, time; from pathlib import Path; import numpy\n"
-        "from aiocg.datasets.manifest import Manifest\n"
+        "from aiocg.datasets._manifest import Manifest\n"
         "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "before, begun = peak(), time.process_time()\n"
         "manifest = Manifest.read(Path(sys.argv[1]))\n"

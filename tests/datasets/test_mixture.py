@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiocg.datasets._files import FilesDataset
+from aiocg.datasets._mixture import BLOCK, Mixture
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError, DatasetNotFound
-from aiocg.datasets.files import FilesDataset
-from aiocg.datasets.mixture import BLOCK, Mixture
 from aiocg.datasets.registry import default_datasets, mix
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.testing import ScriptedDataset

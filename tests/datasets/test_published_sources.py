@@ -9,11 +9,12 @@ import pytest
 
 import aiocg
 from aiocg.datasets import BenchmarkInitError, Dataset, Datasets, DownloadError
+from aiocg.datasets._headers import headers_directory
 from aiocg.datasets.frontend import is_bitcode
-from aiocg.datasets.headers import headers_directory
-from aiocg.datasets.published import clgen, poj104
-from aiocg.datasets.published.c_sources import JOTAI_PROGRAM, AnghaBenchDataset, CHStoneDataset, JotaiBenchDataset
-from aiocg.datasets.published.catalogue import facts
+from aiocg.datasets.published import _clgen as clgen
+from aiocg.datasets.published import _poj104 as poj104
+from aiocg.datasets.published._c_sources import JOTAI_PROGRAM, AnghaBenchDataset, CHStoneDataset, JotaiBenchDataset
+from aiocg.datasets.published._catalogue import facts
 
 from .conftest import LoggingClang
 from .published_server import PublishedServer

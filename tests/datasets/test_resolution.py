@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.datasets._files import FilesDataset
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetNotFound, InvalidBenchmarkUri
-from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.registry import default_datasets, resolve
 from aiocg.datasets.uri import BenchmarkUri
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from aiocg.datasets import BenchmarkNotFound, DownloadError, InstallError
+from aiocg.datasets._headers import headers_directory
 from aiocg.datasets.frontend import is_bitcode
-from aiocg.datasets.headers import headers_directory
 from aiocg.datasets.sdist import SdistDataset
 from aiocg.datasets.sdist.manifest import Project
 from bench import curate_sdist as curate

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets import Benchmark, default_datasets, resolve
+from aiocg.datasets._files import benchmark_from_file_uri
 from aiocg.datasets.errors import BenchmarkInitError, InvalidBenchmarkUri
-from aiocg.datasets.files import benchmark_from_file_uri
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.source_flags import checked_flags, is_harmless
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aiocg.datasets._files import FilesDataset
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.source_files import gather
 from aiocg.datasets.source_tree import Inclusion, SourceTree, defined_inclusions, inclusions
 from aiocg.llvm import benchmark_from_source

@@ -13,7 +13,7 @@ from .forge import Forge
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiocg.leaderboard.checks.calibration", lambda: 1.0)
+    monkeypatch.setattr("aiocg.leaderboard._checks.calibration", lambda: 1.0)
 
 
 @pytest.fixture

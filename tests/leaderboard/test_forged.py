@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from aiocg.leaderboard import Kind, Problem, Refused, Track, read_track
-from aiocg.leaderboard.checks import _judged
+from aiocg.leaderboard._checks import _judged
 from aiocg.leaderboard.programs import Facts
 from aiocg.leaderboard.submission import Row
 from aiocg.leaderboard.track import Program

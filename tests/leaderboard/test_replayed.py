@@ -22,9 +22,9 @@ from aiocg.leaderboard import (
     running,
     standings,
 )
-from aiocg.leaderboard.checks import leaks
+from aiocg.leaderboard._checks import leaks
+from aiocg.leaderboard._results import read_checked
 from aiocg.leaderboard.programs import Facts, facts_of, functions_of
-from aiocg.leaderboard.results import read_checked
 from aiocg.leaderboard.submission import Submission, write_row
 from aiocg.leaderboard.track import Program
 

@@ -22,8 +22,8 @@ from aiocg.datasets import (
     default_datasets,
     find_toolchain,
 )
+from aiocg.datasets._files import benchmark_from_file_uri
 from aiocg.datasets.cache import cache_directory
-from aiocg.datasets.files import benchmark_from_file_uri
 from aiocg.datasets.frontend import compile_words
 from aiocg.datasets.linking import link
 from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ObservationFailed, UnknownName, WorkerCrashed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiocg.datasets.errors import DatasetError
-from aiocg.datasets.sdist.dataset import install_project
+from aiocg.datasets.sdist._dataset import install_project
 from aiocg.datasets.sdist.manifest import projects
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("libc")]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.compat.wrappers.core import DB_CREATION_SCRIPT
-from aiocg.transitions.writer import Step, Writer
+from aiocg.compat.wrappers._core import DB_CREATION_SCRIPT
+from aiocg.transitions._writer import Step, Writer
 
 from ..command_line import Run
 

@@ -21,7 +21,7 @@ from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import UnknownName
 from aiocg.testing import scripted_benchmark
 from aiocg.transitions import Conflict, TransitionLog, Transitions, TransitionsError
-from aiocg.transitions.writer import AT_ONCE, WAITING, Observation, Start, Step, Writer
+from aiocg.transitions._writer import AT_ONCE, WAITING, Observation, Start, Step, Writer
 
 WALK = ("increment", "double", "nothing", "square")
 
@@ -286,8 +286,8 @@ async def test_a_full_disk_ends_the_log_and_not_the_episode(tmp_path: Path) -> N
 
 
 def test_what_cannot_be_stored_ends_the_log_and_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiocg.transitions.writer.BATCH", 8)
-    monkeypatch.setattr("aiocg.transitions.writer.WAITING", 32)
+    monkeypatch.setattr("aiocg.transitions._writer.BATCH", 8)
+    monkeypatch.setattr("aiocg.transitions._writer.WAITING", 32)
     writer = Writer(tmp_path / "t.db")
     writer.put(Observation(1, "huge", 1 << 100))
     for number in range(1000):
@@ -317,7 +317,7 @@ def test_a_fork_of_the_process_leaves_the_file_alone(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_a_sound_file(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from aiocg.transitions.writer import *\n"
+        "import sys; from pathlib import Path; from aiocg.transitions._writer import *\n"
         "writer = Writer(Path(sys.argv[1])); number = 0\n"
         "while True:\n"
         "    writer.put(Step('b', number, ('a',), number + 1, {})); number += 1\n"
@@ -339,8 +339,8 @@ def test_a_writer_that_is_killed_leaves_a_sound_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", [True, False])
 def test_a_full_queue_waits_or_drops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: bool) -> None:
-    monkeypatch.setattr("aiocg.transitions.writer.BATCH", 8)
-    monkeypatch.setattr("aiocg.transitions.writer.WAITING", 32)
+    monkeypatch.setattr("aiocg.transitions._writer.BATCH", 8)
+    monkeypatch.setattr("aiocg.transitions._writer.WAITING", 32)
     writer = Writer(tmp_path / "t.db", block=block)
     allowed, write = threading.Event(), writer._write_some
     monkeypatch.setattr(writer, "_write_some", lambda: allowed.wait() and write())

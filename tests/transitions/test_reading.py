@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aiocg
-from aiocg.transitions import Transitions, TransitionsError, codecs, merge
+from aiocg.transitions import Transitions, TransitionsError, merge
+from aiocg.transitions import _codecs as codecs
+from aiocg.transitions._writer import Compiler, Observation, Start, Step, Writer
 from aiocg.transitions.merging import import_original
 from aiocg.transitions.parquet import export, split_of
 from aiocg.transitions.replay import ReplayEnv
-from aiocg.transitions.writer import Compiler, Observation, Start, Step, Writer
 
 VALUES = st.one_of(
     st.booleans(),

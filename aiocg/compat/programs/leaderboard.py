@@ -18,11 +18,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from aiocg.compat.envs.base import make
-from aiocg.compat.programs.flags import FLAGS, define, no_arguments, run
+from aiocg.compat._states import CompilerEnvState, CompilerEnvStateReader, CompilerEnvStateWriter
+from aiocg.compat.envs._base import make
+from aiocg.compat.programs._flags import FLAGS, define, no_arguments, run
 from aiocg.compat.programs.validate import main as validate
-from aiocg.compat.states import CompilerEnvState, CompilerEnvStateReader, CompilerEnvStateWriter
-from aiocg.compat.tools.text import Timer, arithmetic_mean, geometric_mean, humanize_duration_hms
+from aiocg.compat.tools._text import Timer, arithmetic_mean, geometric_mean, humanize_duration_hms
 
 define("string", "leaderboard_results", "llvm_instcount-results.csv", "The file to write results to.")
 define("string", "leaderboard_logfile", "llvm_instcount-results.log", "The file to write logs to.")

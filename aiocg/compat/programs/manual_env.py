@@ -6,8 +6,8 @@ python -m aiocg.compat -m compiler_gym.bin.manual_env --env=<id> [--benchmark=<n
 
 import sys
 
-from aiocg.compat.datasets.dataset import Datasets
-from aiocg.compat.programs.flags import (
+from aiocg.compat.datasets._dataset import Datasets
+from aiocg.compat.programs._flags import (
     FLAGS,
     UsageError,
     benchmark_from_flags,
@@ -36,8 +36,8 @@ def main(argv: list[str]) -> None:
 def _shell() -> int:
     from aiocg.cli.output import run as run_on_loop
     from aiocg.cli.shell.start import run_shell
-    from aiocg.compat.datasets.published import get_llvm_datasets
-    from aiocg.compat.datasets.stand_ins import default_benchmark
+    from aiocg.compat.datasets._published import get_llvm_datasets
+    from aiocg.compat.datasets._stand_ins import default_benchmark
 
     named = benchmark_from_flags()
     benchmark: str | None = FLAGS.benchmark

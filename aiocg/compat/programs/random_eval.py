@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aiocg.compat.programs.flags import FLAGS, UsageError, define_shared, no_arguments, run
-from aiocg.compat.programs.search import METADATA, PROGRESS, RandomSearchProgressLogEntry
-from aiocg.compat.tools.text import geometric_mean, tabulate
+from aiocg.compat.programs._flags import FLAGS, UsageError, define_shared, no_arguments, run
+from aiocg.compat.programs._search import METADATA, PROGRESS, RandomSearchProgressLogEntry
+from aiocg.compat.tools._text import geometric_mean, tabulate
 
 define_shared("output_dir")
 

@@ -5,7 +5,7 @@ python -m aiocg.compat -m compiler_gym.bin.random_replay --env=<id> --output_dir
 
 from pathlib import Path
 
-from aiocg.compat.programs.flags import (
+from aiocg.compat.programs._flags import (
     FLAGS,
     UsageError,
     benchmark_from_flags,
@@ -14,7 +14,7 @@ from aiocg.compat.programs.flags import (
     no_arguments,
     run,
 )
-from aiocg.compat.programs.search import METADATA, replay_actions_from_logs
+from aiocg.compat.programs._search import METADATA, replay_actions_from_logs
 
 define_shared("benchmark_from_flags", "env_from_flags", "output_dir")
 

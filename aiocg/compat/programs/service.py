@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from aiocg.compat.errors import DatasetInitError, DownloadFailed
-from aiocg.compat.programs.flags import FLAGS, UsageError, define, define_shared, env_from_flags, no_arguments, run
-from aiocg.compat.spaces.actions import Commandline, NamedDiscrete
-from aiocg.compat.tools.text import tabulate, truncate
+from aiocg.compat._errors import DatasetInitError, DownloadFailed
+from aiocg.compat.programs._flags import FLAGS, UsageError, define, define_shared, env_from_flags, no_arguments, run
+from aiocg.compat.spaces._actions import Commandline, NamedDiscrete
+from aiocg.compat.tools._text import tabulate, truncate
 
 define_shared("env_from_flags")
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from aiocg.compat.programs.flags import FLAGS, UsageError, define, define_shared, env_from_flags, run
-from aiocg.compat.states import CompilerEnvState, CompilerEnvStateReader, ValidationResult, validate_states
-from aiocg.compat.tools.text import arithmetic_mean, emph, geometric_mean, plural, stdev
+from aiocg.compat._states import CompilerEnvState, CompilerEnvStateReader, ValidationResult, validate_states
+from aiocg.compat.programs._flags import FLAGS, UsageError, define, define_shared, env_from_flags, run
+from aiocg.compat.tools._text import arithmetic_mean, emph, geometric_mean, plural, stdev
 
 define_shared("env_from_flags", "nproc")
 

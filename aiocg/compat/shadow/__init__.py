@@ -1,1 +1,1 @@
-"""A folder for `sys.path` or `PYTHONPATH`, from which a process imports aiocg's packages; see `aiocg.compat.finder`."""
+"""A folder for `sys.path`, from which a process imports aiocg's packages; see `aiocg.compat._finder`."""

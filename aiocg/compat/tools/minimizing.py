@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from aiocg.compat.tools.text import truncate
+from aiocg.compat.tools._text import truncate
 from aiocg.validation.minimize import Strategy, bisect_prefix, bisect_suffix, one_by_one, random_removal
 
 Hypothesis = Callable[[Any], bool]

@@ -20,7 +20,7 @@ import pytest
 from aiocg.datasets import default_datasets
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
-from aiocg.datasets.sdist import dataset as sdist
+from aiocg.datasets.sdist import _dataset as sdist
 from aiocg.datasets.sdist.manifest import projects
 from aiocg.transport.elf import image_size
 from aiocg.workers.llvm.baselines import Benchmark

@@ -1,0 +1,115 @@
+"""CompilerGym's errors, and the translation of aiocg's errors to them."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from aiocg import errors as ours
+from aiocg.compat._model import Field, Model, text
+from aiocg.datasets import errors as datasets
+
+
+class BenchmarkInitError(OSError, ValueError):
+    """A benchmark cannot be loaded, compiled, or run. (A ValueError too: the original raised one for bad bitcode.)"""
+
+
+class DatasetInitError(OSError):
+    """A dataset is not available."""
+
+
+class DownloadFailed(IOError):
+    """A file cannot be downloaded."""
+
+
+class TooManyRequests(DownloadFailed):
+    """The server refused a request because there were too many (HTTP 429)."""
+
+
+class ServiceError(Exception):
+    """The service failed."""
+
+
+class SessionNotFound(ServiceError):
+    """The session does not exist: the environment was not reset, or its episode has ended."""
+
+
+class ServiceOSError(ServiceError, OSError):
+    """The service failed because of an operating system error."""
+
+
+class ServiceInitError(ServiceError, OSError):
+    """The service cannot be started."""
+
+
+class EnvironmentNotSupported(ServiceInitError):
+    """The environment is not supported on this machine, or by aiocg."""
+
+
+class ServiceTransportError(ServiceError, OSError):
+    """The service cannot be reached."""
+
+
+class ServiceIsClosed(ServiceError, TypeError):
+    """The service was closed."""
+
+
+class ValidationError(Model):
+    """An error found by validation. It is a value, not an exception; errors are ordered by type and data."""
+
+    type: str
+    data: dict[str, Any]
+
+    _fields: ClassVar = {"type": Field(text), "data": Field(dict, default={})}
+
+    def _key(self) -> tuple[str, str]:
+        return self.type, json.dumps(self.data, sort_keys=True, default=str)
+
+    def __lt__(self, other: object) -> bool:
+        return self._key() < other._key() if isinstance(other, ValidationError) else True
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+_PAIRS: tuple[tuple[type[Exception], type[Exception]], ...] = (  # the first match counts
+    (ours.DeadlineExceeded, TimeoutError),
+    (ours.EnvironmentNotSupported, EnvironmentNotSupported),
+    (ours.WorkerStartError, ServiceInitError),
+    (ours.ParameterFailed, ValueError),
+    (ours.ServiceError, ServiceError),
+    (ours.InvalidAction, ValueError),
+    (ours.UnknownName, LookupError),
+    (ours.ResetNeeded, SessionNotFound),
+    (ours.EnvClosed, ServiceIsClosed),
+    (ours.RuntimeClosed, ServiceIsClosed),
+    (ours.AiocgError, ServiceError),
+    (datasets.BenchmarkNotFound, LookupError),
+    (datasets.DatasetNotFound, LookupError),
+    (datasets.InvalidBenchmarkUri, ValueError),
+    (datasets.BenchmarkInitError, BenchmarkInitError),
+    (datasets.ToolchainNotFound, ServiceInitError),
+    (datasets.DownloadError, DownloadFailed),
+    (datasets.DatasetError, DatasetInitError),
+)
+
+
+def translate(error: Exception) -> Exception:
+    """Translate one of aiocg's errors to CompilerGym's; return any other unchanged."""
+    for mine, theirs in _PAIRS:
+        if isinstance(error, mine):
+            return theirs(str(error))
+    return error
+
+
+@contextlib.contextmanager
+def translated(subject: object = None) -> Iterator[None]:
+    """Translate aiocg's errors; the subject is the dataset or benchmark being loaded, for messages."""
+    try:
+        yield
+    except (ours.AiocgError, datasets.DatasetError) as error:
+        if subject is not None and isinstance(error, (datasets.BenchmarkNotFound, datasets.DatasetNotFound)):
+            raise LookupError(f"Benchmark not found: {subject} ({error})") from error
+        if subject is not None and isinstance(error, datasets.ToolchainNotFound):
+            raise DatasetInitError(str(error)) from error
+        raise translate(error) from error

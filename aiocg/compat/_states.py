@@ -1,0 +1,308 @@
+"""CompilerGym's states of environments, CSV files of states, and validation."""
+
+import contextlib
+import csv
+import io
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from math import isclose
+from typing import Any, ClassVar, Self, TextIO
+
+from aiocg.compat._deprecation import outside
+from aiocg.compat._errors import ValidationError
+from aiocg.compat._model import Field, Model
+from aiocg.compat.tools._text import Timer, truncate
+from aiocg.states.result import FLAGS, summary
+
+COLUMNS = ("benchmark", "reward", "walltime", "commandline")
+TOLERANCE = 1e-5  # between the rewards of equal states
+TIMEOUT = 60.0  # seconds without a byte when fetching a file
+
+_CSV_ADDRESS = re.compile(r"^(http|https)://[a-zA-Z0-9.\-_/:%]+(\.csv)$")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise TypeError("str type expected")
+
+
+def _uri(value: Any) -> str:
+    from aiocg.compat.datasets._benchmark import BenchmarkUri  # imported here, as reading files does not need it
+
+    return str(value) if isinstance(value, BenchmarkUri) else _text(value)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError("value is not a valid float") from None
+
+
+def _walltime(value: Any) -> float:
+    seconds = _number(value)
+    if not seconds >= 0:
+        raise ValueError("Walltime cannot be negative")
+    return seconds
+
+
+class CompilerEnvState(Model):
+    """A benchmark and the actions applied to it.
+
+    Two states are equal if their benchmarks and command lines are equal and their rewards, if both have one, are nearly
+    equal. The wall time is not compared.
+    """
+
+    benchmark: str
+    commandline: str
+    walltime: float
+    reward: float | None
+
+    _fields: ClassVar = {
+        "benchmark": Field(_uri, frozen=True),
+        "commandline": Field(_text),
+        "walltime": Field(_walltime),
+        "reward": Field(lambda value: None if value is None else _number(value), default=None),
+    }
+
+    __hash__ = None  # type: ignore[assignment]  # equality has a tolerance
+
+    @property
+    def has_reward(self) -> bool:
+        """Whether there is a reward."""
+        return self.reward is not None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CompilerEnvState):
+            return False
+        if self.reward is not None and other.reward is not None and not abs(self.reward - other.reward) < TOLERANCE:
+            return False
+        return self.benchmark == other.benchmark and self.commandline == other.commandline
+
+
+class _File:
+    """A context manager that closes its file."""
+
+    f: TextIO
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.f.close()
+
+
+class CompilerEnvStateWriter(_File):
+    """Writes states to a CSV file; as a context manager, it closes the file."""
+
+    def __init__(self, f: TextIO, header: bool = True) -> None:
+        self.f, self.header = f, header
+        self.writer = csv.writer(f, lineterminator="\n")
+
+    def write_state(self, state: CompilerEnvState, flush: bool = False) -> None:
+        """Write one state, and optionally flush the file."""
+        if self.header:
+            self.writer.writerow(COLUMNS)
+            self.header = False
+        self.writer.writerow([getattr(state, column) for column in COLUMNS])
+        if flush:
+            self.f.flush()
+
+
+class CompilerEnvStateReader(_File):
+    """Iterates over the states of a CSV file; as a context manager, it closes the file.
+
+    A header line may list the columns in any order; without it, they are `benchmark,reward,walltime,commandline`.
+    """
+
+    def __init__(self, f: TextIO) -> None:
+        csv.field_size_limit(sys.maxsize)  # command lines of long episodes are long
+        self.f = f
+        self.reader = csv.reader(f)
+
+    def __iter__(self) -> Iterator[CompilerEnvState]:
+        order = list(range(len(COLUMNS)))
+        for number, row in enumerate(row for row in self.reader if row):
+            if len(row) != len(COLUMNS):
+                where = f"line {self.reader.line_num}" if number else "the first row"
+                raise ValueError(f"Expected {len(COLUMNS)} columns in {where} of CSV: {truncate(str(row))}")
+            lowered = [name.strip().lower() for name in row]
+            if not number and set(lowered) == set(COLUMNS):
+                order = [lowered.index(name) for name in COLUMNS]
+                continue
+            benchmark, reward, walltime, commandline = (row[column] for column in order)
+            yield CompilerEnvState(
+                benchmark=benchmark,
+                reward=None if reward == "" else float(reward),
+                walltime=0 if walltime == "" else float(walltime),
+                commandline=commandline,
+            )
+
+    @staticmethod
+    def read_paths(paths: Iterable[str]) -> Iterator[CompilerEnvState]:
+        """Read the states of several files in order."""
+        for path in paths:
+            if path == "-":
+                yield from CompilerEnvStateReader(sys.stdin)
+                continue
+            with _open(str(path)) as file:
+                yield from CompilerEnvStateReader(file)
+
+
+def _open(path: str) -> TextIO:
+    if not _CSV_ADDRESS.match(path):
+        return open(path, encoding="utf-8", newline="")
+    import requests
+
+    response = requests.get(path, timeout=TIMEOUT)
+    if response.status_code != 200:
+        raise requests.exceptions.InvalidURL(f"{path} answered {response.status_code}, not with a file")
+    return io.StringIO(response.text)
+
+
+def _flag(value: Any) -> bool:
+    if value in (True, False):
+        return bool(value)
+    raise ValueError("value could not be parsed to a boolean")
+
+
+def _errors(values: Any) -> list[Any]:
+    return [ValidationError(**value) if isinstance(value, Mapping) else value for value in values]
+
+
+class ValidationResult(Model):
+    """The result of validating a state. Comparison ignores the wall time and the order of errors."""
+
+    state: CompilerEnvState
+    walltime: float
+    reward_validated: bool
+    actions_replay_failed: bool
+    reward_validation_failed: bool
+    benchmark_semantics_validated: bool
+    benchmark_semantics_validation_failed: bool
+    errors: list[ValidationError]
+
+    _fields: ClassVar = {
+        "state": Field(CompilerEnvState.validate),
+        "walltime": CompilerEnvState._fields["walltime"],
+        **{name: Field(_flag, default=False) for name in FLAGS},
+        "errors": Field(_errors, default=[]),
+    }
+
+    __hash__ = None  # type: ignore[assignment]  # as of the state
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ValidationResult):
+            return False
+        return (
+            self.state == other.state
+            and all(getattr(self, name) == getattr(other, name) for name in FLAGS)
+            and sorted(self.errors) == sorted(other.errors)
+        )
+
+    @property
+    def error_details(self) -> str:
+        """The types of the errors with their counts, most frequent first."""
+        return summary(error.type for error in self.errors)
+
+    def okay(self) -> bool:
+        """Return whether no errors were found."""
+        return not (
+            self.actions_replay_failed or self.reward_validation_failed or self.benchmark_semantics_validation_failed
+        )
+
+    def __repr__(self) -> str:
+        benchmark = re.sub(r"^benchmark://", "", self.state.benchmark)
+        if not self.okay():
+            details = ", ".join(self.error_details.strip().split("\n"))
+            return f"❌  {benchmark}  {truncate(details, max_lines=1, max_line_len=50)}"
+        return f"✅  {benchmark}" if self.state.reward is None else f"✅  {benchmark}  {self.state.reward:.4f}"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    @classmethod
+    def join(cls, results: "Iterable[ValidationResult]") -> "ValidationResult":
+        """Merge several results for the same state."""
+        parts = list(results)
+        if not parts:
+            raise ValueError("No states to join")
+        if any(part.state != parts[0].state for part in parts):
+            raise ValueError("All states must be the same")
+        return cls(
+            state=parts[0].state,
+            walltime=sum(part.walltime for part in parts),
+            errors=[error for part in parts for error in part.errors],
+            **{name: any(getattr(part, name) for part in parts) for name in FLAGS},
+        )
+
+
+def validate(env: Any, state: Any = None) -> ValidationResult:
+    """Validate a state in a fork of an environment, or the current state in the environment itself."""
+    in_place = state is None
+    if in_place:
+        if not env.in_episode:
+            env.reset()
+        state = env.state
+    else:
+        env.reset(benchmark=state.benchmark)
+    errors: list[ValidationError] = []
+    found: set[str] = set()
+    with contextlib.closing(env.fork()) as fork, Timer() as walltime:
+        target = env if in_place else fork
+        target.reset(benchmark=env.benchmark)
+        try:
+            target.apply(state)
+        except (ValueError, LookupError, OSError) as error:
+            found.add("actions_replay_failed")
+            data = {"exception": str(error), "exception_type": type(error).__name__}
+            errors.append(ValidationError(type="Action replay failed", data=data))
+        else:
+            if env.reward_space is None and state.reward is not None:
+                text = "Validating state with reward, but environment has no reward space set"
+                warnings.warn(text, stacklevel=outside())
+            elif state.reward is not None and env.reward_space.deterministic:
+                found.add("reward_validated")
+                expected, actual = state.reward, target.episode_reward
+                if not isclose(expected, actual, rel_tol=1e-5, abs_tol=1e-10):
+                    found.add("reward_validation_failed")
+                    text = f"Expected reward {expected} but received reward {actual}"
+                    errors.append(
+                        ValidationError(type=text, data={"expected_reward": expected, "actual_reward": actual})
+                    )
+            if target.benchmark.is_validatable():
+                found.add("benchmark_semantics_validated")
+                wrong = list(target.benchmark.validate(target) or ())
+                found |= {"benchmark_semantics_validation_failed"} if wrong else set()
+                errors += wrong
+    return ValidationResult(state=state, walltime=walltime.time, errors=errors, **dict.fromkeys(found, True))
+
+
+def validate_states(
+    make_env: Callable[[], Any], states: Iterable[CompilerEnvState], nproc: int | None = None, inorder: bool = False
+) -> Iterator[ValidationResult]:
+    """Validate states in parallel, and yield a result for each."""
+    if nproc == 1:
+        for state in states:
+            yield _validate(make_env, state)
+        return
+    executor = ThreadPoolExecutor(nproc or os.cpu_count() or 1, "validate")
+    try:
+        futures = [executor.submit(_validate, make_env, state) for state in states]
+        for future in futures if inorder else as_completed(futures):
+            yield future.result()
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _validate(make_env: Callable[[], Any], state: CompilerEnvState) -> ValidationResult:
+    with make_env() as env:
+        result: ValidationResult = env.validate(state)
+        return result

@@ -1,0 +1,204 @@
+"""Command-line flags: absl's, as CompilerGym uses, if absl is installed, and a small replacement otherwise.
+
+Scripts that define their own flags import absl, so it is installed then and its flags are shared with our modules. This
+module also defines the flags that CompilerGym's programs have in common, and makes the objects that they describe.
+"""
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import cpu_count
+from pathlib import Path
+from typing import Any, NoReturn
+
+from aiocg.compat.datasets._benchmark import Benchmark
+from aiocg.compat.envs._base import COMPILER_GYM_ENVS, make
+from aiocg.compat.service._connection import ConnectionOpts
+
+
+class OwnUsageError(Exception):
+    """An invalid command line."""
+
+
+_BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+_TYPES: dict[str, Callable[[str], Any]] = {
+    "string": str,
+    "float": float,
+    "integer": lambda text: int(text, 0),
+    "boolean": lambda text: _BOOLEANS[text.lower()],
+}
+
+
+class Flags:
+    """Flags as attributes; calling the object parses a command line and returns the remaining arguments."""
+
+    def __init__(self) -> None:
+        self.__dict__["_flags"] = {}
+
+    def define(self, kind: str, name: str, default: Any, help: str) -> None:
+        """Define a flag; later definitions are ignored."""
+        if name not in self._flags:
+            self._flags[name] = (kind, help, default)
+            self.__dict__[name] = default
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no flag --{name}")
+
+    def __call__(self, argv: Sequence[str]) -> list[str]:
+        words, rest = list(argv[1:]), list(argv[:1])
+        while words:
+            word = words.pop(0)
+            if word == "--":
+                return rest + words
+            if not word.startswith("-") or word == "-":
+                rest.append(word)
+                continue
+            name, given, value = word.lstrip("-").partition("=")
+            if name in ("help", "h", "helpfull", "helpshort"):
+                self._print_help()
+            name = name if name in self._flags else name.replace("-", "_")
+            if name not in self._flags and name.startswith("no") and self._is_boolean(name[2:]):
+                name, given, value = name[2:], "=", "false"
+            if name not in self._flags:
+                raise UsageError(f"Unknown command line flag '{name}'")
+            if not given and not self._is_boolean(name) and not words:
+                raise UsageError(f"Missing value for flag --{name}")
+            if not given:
+                value = "true" if self._is_boolean(name) else words.pop(0)
+            kind = self._flags[name][0]
+            try:
+                self.__dict__[name] = _TYPES[kind](value)
+            except (ValueError, KeyError):
+                raise UsageError(f"flag --{name}={value}: a value of type {kind} is expected") from None
+        return rest
+
+    def unparse_flags(self) -> None:
+        """Reset all flags to their defaults."""
+        self.__dict__.update({name: default for name, (_, _, default) in self._flags.items()})
+
+    def _is_boolean(self, name: str) -> bool:
+        return bool(self._flags.get(name, ("",))[0] == "boolean")
+
+    def _print_help(self) -> NoReturn:
+        print(f"{(sys.modules['__main__'].__doc__ or '').strip()}\n\nflags:\n")
+        for name, (kind, help, default) in sorted(self._flags.items()):
+            print(f"  --{'[no]' if kind == 'boolean' else ''}{name}: {help}\n    (default: {default!r})")
+        raise SystemExit(0)
+
+
+def _absl(module: str) -> Any:
+    try:
+        return importlib.import_module(f"absl.{module}")
+    except ImportError:
+        return None
+
+
+_flags, _app = _absl("flags"), _absl("app")
+if _flags is not None:
+    _flags.disclaim_key_flags()  # flags belong to the module that calls `define`
+FLAGS: Any = _flags.FLAGS if _flags is not None else Flags()
+UsageError: Any = _app.UsageError if _app is not None else OwnUsageError
+
+
+def define(kind: str, name: str, default: Any, help: str) -> None:
+    """Define a flag, unless one with that name exists."""
+    if _flags is None:
+        FLAGS.define(kind, name, default, help)
+    elif name not in FLAGS:
+        getattr(_flags, f"DEFINE_{kind}")(name, default, help)
+
+
+def run(main: Callable[[list[str]], Any]) -> None:
+    """Parse the command line of this process, call a function with the remaining arguments, and exit."""
+    if _app is not None:
+        _app.run(main)
+    try:
+        sys.exit(main(FLAGS(sys.argv)))
+    except UsageError as error:
+        print(f"{error}\nPass --help to see the flags.", file=sys.stderr)
+        sys.exit(1)
+
+
+_OLD = "Accepted and ignored."
+_GROUPS: dict[str, tuple[tuple[str, str, Any, str], ...]] = {
+    "benchmark_from_flags": (("string", "benchmark", None, "The program: a URI, or file:/// and a path."),),
+    "env_from_flags": (
+        ("string", "env", None, "The id of the environment."),
+        ("string", "service", None, "The host and port of a running service to connect to."),
+        ("string", "local_service_binary", None, "The path of a service to start."),
+        ("string", "observation", None, "The observation space; by default the environment's."),
+        ("string", "reward", None, "The reward space; by default the environment's."),
+        ("boolean", "ls_env", False, "Print the ids of the environments and exit."),
+        ("float", "service_rpc_call_max_seconds", 300.0, "Timeout of a compiler call in seconds."),
+        ("float", "service_init_max_seconds", 10.0, "Timeout of starting the compiler in seconds."),
+        ("integer", "service_init_max_attempts", 5, "Number of attempts to start it."),
+        ("float", "local_service_port_init_max_seconds", 10.0, _OLD),
+        ("float", "local_service_exit_max_seconds", 10.0, _OLD),
+        ("float", "service_rpc_init_max_seconds", 3.0, _OLD),
+    ),
+    "episode_length": (("integer", "episode_length", 5, "The number of steps in each episode."),),
+    "episodes": (("integer", "episodes", 2000, "The number of episodes to run."),),
+    "learning_rate": (("float", "learning_rate", 0.008, "The learning rate for training."),),
+    "nproc": (("integer", "nproc", cpu_count(), "The number of threads or processes."),),
+    "output_dir": (("string", "output_dir", None, "The folder to read files from and write files to."),),
+    "seed": (("integer", "seed", 0xCC, "The seed of random numbers."),),
+}
+
+
+def define_shared(*names: str) -> None:
+    """Define the flags of these modules of `compiler_gym.util.flags`, as importing them does."""
+    for name in names:
+        for kind, flag, default, help in _GROUPS[name]:
+            define(kind, flag, default, help)
+
+
+imported_as = define_shared  # called by the finder
+
+
+def no_arguments(argv: Sequence[str]) -> None:
+    """Refuse a command line with positional arguments."""
+    if len(argv) != 1:
+        raise UsageError(f"Unknown command line arguments: {argv[1:]}")
+
+
+def benchmark_from_flags() -> Benchmark | str | None:
+    """Return the value of `--benchmark`: a URI, a benchmark for a file, or None if the flag is not given."""
+    given = FLAGS.benchmark
+    if not given or not given.startswith("file:///"):
+        return given or None
+    path = Path(given.removeprefix("file:///"))
+    if not path.is_file():
+        path = Path("/", path)
+    return Benchmark.from_file(uri=f"benchmark://user-v0/{path}", path=path)
+
+
+def env_from_flags(benchmark: Any = None) -> Any:
+    """Make the environment that the flags describe; `--ls_env` lists the ids and exits."""
+    if FLAGS.ls_env:
+        print("\n".join(sorted(COMPILER_GYM_ENVS)))
+        sys.exit(0)
+    if not FLAGS.env:
+        raise UsageError("--env must be set")
+    settings = ConnectionOpts(
+        rpc_call_max_seconds=FLAGS.service_rpc_call_max_seconds,
+        init_max_seconds=FLAGS.service_init_max_seconds,
+        init_max_attempts=FLAGS.service_init_max_attempts,
+        local_service_exit_max_seconds=FLAGS.local_service_exit_max_seconds,
+    )
+    options = {"benchmark": benchmark, "connection_settings": settings}
+    if FLAGS.service or FLAGS.local_service_binary:
+        options["service"] = FLAGS.service or Path(FLAGS.local_service_binary)
+    env = make(FLAGS.env, **options)
+    if FLAGS.observation:
+        env.observation_space = FLAGS.observation
+    if FLAGS.reward:
+        env.reward_space = FLAGS.reward
+    return env
+
+
+@contextlib.contextmanager
+def env_session_from_flags(benchmark: Any = None) -> Iterator[Any]:
+    """Make the environment that the flags describe, and close it at the end of the block."""
+    with env_from_flags(benchmark) as env:
+        yield env

@@ -1,0 +1,368 @@
+"""CompilerGym's environment over a service."""
+
+import contextlib
+import copy
+import logging
+import numbers
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import time
+from typing import Any, Self
+
+from aiocg.compat._errors import BenchmarkInitError, EnvironmentNotSupported, ServiceError, SessionNotFound
+from aiocg.compat._names import __version__
+from aiocg.compat._states import CompilerEnvState, ValidationResult, validate
+from aiocg.compat.classic._spaces import apart
+from aiocg.compat.datasets._dataset import Dataset, Datasets
+from aiocg.compat.envs._base import UNCHANGED, StepType, asked_for
+from aiocg.compat.service._connection import CompilerGymServiceConnection, ConnectionOpts
+from aiocg.compat.service._converters import make_message_default_converter
+from aiocg.compat.service._settings import EnvironmentSettings
+from aiocg.compat.service._views import ObservationSpaceSpec, ObservationView, RewardView
+from aiocg.compat.spaces._actions import DefaultRewardFromObservation, Reward
+
+logger = logging.getLogger("compiler_gym")
+
+_dropped: "deque[ClientServiceCompilerEnv]" = deque()
+"""Environments that were collected in other threads than the main one: the event loop may wait for such a thread."""
+
+
+class ServiceMessageConverters:
+    """Functions that convert the action spaces and actions of a service."""
+
+    def __init__(
+        self,
+        action_space_converter: Callable[[Any], Any] | None = None,
+        action_converter: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.action_space_converter = action_space_converter or make_message_default_converter()
+        self.action_converter = action_converter or (lambda action: action)
+
+
+class ClientServiceCompilerEnv(EnvironmentSettings):
+    """An environment over a service."""
+
+    def __init__(
+        self,
+        service: str | Path | None = None,
+        rewards: list[Reward] | None = None,
+        datasets: Iterable[Dataset] | None = None,
+        benchmark: Any = None,
+        observation_space: Any = None,
+        reward_space: Any = None,
+        action_space: str | None = None,
+        derived_observation_spaces: list[dict[str, Any]] | None = None,
+        service_message_converters: ServiceMessageConverters | None = None,
+        connection_settings: ConnectionOpts | None = None,
+        service_connection: CompilerGymServiceConnection | None = None,
+    ) -> None:
+        while _dropped:
+            with contextlib.suppress(Exception):
+                _dropped.popleft().close()
+        self.metadata = {"render.modes": ["human", "ansi"]}
+        self.service = None
+        if service is None and service_connection is not None:
+            service = service_connection.endpoint
+        self._service_endpoint = service
+        self._connection_settings = connection_settings or ConnectionOpts()
+        self._params_to_send_on_reset: list[tuple[str, str]] = []
+        self.service_message_converters = service_message_converters or ServiceMessageConverters()
+        self._datasets = Datasets(datasets or [])
+        self._actions = []
+        self.episode_start_time = time()
+        self.service = service_connection or self._connect()
+        self.version = __version__
+        self.compiler_version = self.service.backend.compiler_version
+        convert = self.service_message_converters.action_space_converter
+        self.action_spaces = [convert(copy.deepcopy(space)) for space in self.service.action_spaces]
+        self.observation = ObservationView(self.raw_step, self.service.observation_spaces)
+        self.reward = RewardView(
+            rewards
+            or [
+                DefaultRewardFromObservation(name)
+                for name, spec in self.observation.spaces.items()
+                if isinstance(spec.default_value, numbers.Number)
+            ],
+            self.observation,
+        )
+        for derived in derived_observation_spaces or ():
+            self.observation.add_derived_space(**derived)
+        chosen = benchmark or next(iter(self.datasets.benchmarks()), None)
+        if chosen is not None:
+            self._choose_benchmark(chosen)
+            self._benchmark_in_use = self._next_benchmark
+        self.action_space = action_space
+        self.observation_space = observation_space
+        self.reward_space = reward_space
+
+    @staticmethod
+    def _with(args: Any, kwargs: dict[str, Any], service: Path, rewards: list[Any], datasets: list[Any]) -> Any:
+        """Return the arguments for the base class, with a compiler's own rewards and datasets before the user's."""
+        given = {} if args or "service_connection" in kwargs else {"service": service}
+        more = {"rewards": rewards, "datasets": datasets}
+        return {**given, **kwargs, **{name: [*own, *(kwargs.get(name) or ())] for name, own in more.items()}}
+
+    def _connect(self) -> CompilerGymServiceConnection:
+        assert self._service_endpoint is not None, "make() names the service"
+        return CompilerGymServiceConnection(self._service_endpoint, self._connection_settings)
+
+    def _init_kwargs(self) -> dict[str, Any]:
+        """Return the constructor arguments for a fork."""
+        return {
+            "action_space": self.action_space_name,
+            "benchmark": self.benchmark,
+            "connection_settings": self._connection_settings,
+            "service": self._service_endpoint,
+        }
+
+    @property
+    def native(self) -> Any:
+        """aiocg's environment behind this one, if the service is aiocg's; available during an episode."""
+        session: Any = self.service.sessions.get(self._session_id) if self.service is not None else None
+        if session is None:
+            raise SessionNotFound("Must call reset() first")
+        return session.env
+
+    def reset(
+        self,
+        benchmark: Any = None,
+        action_space: str | None = None,
+        reward_space: Any = UNCHANGED,
+        observation_space: Any = UNCHANGED,
+        timeout: float = 300,
+    ) -> Any:
+        if observation_space is not UNCHANGED:
+            self.observation_space = observation_space
+        if reward_space is not UNCHANGED:
+            self.reward_space = reward_space
+        if action_space:
+            self.action_space = action_space
+        if benchmark:
+            self._choose_benchmark(benchmark)
+        if self._next_benchmark is None:
+            raise TypeError(
+                "No benchmark set. Set a benchmark using `env.reset(benchmark=benchmark)`. Use `env.datasets` to "
+                "access the available benchmarks."
+            )
+        self._end_session()
+        self._benchmark_in_use = self._next_benchmark
+        if self.service is None or self.service.closed:  # a closed environment connects again
+            self.service = self._connect()
+        index = self._action_space_index(self.action_space_name)
+        self._action_space = self.action_spaces[index]
+        self._session_id = self._start(index, timeout)
+        self.observation.session_id = self._session_id
+        self.episode_start_time = time()
+        self._actions, self._sure_of = [], None
+        if self._params_to_send_on_reset:
+            self.send_params(*self._params_to_send_on_reset)
+        self.reward.reset(benchmark=self.benchmark, observation_view=self.observation)
+        self.episode_reward = 0.0 if self.reward_space else None
+        if self.observation_space_spec is None:
+            return None
+        return self.observation[self.observation_space_spec.id]
+
+    def _start(self, action_space: int, timeout: float) -> int:
+        assert self.service is not None
+        attempts = max(1, self._connection_settings.init_max_attempts)
+        for attempt in range(1, attempts + 1):
+            try:
+                return self.service.start_session(self._benchmark_in_use, action_space, timeout)
+            except EnvironmentNotSupported:
+                raise
+            except (ServiceError, TimeoutError) as error:
+                if isinstance(error, BenchmarkInitError) or attempt == attempts:
+                    raise OSError(
+                        f"Failed to reset environment using benchmark {self.benchmark} after {attempt} attempts.\n"
+                        f"Last error ({type(error).__name__}): {error}"
+                    ) from error
+                logger.warning("%s during reset(): %s", type(error).__name__, error)
+        raise AssertionError("unreachable")
+
+    def _end_session(self) -> int:
+        """End the session, if any; return the number of the service's other sessions."""
+        number, self._session_id = self._session_id, None
+        if self.service is None:
+            return 0
+        if number is None:
+            return len(self.service.sessions)
+        return self.service.end_session(number)
+
+    def raw_step(
+        self,
+        actions: Iterable[Any],
+        observation_spaces: list[ObservationSpaceSpec],
+        reward_spaces: list[Reward],
+        timeout: float = 300,
+    ) -> StepType:
+        """Apply actions; `step` and the views are based on this. Call those instead."""
+        if self._session_id is None:
+            raise SessionNotFound("Must call reset() before step()")
+        actions = list(actions)
+        known = self.observation.spaces
+        needed = [known[name] for reward in reward_spaces for name in reward.observation_spaces]
+        specs = [*observation_spaces, *needed]
+        indices = list(dict.fromkeys(spec.index for spec in specs))
+        converted = [self.service_message_converters.action_converter(action) for action in actions]
+        before = len(self.actions)
+        self._actions += actions
+        try:
+            if self.service is None:
+                raise SessionNotFound(f"Session not found: {self._session_id}")
+            reply = self.service.step(self._session_id, converted, indices, timeout)
+        except (ServiceError, TimeoutError) as error:
+            return self._failed(error, observation_spaces, reward_spaces)
+        except Exception:  # no action was applied
+            del self._actions[before:]
+            raise
+        except BaseException:
+            self._sure_of = before
+            raise
+        if reply.new_action_space is not None:
+            self._action_space = self.service_message_converters.action_space_converter(reply.new_action_space)
+        raw = dict(zip(indices, reply.observations, strict=True))
+        values = {spec.id: spec.translate(raw[spec.index]) for spec in specs}
+        rewards = [
+            float(reward.update(actions, [values[name] for name in reward.observation_spaces], self.observation))
+            for reward in reward_spaces
+        ]
+        no_effect, new_space = reply.action_had_no_effect, reply.new_action_space is not None
+        info = {"action_had_no_effect": no_effect, "new_action_space": new_space}
+        return [values[spec.id] for spec in observation_spaces], rewards, reply.end_of_session, info
+
+    def _failed(
+        self, error: Exception, observation_spaces: list[ObservationSpaceSpec], reward_spaces: list[Reward]
+    ) -> StepType:
+        """End the episode after an error of the compiler or the program, and report the error."""
+        self.close()
+        observations = [spec.default_value for spec in observation_spaces]
+        rewards = [float(reward.reward_on_error(self.episode_reward)) for reward in reward_spaces]
+        return observations, rewards, True, {"error_type": type(error).__name__, "error_details": str(error)}
+
+    def multistep(
+        self,
+        actions: Iterable[Any],
+        observation_spaces: Iterable[Any] | None = None,
+        reward_spaces: Iterable[Any] | None = None,
+        observations: Iterable[Any] | None = None,
+        rewards: Iterable[Any] | None = None,
+        timeout: float = 300,
+    ) -> StepType:
+        observation_spaces = asked_for(observation_spaces, observations, "observations")
+        reward_spaces = asked_for(reward_spaces, rewards, "rewards")
+        specs, one_observation = self.observation.spaces, observation_spaces is None
+        if observation_spaces is None:
+            observation_spaces = [self.observation_space_spec] if self.observation_space_spec is not None else []
+        one_reward = reward_spaces is None
+        if reward_spaces is None:
+            reward_spaces = [self.reward_space] if self.reward_space is not None else []
+        chosen = [one if isinstance(one, ObservationSpaceSpec) else specs[one] for one in observation_spaces]
+        earned = [one if isinstance(one, Reward) else self.reward.spaces[one] for one in reward_spaces]
+        observed, rewarded, done, info = self.raw_step(actions, chosen, earned, timeout=timeout)
+        if one_reward and earned:
+            self.episode_reward = (self.episode_reward or 0) + rewarded[0]
+        return _shaped(observed, one_observation), _shaped(rewarded, one_reward), done, info
+
+    def fork(self) -> Self:
+        if not self.in_episode:
+            actions = list(self.actions)
+            self.reset()
+            if actions:
+                logger.warning("Parent service of fork() has died, replaying state")
+                _, _, done, info = self.multistep(actions)
+                if done:
+                    raise ServiceError(f"Failed to replay action sequence: {info.get('error_details')}")
+        assert self.service is not None
+        assert self._session_id is not None
+        try:
+            number = self.service.fork_session(self._session_id)
+        except NotImplementedError:
+            other = type(self)(**self._init_kwargs())
+            other.reset()
+            _, _, done, info = other.multistep(self.actions)
+            if done:
+                other.close()
+                raise ServiceError(f"Failed to replay action sequence in forked environment: {info}") from None
+        else:
+            other = type(self)(**self._init_kwargs(), service_connection=self.service)
+            other._session_id = other.observation.session_id = number
+            other._next_benchmark = other._benchmark_in_use = self._benchmark_in_use
+        other._datasets = self._datasets
+        other._action_space = apart(self._action_space)  # it may have changed since the reset
+        other._params_to_send_on_reset = list(self._params_to_send_on_reset)
+        other.reward.spaces = copy.deepcopy(self.reward.spaces, {id(self.benchmark): self.benchmark})
+        other.observation.spaces = {name: spec.copy() for name, spec in self.observation.spaces.items()}
+        other.observation_space, other.reward_space = self.observation_space_spec, self.reward_space
+        other.episode_reward, other.episode_start_time = self.episode_reward, self.episode_start_time
+        other._actions = list(self.actions)
+        return other
+
+    def close(self) -> None:
+        others = self._end_session()
+        if self.service is not None and not others:
+            self.service.close()
+        self.service = None
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # such as during interpreter shutdown
+            if self.__dict__.get("service") is None:
+                return
+            if threading.get_ident() == threading.main_thread().ident:
+                self.close()
+            else:
+                _dropped.append(self)
+
+    def render(self, mode: str = "human") -> str | None:
+        if self.observation_space_spec is None:
+            raise ValueError("Cannot call render() when no observation space is used")
+        observation = self.observation[self.observation_space_spec.id]
+        if mode not in ("human", "ansi"):
+            raise ValueError(f"Invalid mode: {mode}")
+        return print(observation) if mode == "human" else str(observation)
+
+    def apply(self, state: CompilerEnvState) -> None:
+        if not self.in_episode:
+            self.reset(benchmark=state.benchmark)
+        if self.benchmark != state.benchmark:
+            text = f"Applying state from environment for benchmark '{state.benchmark}' to environment for benchmark"
+            warnings.warn(f"{text} '{self.benchmark}'", UserWarning, stacklevel=2)
+        for action in self.commandline_to_actions(state.commandline):
+            _, _, done, info = self.step(action)
+            if done:
+                raise ValueError(f"Environment terminated with error: `{info.get('error_details')}`")
+
+    def validate(self, state: CompilerEnvState | None = None) -> ValidationResult:
+        return validate(self, state)
+
+    def send_param(self, key: str, value: str, resend_on_reset: bool = False) -> str:
+        """Send a parameter and return the reply; see `send_params`."""
+        return self.send_params((key, value), resend_on_reset=resend_on_reset)[0]
+
+    def send_params(self, *params: tuple[str, str], resend_on_reset: bool = False) -> list[str]:
+        """Send parameters, each a key and a value, and return the replies."""
+        if resend_on_reset:
+            self._params_to_send_on_reset += params
+        if self._session_id is None or self.service is None:
+            raise SessionNotFound("Must call reset() before send_params()")
+        return [self.service.send_parameter(self._session_id, key, value) for key, value in params]
+
+    def _keep_param(self, key: str, value: str) -> None:
+        """Send a parameter now, if an episode is running, and after every reset, replacing its earlier value."""
+        self._params_to_send_on_reset = [one for one in self._params_to_send_on_reset if one[0] != key]
+        with contextlib.suppress(SessionNotFound):
+            self.send_param(key, value, resend_on_reset=True)
+
+    def __copy__(self) -> Self:
+        raise TypeError("ClientServiceCompilerEnv instances do not support shallow copies. Use deepcopy()")
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self.fork()
+
+
+def _shaped(values: list[Any], one: bool) -> Any:
+    if not one:
+        return values or None  # as in the original
+    return values[0] if values else None

@@ -1,0 +1,176 @@
+"""`sdist-v0`: each program is one source file of a published Python package, compiled when it is used."""
+
+import functools
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from aiocg.datasets._headers import SHA256 as HEADERS
+from aiocg.datasets._headers import are_installed, headers_directory, hosted_flags
+from aiocg.datasets._listed import ListedDataset
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.errors import DownloadError, InstallError
+from aiocg.datasets.frontend import compile_file
+from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.progress import progress
+from aiocg.datasets.sdist.manifest import FILES_FOLDER, PROJECTS_DIRECTORY, Program, Project, projects
+from aiocg.datasets.source_files import gather_files
+from aiocg.datasets.source_tree import SourceTree
+from aiocg.datasets.uri import BenchmarkUri
+
+_STANDARDS = {"c": "-std=gnu17", "c++": "-std=gnu++17"}
+
+
+class _Contents(NamedTuple):
+    """The names of all programs, in order, and the programs."""
+
+    names: Sequence[str]
+    by_name: dict[str, Program]
+
+
+class SdistDataset(ListedDataset):
+    """C and C++ source files out of the source distributions of Python packages.
+
+    A program is one translation unit. It is compiled without the package's build system, for a fixed target and with
+    fixed headers, so that it is the same on every machine. A package is fetched through the index that pip is
+    configured with when one of its programs is used for the first time; `install` fetches all.
+
+    Args:
+        directory: where the descriptions of the packages lie, see `aiocg.datasets.sdist.manifest`.
+    """
+
+    def __init__(self, directory: Path = PROJECTS_DIRECTORY) -> None:
+        super().__init__(
+            "sdist-v0",
+            "C and C++ source files out of the source distributions of Python packages, fetched from the package index",
+            license="each package's own",
+            references={"The Python Package Index": "https://pypi.org"},
+            sort_order=-2,
+        )
+        self._directory = directory
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The programs by package and file."""
+        return self._contents.names
+
+    def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
+        program = self._contents.by_name.get(uri.path)
+        if program is None or uri.params or uri.fragment:
+            raise self._not_found(uri, self._neighbours(uri.path))
+        project = program.project
+        return Benchmark(
+            uri,
+            lambda: self._compile(program),
+            sources=lambda: [BenchmarkSource(program.path, (self._root(program) / program.path).read_bytes())],
+            description=f"{program.path} of {project.name} {project.version} ({project.license})",
+            recompile=lambda more: self._compile(program, more),
+            source_tree=lambda: self._source_tree(program),
+        )
+
+    @property
+    def installed(self) -> bool:
+        """Whether all packages and the headers are there."""
+        return are_installed() and all((self.site_data_path / one.folder).is_dir() for one in self._projects.values())
+
+    def install(self) -> None:
+        """Fetch all packages, and the headers."""
+        with progress(
+            f"Installing {self.name}", sum(one.bytes for one in self._projects.values()), unit="bytes"
+        ) as advance:
+            headers_directory()
+            for project in self._projects.values():
+                check_cancelled()
+                install_project(project, self.site_data_path)
+                advance(project.bytes)
+
+    def uninstall(self) -> None:
+        try:
+            shutil.rmtree(self.site_data_path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise InstallError(self.name, f"{error.filename} cannot be removed: {error.strerror}") from error
+
+    @property
+    def _projects(self) -> Mapping[str, Project]:
+        return projects(self._directory)
+
+    @property
+    def _contents(self) -> _Contents:
+        return _contents(self._directory)
+
+    def _neighbours(self, path: str) -> list[str]:
+        """Return names to suggest for a wrong one: all of the same package, or one of each package."""
+        project = self._projects.get(path.partition("/")[0])
+        if project:
+            return [program.name for program in project.programs()]
+        return [next(project.programs()).name for project in self._projects.values()]
+
+    def _root(self, program: Program) -> Path:
+        return install_project(program.project, self.site_data_path)
+
+    def _source_tree(self, program: Program) -> SourceTree:
+        root = self._root(program)
+        flags = (_STANDARDS[program.language], *program.group.flags_in(root))
+        return gather_files([root / program.path], flags, program.language)
+
+    def _compile(self, program: Program, more: Sequence[str] = ()) -> bytes:
+        root = self._root(program)
+        flags = (*program_flags(program, root), *more)
+        inputs = "" if more else f"{program.project.folder} {HEADERS}"  # more flags may name more files
+        return compile_file(root / program.path, flags, inputs=inputs)
+
+
+def program_flags(program: Program, root: Path) -> tuple[str, ...]:
+    """Return the flags beyond `DEFAULT_FLAGS` for a program whose package is unpacked in this folder.
+
+    The folder's name does not appear in the output.
+    """
+    prefix = f"-ffile-prefix-map={root}=/{program.project.name}"
+    return (*hosted_flags(program.language), _STANDARDS[program.language], "-w", prefix, *program.group.flags_in(root))
+
+
+def install_project(project: Project, folder: Path) -> Path:
+    """Return the folder of an unpacked package below another folder, fetching the package when it is not there.
+
+    Raises:
+        DownloadError: when it cannot be fetched.
+        InstallError: when it is damaged, or there is no room for it.
+        Cancelled: when the event of `cancellable` was set.
+    """
+    target = folder / project.folder
+    if target.is_dir():
+        return target
+    from aiocg.datasets.archive import unpack  # these here, because most programs install nothing
+    from aiocg.datasets.locking import locked
+    from aiocg.datasets.package_index import fetch_archive
+
+    title = f"{project.name} {project.version}"
+    try:
+        with locked(folder / ".locks" / project.folder, f"Waiting for another process that installs {title}"):
+            if not target.is_dir():
+                archive = fetch_archive(project.file, project.sha256, f"Downloading {title}")
+                unfinished = folder / ".unfinished" / project.folder
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unpack(archive, unfinished, strip_prefix=project.top, description=f"Unpacking {title}")
+                for name, text in project.files.items():
+                    path = unfinished / FILES_FOLDER / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text)
+                unfinished.rename(target)
+                archive.unlink(missing_ok=True)
+    except OSError as error:
+        raise InstallError(title, f"{error.filename or target}: {error.strerror or error}") from error
+    except DownloadError as error:
+        reason = f"{error.reason}; sdist-v0 needs it for the programs of {project.name}"
+        raise DownloadError(error.what, reason, error.diagnostics) from error
+    return target
+
+
+@functools.cache
+def _contents(directory: Path) -> _Contents:
+    found = projects(directory).values()
+    by_name = {program.name: program for project in found for program in project.programs()}
+    return _Contents(sorted(by_name), by_name)
