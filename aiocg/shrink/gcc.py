@@ -80,9 +80,12 @@ class GccShrinking(Shrinking):
         """The build's compiler for C."""
         return compiler_of(self.images[0].linker.inputs.link.command.driver)
 
-    def _begun(self, name: str, link: Link, scratch: Path) -> Candidates:
-        check_same(link, scratch)
+    def _begun(self, name: str, link: Link, scratch: Path, *, trusted: bool = False) -> Candidates:
         inputs = read_inputs(link, self.build.units, scratch)
+        if trusted:
+            self.compiled.trusted.update(inputs.parts)
+        else:
+            check_same(link, scratch)
         if not all(isinstance(part, Unit) for part in inputs.parts) or not inputs.parts:
             raise ValueError(UNKNOWN)
         linker: Linker = GccLinker(inputs, self.compiled, scratch, Form((), ()), Gcc(link.command.driver))
