@@ -93,7 +93,7 @@ async def _set_benchmark(shell: Context, words: list[str]) -> Result:
 
 @FILES.command("save FILE", complete=suggestions.paths)
 async def _save(shell: Context, words: list[str]) -> Result:
-    """Write program and actions to a file, for `_load`, `aiocg replay` and `aiocg validate`.
+    """Write program and actions to a file, for `load`, `aiocg replay` and `aiocg validate`.
 
     Example: save best.json
     """
