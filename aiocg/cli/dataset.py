@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def _list_datasets(deprecated: bool = False, json: bool = False) -> None:
-    """List the datasets. Those that are not installed are fetched when they are first used, or by `_install`.
+    """List the datasets. Those that are not installed are fetched when they are first used, or by `install`.
 
     `aiocg dataset info` tells all about one, its licence too.
 

@@ -263,9 +263,9 @@ app = typer.Typer(
     cls=_Searches,
     help=(
         "Search for better passes or, with --env, options of GCC or schedules of loops.\n\n"
-        "`aiocg search PROGRAM` alone makes machine code smaller by `_functionwise`, in 10 seconds, and with "
-        "`--reward runtime` makes it run faster by `_racing`, in 30. For a tensor expression, or one of loops-v0, it "
-        "finds a fast schedule by `_schedule`, in 60.\n\n"
+        "`aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with "
+        "`--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it "
+        "finds a fast schedule by `schedule`, in 60.\n\n"
         "All searches take a PROGRAM, behind -- flags for clang if it is a file of your own, and these options: "
         "--budget and --evaluations say when to stop, --start what each list of passes begins with (O0, Oz, O3), "
         "--reward what is maximised. -o writes the program, --state the result for `aiocg replay`. --no-minimize keeps "

@@ -69,7 +69,7 @@ def test_of_several_states_a_program_or_a_line_says_which(tmp_path: Path) -> Non
 
 def test_an_entry_of_the_leaderboard_is_opened_at_a_program() -> None:
     opening = find_opening(str(ENTRY), "programs-v0/aes")
-    assert (opening.environment, opening.reward_space) == ("llvm-v0", "IrInstructionCountOzMinsize")
+    assert (opening.environment, opening.reward_space) == ("llvm-v0", "ObjectImageSizeOzMinsize")
     assert opening.program == "programs-v0/aes" and opening.actions and opening.reward is not None
     with pytest.raises(InvalidState, match="name a program"):
         find_opening(str(ENTRY))

@@ -77,7 +77,7 @@ def set_limit(limit: int, values: tuple[int, int]) -> None:
     """Set a limit other than that of address space, which macOS has by name alone."""
     if limit == resource.RLIMIT_AS:
         raise ValueError("current limit exceeds maximum limit")
-    _set_limit(limit, values)
+    _setrlimit(limit, values)
 
 
 class Library(ctypes.CDLL):
@@ -94,6 +94,6 @@ for module, beginnings in LINUX.items():
         delattr(module, name)
 for name in ("stat", "lstat", "readlink"):
     setattr(os, name, refusing(getattr(os, name)))
-_set_limit, resource.setrlimit = resource.setrlimit, set_limit
+_setrlimit, resource.setrlimit = resource.setrlimit, set_limit
 ctypes.CDLL = Library  # type: ignore[misc]
 sys.addaudithook(refuse)

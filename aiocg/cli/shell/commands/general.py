@@ -43,7 +43,7 @@ async def _show_help(shell: Context, words: list[str]) -> Result:
                 grid.add_row(Text(command.usage, style="cyan"), escape(command.summary))
         parts += [grid, ""]
     parts.append(
-        "`help COMMAND` tells more of one, `_tutorial` shows how they go together. Tab completes, Ctrl-C interrupts, "
+        "`help COMMAND` tells more of one, `tutorial` shows how they go together. Tab completes, Ctrl-C interrupts, "
         "Ctrl-D leaves; several commands go on a line with ; between."
     )
     return Group(*parts)
