@@ -172,7 +172,7 @@ class BudgetExhausted(WorkerStartError):
     """Workers died so often that no more are started.
 
     Attributes:
-        limit: name of the parameter of `aiocg.fleet.supervision.Policy` that was exceeded.
+        limit: name of the parameter of `aiocg.fleet.restart_policy.Policy` that was exceeded.
         allowed: its value.
         deaths: number of deaths.
         seconds: the time in which they happened.

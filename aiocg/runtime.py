@@ -22,9 +22,9 @@ from aiocg.errors import AiocgError, ForkedProcess, Interrupted, NoRoom, Runtime
 from aiocg.fleet import queries
 from aiocg.fleet.placement import candidates, choose_first, choose_worker
 from aiocg.fleet.quarantine import Quarantine
+from aiocg.fleet.restart_policy import Policy
 from aiocg.fleet.session import Session
 from aiocg.fleet.slot import WorkerSlot
-from aiocg.fleet.supervision import Policy
 from aiocg.fleet.supervisor import Supervisor
 from aiocg.host.launcher import Launcher, Machine
 from aiocg.host.local import LocalMachine

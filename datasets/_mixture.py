@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from aiocg.datasets._places import Permutation
+from aiocg.datasets._index_views import Permutation
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError

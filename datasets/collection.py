@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from aiocg.datasets._files import benchmark_from_file_uri
+from aiocg.datasets._index_views import RandomGenerator, random_fraction, random_index
 from aiocg.datasets._mixture import Mixture
-from aiocg.datasets._places import RandomGenerator, random_fraction, random_index
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import PROGRAM, Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFound

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import overload
 
+from aiocg.datasets._index_views import Permutation, Places, RandomGenerator, index_of, parts, random_index
 from aiocg.datasets._named_set import PROGRAM, NamedSet
-from aiocg.datasets._places import Permutation, Places, RandomGenerator, index_of, parts, random_index
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.index import DatasetIndex

@@ -37,7 +37,7 @@ PURE = (
     "aiocg.spaces.baselines",
     "aiocg.spaces.rewards",
     "aiocg.states.state",
-    "aiocg.fleet.supervision",
+    "aiocg.fleet.restart_policy",
     "aiocg.host.run_time",
     "aiocg.transport.arrays",
     "aiocg.transport.codec",

@@ -27,7 +27,7 @@ from aiocg.fleet.requests import (
     postponed,
     resendable,
 )
-from aiocg.fleet.supervision import Death, describe_death
+from aiocg.fleet.restart_policy import Death, describe_death
 from aiocg.fleet.suspicion import Suspicion, Trial, put_behind, put_first
 from aiocg.fleet.withdrawal import served_by, sort_out_lost
 from aiocg.transport.messages import FailureCode

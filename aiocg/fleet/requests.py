@@ -15,7 +15,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import SessionLost, failure
 from aiocg.fleet.rebuildable import Rebuildable, Trajectory
-from aiocg.fleet.supervision import Death
+from aiocg.fleet.restart_policy import Death
 from aiocg.transport.messages import (
     Action,
     Check,

@@ -30,7 +30,7 @@ from aiocg.fleet.requests import (
     StandIn,
     resendable,
 )
-from aiocg.fleet.supervision import Death
+from aiocg.fleet.restart_policy import Death
 from aiocg.fleet.suspicion import Deed, Trial
 from aiocg.fleet.withdrawal import is_abandoned, movable, overdue, sort_out_abandoned
 from aiocg.transport.channels import Connect, RequestChannel

@@ -12,8 +12,7 @@ from aiocg.errors import AiocgError, BudgetExhausted, EnvironmentNotSupported, N
 from aiocg.fleet.blame import brief
 from aiocg.fleet.placement import WorkerLoad, choose_worker
 from aiocg.fleet.quarantine import Quarantine
-from aiocg.fleet.slot import WorkerSlot
-from aiocg.fleet.supervision import (
+from aiocg.fleet.restart_policy import (
     Death,
     KillReason,
     Observation,
@@ -24,6 +23,7 @@ from aiocg.fleet.supervision import (
     is_explained,
     is_outside_kill,
 )
+from aiocg.fleet.slot import WorkerSlot
 from aiocg.host.launcher import Launcher, Look, WorkerProcess
 from aiocg.host.run_time import Stopwatch
 from aiocg.transport.messages import Refused, Welcome

@@ -16,7 +16,7 @@ from typing import Any
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.env.env import Env
 from aiocg.errors import ActionFailed, DeadlineExceeded, ServiceError, WorkerCrashed
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.llvm.audit_report import Finding, Kind, Report
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import spread

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
-from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
 from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates, Recipe
+from aiocg.shrink.delta_debugging import Step, actions_of, guilty, steps_of
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import Part, name_of
 

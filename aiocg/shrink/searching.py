@@ -13,7 +13,7 @@ from aiocg.search.budget import Meter
 from aiocg.search.command_lines import Screener
 from aiocg.search.tuner import FAILED
 from aiocg.search.variation import Variation
-from aiocg.shrink.blame import least
+from aiocg.shrink.delta_debugging import least
 from aiocg.shrink.gcc_linking import LEVELS
 from aiocg.transport.options import Option, words
 

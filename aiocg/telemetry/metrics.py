@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiocg.errors import AiocgError
-from aiocg.fleet.supervision import SlotState
+from aiocg.fleet.restart_policy import SlotState
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest, start_http_server

@@ -13,8 +13,8 @@ from aiocg.errors import AiocgError
 from aiocg.fleet.blame import brief
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.requests import Pending, Receiver
+from aiocg.fleet.restart_policy import Death
 from aiocg.fleet.slot import WorkerSlot
-from aiocg.fleet.supervision import Death
 from aiocg.transport.channels import Connect
 from aiocg.transport.messages import Refused, Reply, Timed, Trace, Tracing, Welcome
 

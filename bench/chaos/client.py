@@ -22,7 +22,7 @@ import aiocg
 import aiocg.testing
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.registry import register
 from aiocg.workers.scripted import UNLISTED
 from bench.chaos.faults import Misdeed, misdeed

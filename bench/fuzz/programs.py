@@ -12,7 +12,7 @@ import psutil
 
 import aiocg
 from aiocg.datasets import DatasetError
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from bench.fuzz.mutation import damaged
 
 NAMES = ("gcd", "crc32", "nqueens", "qsort")

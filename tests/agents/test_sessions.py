@@ -16,7 +16,7 @@ from aiocg.agents import AgentSessions, Limits, Refused
 from aiocg.agents.sessions import shown
 from aiocg.datasets import DatasetError
 from aiocg.errors import ActionFailed, DeadlineExceeded, InvalidAction, UnknownName, WorkerCrashed
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 
 QUICK = Policy(
     first_delay=0.01, max_delay=0.1, max_death_rate=10_000, max_explained_rate=10_000, max_deaths=10_000,

@@ -14,8 +14,8 @@ import pytest_asyncio
 
 import aiocg
 import aiocg.testing  # registers scripted-v0
+from aiocg.fleet.restart_policy import Policy
 from aiocg.fleet.slot import WorkerSlot
-from aiocg.fleet.supervision import Policy
 from aiocg.host.local import LocalLauncher
 from aiocg.host.nursery import NurseryGone, Started
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.errors import InvalidAction, NotExpressible, ParameterFailed, ResetNeeded, UnknownName
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.spaces import DiscreteActions
 from aiocg.testing import ScriptedDataset, scripted_benchmark
 from aiocg.workers.scripted import ScriptedSession

@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from aiocg.errors import ResetNeeded, WorkerCrashed
 from aiocg.fleet import suspicion
 from aiocg.fleet.quarantine import Quarantine
+from aiocg.fleet.restart_policy import Death
 from aiocg.fleet.session import Session
 from aiocg.fleet.slot import REBUILD_TIMEOUT, WorkerSlot
-from aiocg.fleet.supervision import Death
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.errors import RemoteProtocolError
 from aiocg.transport.messages import (

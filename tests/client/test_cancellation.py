@@ -12,7 +12,7 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.errors import DeadlineExceeded, Interrupted, Unsettled
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.testing import scripted_benchmark
 
 

@@ -11,9 +11,9 @@ import aiocg
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import Interrupted, ResetNeeded, RuntimeClosed, WorkerCrashed
 from aiocg.fleet.quarantine import Quarantine
+from aiocg.fleet.restart_policy import Death, Policy
 from aiocg.fleet.session import Session
 from aiocg.fleet.slot import WorkerSlot
-from aiocg.fleet.supervision import Death, Policy
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.messages import PROTOCOL_VERSION, Close, Done, Load, Observed, Open, Reply, Step, Welcome
 from aiocg.transport.status import NO_CANDIDATE, Execution

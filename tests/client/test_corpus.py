@@ -21,7 +21,7 @@ from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import WorkerStartError
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.programs.corpus import NOT_RUNNABLE, measure
 from aiocg.runtime import Runtime
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import aiocg
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import ParameterFailed, ResetNeeded, ServiceError
-from aiocg.fleet.supervision import KillReason, Policy
+from aiocg.fleet.restart_policy import KillReason, Policy
 from aiocg.testing import scripted_benchmark
 
 START = 5

@@ -17,7 +17,7 @@ import pytest
 import aiocg
 from aiocg.datasets import BenchmarkInitError
 from aiocg.errors import RuntimeClosed, WorkerCrashed, WorkerStartError
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.registry import EnvironmentSpec, register
 from aiocg.testing import scripted_benchmark
 

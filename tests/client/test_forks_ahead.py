@@ -10,8 +10,8 @@ import pytest
 
 import aiocg
 from aiocg.errors import EnvClosed, Interrupted, ResetNeeded, RuntimeClosed
+from aiocg.fleet.restart_policy import Policy
 from aiocg.fleet.session import MAX_FORKS_AHEAD, MAX_PENDING
-from aiocg.fleet.supervision import Policy
 from aiocg.testing import scripted_benchmark
 
 T = TypeVar("T")

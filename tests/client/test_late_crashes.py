@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.fleet.suspicion import put_first
 from aiocg.testing import scripted_benchmark
 from aiocg.workers.scripted import UNLISTED

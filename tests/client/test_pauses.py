@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import aiocg
-from aiocg.fleet.supervision import Policy, SlotState
+from aiocg.fleet.restart_policy import Policy, SlotState
 from aiocg.testing import scripted_benchmark
 
 TIMEOUT = 1.0  # seconds that a request may take

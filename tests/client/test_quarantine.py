@@ -9,7 +9,7 @@ import pytest
 import aiocg
 from aiocg.errors import DeadlineExceeded, Quarantined, ServiceError, WorkerCrashed
 from aiocg.fleet import quarantine
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.testing import scripted_benchmark
 
 

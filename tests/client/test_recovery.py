@@ -12,7 +12,7 @@ import aiocg
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import Quarantined, WorkerCrashed
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.testing import scripted_benchmark
 from aiocg.workers.scripted import UNLISTED
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 import aiocg
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.testing import scripted_benchmark
 
 MIB = 1 << 20

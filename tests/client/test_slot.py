@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from aiocg.errors import WorkerCrashed
+from aiocg.fleet.restart_policy import Death
 from aiocg.fleet.session import Session
 from aiocg.fleet.slot import WorkerSlot
-from aiocg.fleet.supervision import Death
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.errors import RemoteProtocolError
 from aiocg.transport.messages import (

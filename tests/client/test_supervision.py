@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.fleet.supervision import (
+from aiocg.fleet.restart_policy import (
     Exhausted,
     KillReason,
     Observation,

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 import aiocg
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.testing import scripted_benchmark
 from aiocg.workers.scripted import UNLISTED
 

@@ -11,7 +11,7 @@ import pytest
 
 import aiocg
 from aiocg.fleet import withdrawal as waiting
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.testing import scripted_benchmark
 
 

@@ -14,7 +14,7 @@ import aiocg.testing
 from aiocg.cluster import launcher as cluster_launcher
 from aiocg.cluster import machine as cluster_machine
 from aiocg.errors import NodeUnreachable, NoRoom, WorkerStartError
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.gym import SyncRuntime
 
 from ..node.conftest import Serve, Site, eventually

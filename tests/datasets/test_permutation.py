@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiocg.datasets._places import Permutation
+from aiocg.datasets._index_views import Permutation
 
 LARGEST = 2**63 - 1
 
@@ -144,7 +144,7 @@ def test_orders_never_change(of: tuple[int, int, str]) -> None:
 
 
 def test_it_does_not_depend_on_the_hashes_of_a_process() -> None:
-    script = "from aiocg.datasets._places import Permutation; print(list(Permutation(10, 0, 'name')))"
+    script = "from aiocg.datasets._index_views import Permutation; print(list(Permutation(10, 0, 'name')))"
     for seed in ("0", "1"):
         done = subprocess.run(
             [sys.executable, "-P", "-c", script], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True

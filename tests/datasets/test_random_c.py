@@ -17,7 +17,7 @@ from aiocg.datasets import BenchmarkNotFound, InvalidBenchmarkUri
 from aiocg.datasets.generators.random_c import DEFAULT_SIZE, MIN_SIZE, RandomProgramsDataset, values
 from aiocg.datasets.generators.random_c.cost import estimate
 from aiocg.datasets.generators.random_c.idioms import IDIOMS
-from aiocg.datasets.generators.random_c.idioms.kit import Kit
+from aiocg.datasets.generators.random_c.idioms.idiom_tools import Kit
 from aiocg.datasets.generators.random_c.program import random_program
 from aiocg.datasets.generators.random_c.rng import Rng
 from aiocg.datasets.generators.random_c.types import F32, F64, I32, I64, INTEGERS, LIMIT, U8, U32, Scalar, common_type

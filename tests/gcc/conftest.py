@@ -11,7 +11,7 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.datasets.cache import cache_directory
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.workers.gcc.discovery import discover
 from aiocg.workers.gcc.local import LocalRunner
 

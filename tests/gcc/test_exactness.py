@@ -13,7 +13,7 @@ import pytest
 
 import aiocg
 from aiocg.errors import ObservationFailed
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 
 from .written import LOOP, program
 

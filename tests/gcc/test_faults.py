@@ -15,7 +15,7 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ObservationFailed, WorkerFailure
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.workers.gcc.discovery import OptionsFile, discover
 from aiocg.workers.gcc.local import LocalRunner
 

@@ -7,7 +7,7 @@ import pytest
 
 import aiocg.gym
 import aiocg.testing  # registers scripted-v0
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 
 QUICK = Policy(first_delay=0.01, max_delay=0.1, quarantine_deaths=0)
 SHARED = replace(QUICK, max_death_rate=10_000, max_explained_rate=10_000, max_deaths=10_000)

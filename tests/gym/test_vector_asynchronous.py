@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 import aiocg
 import aiocg.testing
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded, RuntimeClosed, UnknownName
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.gym.vector import AsyncVector, EnvsBusy, NothingPending
 from aiocg.transport.framing import Outgoing
 

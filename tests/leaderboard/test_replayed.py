@@ -19,9 +19,9 @@ from aiocg.leaderboard import (
     find_search,
     read_entries,
     read_track,
-    running,
     standings,
 )
+from aiocg.leaderboard import _running as running
 from aiocg.leaderboard._checks import leaks
 from aiocg.leaderboard._results import read_checked
 from aiocg.leaderboard.programs import Facts, facts_of, functions_of

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.datasets import default_datasets
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 
 FEW = ("crc32", "qsort")
 ALL = tuple(uri.path for uri in default_datasets()["programs-v0"].benchmark_uris())

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

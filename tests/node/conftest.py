@@ -15,7 +15,7 @@ import pytest
 
 import aiocg
 import aiocg.testing  # registers scripted-v0
-from aiocg.fleet.supervision import Policy as SupervisorPolicy
+from aiocg.fleet.restart_policy import Policy as SupervisorPolicy
 from aiocg.node.leases import Policy
 from aiocg.node.limits import Limits, LimitsTable
 from aiocg.node.server import Node, Settings, installed_kinds

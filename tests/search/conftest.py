@@ -9,7 +9,7 @@ import pytest_asyncio
 
 import aiocg
 import aiocg.testing
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 from aiocg.spaces import DiscreteActions
 from aiocg.spaces.rewards import CostReward
 from aiocg.testing import scripted_benchmark

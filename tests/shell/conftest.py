@@ -12,7 +12,7 @@ import aiocg
 import aiocg.testing  # registers scripted-v0
 from aiocg.cli.shell.interpreter import Shell
 from aiocg.cli.shell.session import ShellSession
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
+from aiocg.shrink.delta_debugging import Step, actions_of, guilty, steps_of
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(1, 60))

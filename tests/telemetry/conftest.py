@@ -6,7 +6,7 @@ import pytest
 
 import aiocg
 import aiocg.testing  # registers scripted-v0
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 
 
 @pytest.fixture

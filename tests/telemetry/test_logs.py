@@ -19,7 +19,7 @@ import aiocg
 import aiocg.testing
 from aiocg.errors import AiocgError, UnknownName
 from aiocg.fleet.blame import brief
-from aiocg.fleet.supervision import SlotState
+from aiocg.fleet.restart_policy import SlotState
 from aiocg.telemetry import configure
 from aiocg.telemetry.logs import FIELDS, configure_from_environment
 from aiocg.transport.security import Gate, KeyPair, ServerSecurity

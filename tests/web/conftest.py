@@ -14,7 +14,7 @@ import pytest_asyncio
 
 import aiocg
 import aiocg.testing  # registers scripted-v0
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.restart_policy import Policy
 
 PATIENT = Policy(first_delay=0.01, max_delay=0.1, max_death_rate=10_000, max_explained_rate=10_000, max_deaths=10_000)
 

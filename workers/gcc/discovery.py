@@ -16,7 +16,7 @@ from aiocg.workers.gcc.help_text import read_help
 from aiocg.workers.gcc.proposals import CompilerOptions, Dropped, Proposal, ceiling, exclusion, propose
 from aiocg.workers.gcc.runner import CommandRunner
 from aiocg.workers.gcc.trials import Trials, question
-from aiocg.workers.table import locked
+from aiocg.workers.shared_table import locked
 
 __all__ = ["CompilerOptions", "Dropped", "discover"]
 

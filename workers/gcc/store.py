@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from aiocg.workers.table import LIMIT, Table
+from aiocg.workers.shared_table import LIMIT, Table
 
 NAME = "results-1.sqlite"  # the number is the format's version
 LARGEST = 16 << 20  # bytes of a compressed result

@@ -15,11 +15,11 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
 from aiocg.workers.llvm.macro_actions import CLANG_OZ, clang_oz
 from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
+from aiocg.workers.llvm.module_cache import Shelf
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.pass_options import pass_builder_options
 from aiocg.workers.llvm.program import Builder
-from aiocg.workers.llvm.shelf import Shelf
 from aiocg.workers.llvm.size_attributes import MARKS, mark
 from aiocg.workers.llvm.states import REACH, Beginnings, State, States, Transitions
 from aiocg.workers.llvm.walker import Walker

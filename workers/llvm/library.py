@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.installed_packages import CLANG_WHEEL, bundled_file
 from aiocg.workers.llvm.prototypes import OPTIONAL_PROTOTYPES, PROTOTYPES
-from aiocg.workers.wheel import CLANG_WHEEL, bundled_file
 
 OLDEST = 14
 WHEEL = "karellen-llvm-core"

@@ -20,7 +20,7 @@ from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, bitcode_file
 from aiocg.workers.llvm.pass_table import UNSTEADY
-from aiocg.workers.llvm.remembering import RememberedTransitions
+from aiocg.workers.llvm.remembered_transitions import RememberedTransitions
 from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard
 from aiocg.workers.llvm.vocabulary import Vocabulary

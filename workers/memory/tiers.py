@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from aiocg.workers.table import Table
+from aiocg.workers.shared_table import Table
 
 NAME = "transitions-1.sqlite"  # the number is that of the table's form
 LIMIT = 2 << 30  # bytes of the file

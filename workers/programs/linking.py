@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO
 
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.installed_packages import CLANG_WHEEL, bundled_file
 from aiocg.workers.programs import scratch
 from aiocg.workers.programs.recipe import LinkError, Program, failure
-from aiocg.workers.wheel import CLANG_WHEEL, bundled_file
 
 OBJECT, EXECUTABLE = "program.o", "program"
 LINK_TIMEOUT = 120.0  # seconds

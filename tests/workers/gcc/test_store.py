@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.gcc.store import NAME, Results, Store
-from aiocg.workers.table import locked
+from aiocg.workers.shared_table import locked
 
 VALUE = {"asm_size": 12, "asm_hash": "ab", "failure": ["refused", "words"], "asm": [b"\x00\xff" * 50]}
 
@@ -56,10 +56,10 @@ def stopped(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
 def test_a_stopped_process_keeps_nobody_waiting(
     tmp_path: Path, stopped: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiocg.workers.table.PATIENCE", 0.05)
+    monkeypatch.setattr("aiocg.workers.shared_table.PATIENCE", 0.05)
     stopped(tmp_path / f"{NAME}.lock")
     waits = []
-    monkeypatch.setattr("aiocg.workers.table.locked", lambda *how: waits.append(how) or locked(*how))
+    monkeypatch.setattr("aiocg.workers.shared_table.locked", lambda *how: waits.append(how) or locked(*how))
     store = Store(tmp_path)
     for number in range(200):  # more than a batch
         store.put(number, number)
@@ -71,8 +71,8 @@ def test_a_stopped_process_keeps_nobody_waiting(
 def test_after_a_rest_the_file_is_used_again(
     tmp_path: Path, stopped: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiocg.workers.table.PATIENCE", 0.05)
-    monkeypatch.setattr("aiocg.workers.table.REST", 0.0)
+    monkeypatch.setattr("aiocg.workers.shared_table.PATIENCE", 0.05)
+    monkeypatch.setattr("aiocg.workers.shared_table.REST", 0.0)
     lock = tmp_path / f"{NAME}.lock"
     stopped(lock)
     store = Store(tmp_path)
@@ -107,7 +107,7 @@ def test_many_are_written_without_being_told(tmp_path: Path) -> None:
 
 def test_the_least_recently_used_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1e9]
-    monkeypatch.setattr("aiocg.workers.table.time.time", lambda: now[0])
+    monkeypatch.setattr("aiocg.workers.shared_table.time.time", lambda: now[0])
     store = Store(tmp_path, limit=100_000)
     for number in range(40):
         now[0] += 10_000
@@ -190,7 +190,7 @@ def test_on_a_full_disk_it_goes_on(tmp_path: Path) -> None:
 
 
 def test_while_another_writes_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiocg.workers.table.PATIENCE", 0.05)
+    monkeypatch.setattr("aiocg.workers.shared_table.PATIENCE", 0.05)
     store = Store(tmp_path)
     store.put("before", 1)
     store.flush()

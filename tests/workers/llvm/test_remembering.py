@@ -14,7 +14,7 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.pass_table import UNSTEADY
-from aiocg.workers.llvm.remembering import RememberedTransitions
+from aiocg.workers.llvm.remembered_transitions import RememberedTransitions
 from aiocg.workers.llvm.session import identity
 from aiocg.workers.llvm.states import State
 from aiocg.workers.memory.memory import Memory

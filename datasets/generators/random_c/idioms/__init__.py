@@ -5,7 +5,7 @@ from operator import methodcaller
 
 from aiocg.datasets.generators.random_c._scope import Function
 from aiocg.datasets.generators.random_c.idioms.drawn import DRAWN
-from aiocg.datasets.generators.random_c.idioms.kit import Idiom, Kit, tables
+from aiocg.datasets.generators.random_c.idioms.idiom_tools import Idiom, Kit, tables
 from aiocg.datasets.generators.random_c.rng import Rng
 
 __all__ = ["IDIOMS", "idiom"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, scalar_parameter
-from aiocg.datasets.generators.random_c.idioms.kit import Kit
+from aiocg.datasets.generators.random_c.idioms.idiom_tools import Kit
 from aiocg.datasets.generators.random_c.types import (
     F32,
     F64,

@@ -13,7 +13,7 @@ from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
-from aiocg.shrink import locked
+from aiocg.shrink import locked_build as locked
 from aiocg.shrink.lock import LockError, read_lock
 
 NOTHING_LINKED = (
