@@ -20,7 +20,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from aiocg.search._checking import Checker
-from aiocg.search._lane import Lane
+from aiocg.search._prefix_evaluation import Lane
 from aiocg.search.budget import Meter
 from aiocg.search.lanes import CHUNK, spread
 from aiocg.search.result import Record, SearchState

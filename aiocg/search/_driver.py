@@ -10,8 +10,8 @@ from aiocg.env.env import Env
 from aiocg.search._alphabet import Alphabet, SpaceAlphabet
 from aiocg.search._checking import Checker
 from aiocg.search._dispatcher import FINAL, Dispatcher, Finals, Memory, Pace
-from aiocg.search._lane import Lane
-from aiocg.search._levels import Peeler
+from aiocg.search._level_tuners import Peeler
+from aiocg.search._prefix_evaluation import Lane
 from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget, checked
 from aiocg.search.lanes import go_to, open_lanes

@@ -11,7 +11,7 @@ from aiocg.env.env import Env
 from aiocg.errors import ServiceError
 from aiocg.search._alphabet import Alphabet
 from aiocg.search._driver import LINES, Options, Pace, tune
-from aiocg.search._lane import median_of
+from aiocg.search._prefix_evaluation import median_of
 from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget
 from aiocg.search.lanes import go_to

@@ -20,7 +20,7 @@ from aiocg.search import (
     schedule,
 )
 from aiocg.search._dispatcher import ROUNDS
-from aiocg.search._lane import Lane
+from aiocg.search._prefix_evaluation import Lane
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

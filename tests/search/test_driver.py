@@ -25,7 +25,7 @@ from aiocg.search import (
     tune,
 )
 from aiocg.search._alphabet import Alphabet
-from aiocg.search._lane import Lane
+from aiocg.search._prefix_evaluation import Lane
 from aiocg.search.baselines import baselines
 from aiocg.spaces import DiscreteActions
 from aiocg.spaces.rewards import Reward

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.search._dispatcher import Memory
-from aiocg.search._lane import WORTH, share
+from aiocg.search._prefix_evaluation import WORTH, share
 from aiocg.search.tuner import FAILED, Outcome
 
 from .toy import STEPS, outcome_of

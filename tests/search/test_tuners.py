@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from aiocg.search._evolution import LONGEST, Evolver, Portfolio
-from aiocg.search._levels import Peeler
+from aiocg.search._level_tuners import Peeler
 from aiocg.search._levelwise import Beam, Greedy
 from aiocg.search._mcts import TreeSearcher
 from aiocg.search._random import RandomWalks
