@@ -259,7 +259,7 @@ def test_a_terminal_is_told_what_takes_so_long(index: Wheel, own_cache: Path) ->
             while chunk := os.read(ours, 4096):
                 told += chunk
     os.close(ours)
-    assert process.returncode == 0 and b"Fetching tiny 1.0" in told
+    assert process.returncode == 0 and b"Looking for tiny-1.0" in told
 
 
 @pytest.mark.slow
