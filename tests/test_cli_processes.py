@@ -164,7 +164,7 @@ def test_files_are_written_even_when_nobody_reads_the_table(place: Any) -> None:
 @needs_headers
 def test_terminal_sees_progress_and_then_the_table(place: Any) -> None:
     ours, theirs = pty.openpty()
-    command = ["aiocg", "search", "random", PLAIN, "--evaluations", "60"]
+    command = ["aiocg", "search", "random", PLAIN, "--evaluations", "600"]
     environment = {**place.environment, "TERM": "xterm"}
     with subprocess.Popen(command, cwd=place.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as it:
         os.close(theirs)
@@ -179,7 +179,7 @@ def test_terminal_sees_progress_and_then_the_table(place: Any) -> None:
         assert it.wait() == 0
     os.close(ours)
     output = b"".join(chunks).decode(errors="replace")
-    assert re.search(r"random  .*reward \d\.\d+.*  [\d.]+ s  \d+ of 60 evaluated", output)
+    assert re.search(r"random  .*reward \d\.\d+.*  [\d.]+ s  \d+ of 600 evaluated", output)
     assert output.index("random search, ") < output.index("wall time")
 
 
