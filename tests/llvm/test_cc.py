@@ -508,7 +508,7 @@ INTERRUPTED_WITH_ITS_CHILD = """
 import os, signal, sys
 from aiocg import cli
 from aiocg.errors import WorkerCrashed
-from aiocg.llvm import driver_search
+from aiocg.llvm import _driver_search as driver_search
 def apply(program, actions):
     os.kill(os.getpid(), signal.SIGINT)
     raise WorkerCrashed("LLVM was interrupted, too")
