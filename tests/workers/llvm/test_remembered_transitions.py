@@ -291,7 +291,7 @@ def test_long_way_is_cut_by_bitcode_as_without_a_memory(
     engine_on: MakeEngine, place: Place, library: Library, compile_program: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a module can be made by a bounded number of actions."""
-    for module in ("engine", "remembering"):
+    for module in ("engine", "remembered_transitions"):
         monkeypatch.setattr(f"aiocg.workers.llvm.{module}.REACH", 4)
     content, actions = compile_program("sorting.c"), walks(library)[0]
     seen = []
