@@ -72,7 +72,10 @@ class GccShrinking(Shrinking):
     @property
     def compiler(self) -> str:
         """The name and the release of the build's compiler."""
-        done = subprocess.run([self.driver, "-dumpfullversion"], stdout=subprocess.PIPE, text=True)
+        return self._release(self.images[0].linker.inputs.link)
+
+    def _release(self, link: Link) -> str:
+        done = subprocess.run([compiler_of(link.command.driver), "-dumpfullversion"], stdout=subprocess.PIPE, text=True)
         return f"{GCC} {done.stdout.strip()}"
 
     @property

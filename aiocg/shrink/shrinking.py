@@ -85,6 +85,10 @@ class Shrinking:
         """The name and the release of what a search applies."""
         return searched_with()
 
+    def _release(self, link: Link) -> str:
+        """Return what `compiler` is for an image, before any image is known."""
+        return searched_with()
+
     def begin(self) -> None:
         """Join the bitcode of each image."""
         for path, reason in self.build.left_alone.items():
@@ -142,7 +146,9 @@ class Shrinking:
         has to be proved.
         """
         entry, own = self.lock.images.get(name), link.output.read_bytes()
-        if self.update or entry is None or entry.own != digest(own) or changed(link, hashes(link.files)):
+        if self.update or entry is None or (entry.own, entry.compiler) != (digest(own), self._release(link)):
+            return None
+        if changed(link, hashes(link.files)):
             return None
         if entry.chosen == BY_OPTIONS or entry.chosen.startswith(f"{GCC} "):
             inputs = read_inputs(link, self.build.units, scratch)

@@ -87,6 +87,15 @@ def test_a_changed_program_is_proved_and_compared_again(gcc: GccImages, image: C
     assert work.images[0].known is None and work.compare(locked=True) == work.images
 
 
+@pytest.mark.parametrize("name", [OWN, "gcc -Oz"])
+def test_an_entry_of_another_compiler_is_searched_again(gcc: GccImages, tmp_path: Path, name: str) -> None:
+    gcc.add_levels()
+    gcc.image.chosen = name
+    entry = gcc.image.entry("LLVM 1.2.3")
+    work = begun(tmp_path, "second", Lock(images={"app": entry}))
+    assert work.images[0].known is None and work.compare(locked=True) == work.images
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["-Oz", "gcc -Oz"])
 def test_an_image_that_is_not_as_it_was_then_is_proved_anew(gcc: GccImages, tmp_path: Path, name: str) -> None:
