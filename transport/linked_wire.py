@@ -46,7 +46,11 @@ logger = logging.getLogger("aiocg.transport.linked_wire")
 
 
 class LinkedWire:
-    """A link to one server, over successive connections; driven by the running asyncio loop."""
+    """A link to one server, over successive connections; driven by the running asyncio loop.
+
+    Attributes:
+        connected: whether the server has accepted our key, and the connection stands.
+    """
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class LinkedWire:
         self._wake, self._waiting, self._failed = wake, waiting, failed
         self._loop = asyncio.get_running_loop()
         self._link = ClientLink(os.urandom(INSTANCE_BYTES))
-        self._connected = self._ever_connected = False
+        self.connected = self._ever_connected = False
         self._failures = 0
         self._timer: asyncio.TimerHandle | None = None
         self.socket = open_socket(
@@ -110,7 +114,7 @@ class LinkedWire:
 
     def send(self, frames: list[Frame]) -> bool:
         """Accept one batch for delivery; return whether it could be accepted now."""
-        if not self._connected or not self._link.room or self._link.lost is not None:
+        if not self.connected or not self._link.room or self._link.lost is not None:
             return False
         self._link.push(frames)
         self._pump()
@@ -121,7 +125,7 @@ class LinkedWire:
         """Return READABLE if there is something to receive, and WRITABLE if a batch can be sent."""
         self._pump()
         events = int(self.socket.getsockopt(zmq.EVENTS))
-        return events if self._connected and self._link.room else events & ~WRITABLE
+        return events if self.connected and self._link.room else events & ~WRITABLE
 
     def receive(self) -> list[Frame] | None:
         """Receive a batch; return None if there is none, or not the next one."""
@@ -150,7 +154,7 @@ class LinkedWire:
 
     def _pump(self) -> None:
         """Send as much as ZeroMQ accepts."""
-        while self._connected and (frames := self._link.outgoing()) is not None:
+        while self.connected and (frames := self._link.outgoing()) is not None:
             try:
                 send_multipart(self.socket, frames, AT_ONCE)
             except zmq.Again:
@@ -171,7 +175,7 @@ class LinkedWire:
             self._wake()
 
     def _stop(self) -> None:
-        self._connected = False
+        self.connected = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -189,14 +193,14 @@ class LinkedWire:
             return
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             logger.info("connected", extra={"address": self._address})
-            self._connected = self._ever_connected = True
+            self.connected = self._ever_connected = True
             self._link.ask()
             self._look()
             self._wake()
         elif event == zmq.EVENT_DISCONNECTED:
-            if self._connected:
+            if self.connected:
                 logger.warning("connection lost", extra={"address": self._address})
-            self._connected = False
+            self.connected = False
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self._refused(
                 f"{self._address} does not know this key ({self._security.own.public}): have it authorised there with "

@@ -117,6 +117,11 @@ class Channel(Generic[Out, In]):
         self._loop.add_reader(self._fd, self._turn, READABLE)
 
     @property
+    def connected(self) -> bool:
+        """Whether the server has accepted our key, and the connection stands."""
+        return self._wire.connected
+
+    @property
     def messages_queued(self) -> int:
         """Number of messages that wait here."""
         return sum(batch.messages for batch in self._batches)

@@ -30,7 +30,7 @@ from aiocg.transport.errors import NotAdmittedError, RemoteProtocolError, Transp
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel
 
-CONNECT_TIMEOUT = 5.0  # seconds to wait for the first answer of the node, and of a worker's port
+CONNECT_TIMEOUT = 5.0  # seconds to wait for a connection to the node, its answers to orders, and a worker's port
 FETCH_TIMEOUT = 60.0  # seconds that a node may take to get a program from another one; nobody waits so long for it
 LEAVE_TIMEOUT = 0.5  # seconds to wait for the node to confirm that we left; otherwise the lease runs out
 TICK = 0.1  # seconds between ticks of the state machine
@@ -94,9 +94,15 @@ class Connection:
             raise NodeUnreachable(self.address, str(error)) from error
 
     async def attached(self) -> None:
-        """Wait until the node has answered; raise NodeUnreachable if it does not answer in time."""
+        """Wait until the node has answered; raise NodeUnreachable if it does not answer in time.
+
+        Once there is a connection, the node is allowed as long a silence as later.
+        """
         watch = Stopwatch(time.monotonic())
-        while self.said is None and self.failure is None and watch.passed(time.monotonic()) < CONNECT_TIMEOUT:
+        while self.said is None and self.failure is None:
+            limit = self._timeout if self._channel is not None and self._channel.connected else CONNECT_TIMEOUT
+            if watch.passed(time.monotonic()) >= limit:
+                break
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TICK):
@@ -104,7 +110,7 @@ class Connection:
         if self.said is None and self.failure is None:
             self._lose(
                 self._machine.refusal
-                or f"it has not answered within {CONNECT_TIMEOUT:g} s. Check that the address is right, that `aiocg "
+                or f"it has not answered within {limit:g} s. Check that the address is right, that `aiocg "
                 "serve` runs there and listens on it (--bind), not only on loopback, and that no firewall blocks it"
             )
         if self.failure is not None:

@@ -331,6 +331,20 @@ async def test_where_nobody_listens_the_error_says_what_to_check(monkeypatch: py
         assert caught.value.address == "tcp://127.0.0.1:9"
 
 
+async def test_a_node_that_was_reached_may_answer_late(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serve() as site:
+        with monkeypatch.context() as held:
+            held.setattr(node_connection.Connection, "_tick", lambda *_: None)
+            connection = node_connection.Connection(site.node.address, site.security(), 30.0)
+            await eventually(lambda: connection._channel is not None and connection._channel.connected)
+            held.setattr(node_connection, "CONNECT_TIMEOUT", 0.0)
+            attached = asyncio.create_task(connection.attached())
+            await asyncio.sleep(0)
+            assert not attached.done()
+        await attached
+        await connection.close()
+
+
 async def test_ports_of_workers_that_a_firewall_bars_are_named(serve: Serve) -> None:
     async with serve() as site, through(site, workers=False), site.runtime(through=HERE) as runtime:
         with pytest.raises(NodeUnreachable, match=r"the port \d+ of a worker does not .* --worker-ports"):
