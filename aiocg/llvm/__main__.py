@@ -141,6 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         help="passes as LLVM's opt takes them, and other actions, applied one by one; may be given several times",
     )
     command.add_argument("-option", action="append", default=[], help=argparse.SUPPRESS)
+    command.add_argument(*("-relocation-model", "--relocation-model"), choices=["pic"], help=argparse.SUPPRESS)
     command.add_argument("-S", dest="text", action="store_true", help="write textual IR, not bitcode")
     command.add_argument("-f", action="store_true", help="ignored: bitcode is written to a terminal, too")
     command = parsers["llc"]

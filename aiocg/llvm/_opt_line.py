@@ -14,8 +14,9 @@ _MANAGED = re.compile(r"(module|cgscc|function(?:<[^>]*>)?|loop|loop-mssa)\((.*)
 _DEEPEST = 100  # managers inside of each other that are looked into; actions may have no more
 _OVER_MODULE = frozenset(("module", "cgscc", "function", "repeat", "default", "lto", "lto-pre-link", "coro-cond"))
 _LEVEL = re.compile(r"-O([0123sz])")
+_PIC = "-relocation-model=pic"
 _NO_ACTIONS = re.compile(
-    "-(S|f|q|disable-output|disable-verify|verify-each|stats|time-passes|debug-pass-manager|"
+    "-(relocation-model=pic|S|f|q|disable-output|disable-verify|verify-each|stats|time-passes|debug-pass-manager|"
     "(enable-new-pm|opaque-pointers)(=[01])?)"
 )
 
@@ -23,11 +24,12 @@ _NO_ACTIONS = re.compile(
 class OptLine:
     """The notation of LLVM's actions as a command line that a shell takes::
 
-        opt '-passes=function(sroa),function(loop-mssa(licm))' input.bc -o output.bc
+        opt -relocation-model=pic '-passes=function(sroa),function(loop-mssa(licm))' input.bc -o output.bc
 
     One `opt` runs all passes whose nesting is known from the compiler's first action space. What is not, such as a pass
     that the space leaves out, gets an `opt` of its own, connected by pipes. `opt` has no way to run passes on one
-    function alone, to unroll one loop, or to set an option of the pass builder for one pipeline.
+    function alone, to unroll one loop, or to set an option of the pass builder for one pipeline. Some passes ask for the
+    costs of position-independent code, which is what environments generate.
 
     LLVM's `opt` nearly always leads to the same program, but its passes also go by what those before have left in
     memory, such as the order of use-lists. To have exactly the program of the environment, put `python -m aiocg.llvm`
@@ -60,7 +62,7 @@ class OptLine:
             else:
                 runs.append([pipeline or text])
             joined = pipeline is not None
-        commands = [["opt", f"-passes={','.join(run)}"] for run in runs] or [["opt"]]
+        commands = [["opt", _PIC, f"-passes={','.join(run)}"] for run in runs] or [["opt"]]
         commands[0].append("input.bc")
         commands[-1] += ["-o", "output.bc"]
         return " | ".join(map(shlex.join, commands))

@@ -119,7 +119,7 @@ async def test_what_is_copied_leads_to_the_same_state(runtime: aiocg.Runtime) ->
     language = session.env.action_spaces.language
     texts = view.copies("llvm-ic-v0", "benchmark://programs-v0/gcd", ["mem2reg", "gvn"], language)
     assert texts["aiocg"].startswith("aiocg shell --env llvm-ic-v0 --benchmark programs-v0/gcd -c 'action mem2reg gvn")
-    assert texts["opt"] == "opt '-passes=function(mem2reg),function(gvn)' input.bc -o output.bc"
+    assert texts["opt"] == "opt -relocation-model=pic '-passes=function(mem2reg),function(gvn)' input.bc -o output.bc"
     assert texts["opt of aiocg, which makes the same bytes"].startswith("python -m aiocg.llvm opt -passes=mem2reg,gvn")
     compile(texts["Python"], "copied", "exec")
     assert len(nodes) == 3
