@@ -19,7 +19,8 @@ _NULL, _SYMBOLS, _RELOCATIONS, _NO_BITS, _BARE_RELOCATIONS, _UNWIND = 0, 2, 4, 8
 _WRITABLE, _ALLOCATED, _EXECUTABLE, _MERGEABLE, _STRINGS, _GROUP = 1, 2, 4, 16, 32, 512
 _DYNAMIC, _DYNAMIC_SYMBOLS = 6, 11  # types of sections
 _OBJECT, _FUNCTION = 1, 2
-_GLOBAL = 1  # binding of a symbol
+_GLOBAL, _UNIQUE = 1, 10  # bindings of symbols; the second is GNU's
+_SYSTEM, _GNU = 7, 3  # where a file names the operating system that it is for, and GNU's number
 _LOADED_NAMES = {
     1: "library",
     14: "name",
@@ -280,6 +281,29 @@ def exported_definitions(content: bytes) -> set[str]:
     """
     symbols = _symbols(content, sections(content), _DYNAMIC_SYMBOLS)
     return {_text(content, one.name) for one in symbols if one.section and one.binding == _GLOBAL}
+
+
+def keep_unique(content: bytes, other: bytes) -> bytes:
+    """Return a linked ELF file in which a loader has those symbols once in a process (STB_GNU_UNIQUE) that another has.
+
+    LLVM has no such binding, so it makes them weak. Libraries that are loaded with RTLD_LOCAL would no longer share them.
+
+    Args:
+        content: what is changed.
+        other: where the symbols are unique.
+
+    Raises:
+        NotElf: if one of them is not ELF, or cut short.
+    """
+    there = _symbols(other, sections(other), _DYNAMIC_SYMBOLS)
+    names = {_text(other, one.name) for one in there if one.section and one.binding == _UNIQUE}
+    found, changed = sections(content), bytearray(content)
+    start, unit = next(((one.offset, one.unit) for one in found if one.kind == _DYNAMIC_SYMBOLS), (0, 0))
+    for number, one in enumerate(_symbols(content, found, _DYNAMIC_SYMBOLS) if names else ()):
+        if one.section and _text(content, one.name) in names:
+            changed[start + number * unit + (4 if content[4] == 2 else 12)] = _UNIQUE << 4 | one.kind
+            changed[_SYSTEM] = _GNU
+    return bytes(changed)
 
 
 def used_definitions(content: bytes) -> set[str]:

@@ -16,6 +16,7 @@ from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.tuning import NO_PLT, candidates, tune
 from aiocg.shrink.units import BITCODE, FLTO, LEVELS
+from aiocg.transport.elf import keep_unique
 
 OWN, FOUND, TUNED = "own", "found", "tuned"
 OURS = (FOUND, TUNED)
@@ -122,6 +123,8 @@ class Candidates:
         """
         if kind_of(content) != kind_of(self.contents.get(OWN, content)):
             raise BenchmarkInitError(self.name, "it would be an image of another kind, or for another machine")
+        if content.startswith(b"\x7fELF"):
+            content = keep_unique(content, self.contents.get(OWN, content))
         if difference := loader_difference(self.contents.get(OWN, content), content):
             raise BenchmarkInitError(self.name, f"the loader would find something else: {difference}")
         if self.linker.keeps_all and OWN in self.contents:

@@ -318,6 +318,19 @@ def test_a_shared_library_keeps_what_others_may_call(project: Project) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("g++")
+def test_libraries_share_a_variable_of_an_inline_function_after_as_before(project: Project) -> None:
+    (project.folder / "Makefile").write_text("all: one.so two.so\n%.so: %.cc\n\tg++ -O2 -fPIC -shared -o $@ $<\n")
+    shared = "inline int &shared() { static int count; return count; }\n"
+    for name in ("one", "two"):
+        (project.folder / f"{name}.cc").write_text(f'{shared}extern "C" int {name}() {{ return ++shared(); }}\n')
+    images = project.report("--budget", "0.3", "--", "make")["images"]
+    assert all(image["after"] < image["before"] for image in images)
+    script = "import ctypes; print(*(getattr(ctypes.CDLL(f'./{name}.so'), name)() for name in ('one', 'two')))"
+    assert subprocess.check_output([sys.executable, "-c", script], cwd=project.folder, text=True) == "1 2\n"
+
+
+@pytest.mark.slow
 def test_a_unit_that_clang_does_not_compile_stays(project: Project) -> None:
     nested = "int wrong(void) { int x = 1; int inner(void) { return x - 1; } return inner(); }\n"  # GCC's alone
     (project.folder / "sized.c").write_text(nested)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets.toolchain import find_toolchain
-from aiocg.transport.elf import NotElf, function_sizes, has_executable_stack
+from aiocg.transport.elf import NotElf, function_sizes, has_executable_stack, keep_unique
 
 SOURCE = b"""
 void declared(void);
@@ -53,3 +53,18 @@ def test_stack_that_may_be_executed_is_known(clang: str, tmp_path: Path, target:
     line = [*find_toolchain().linker_command(), "-shared", "-z", asked, "-z", "notext", "part.o", "-o", "part.so"]
     subprocess.run(line, cwd=tmp_path, check=True)
     assert has_executable_stack((tmp_path / "part.so").read_bytes()) == (asked == "execstack")
+
+
+@pytest.mark.parametrize("target", ONE_BYTE_NOPS)
+def test_symbols_that_are_unique_in_the_process_stay_so(clang: str, tmp_path: Path, target: str) -> None:
+    def linked(kind: str) -> bytes:
+        source = f".data\n.weak one, two\n.type one, @{kind}\n.type two, @object\none: .long 1\ntwo: .long 2\n"
+        command = [clang, f"--target={target}", "-x", "assembler", "-c", "-", "-o", "part.o"]
+        subprocess.run(command, cwd=tmp_path, input=source.encode(), check=True)
+        line = [*find_toolchain().linker_command(), "-s", "-shared", "part.o", "-o", "part.so"]
+        subprocess.run(line, cwd=tmp_path, check=True)
+        return (tmp_path / "part.so").read_bytes()
+
+    weak, unique = linked("object"), linked("gnu_unique_object")
+    assert weak != unique and keep_unique(weak, unique) == unique
+    assert keep_unique(weak, weak) == weak and keep_unique(unique, weak) == unique
