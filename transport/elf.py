@@ -286,7 +286,7 @@ def exported_definitions(content: bytes) -> set[str]:
 def keep_unique(content: bytes, other: bytes) -> bytes:
     """Return a linked ELF file in which a loader has those symbols once in a process (STB_GNU_UNIQUE) that another has.
 
-    LLVM has no such binding, so it makes them weak. Libraries that are loaded with RTLD_LOCAL would no longer share them.
+    LLVM has no such binding, so it makes them weak. Libraries loaded with RTLD_LOCAL would no longer share them.
 
     Args:
         content: what is changed.

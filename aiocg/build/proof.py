@@ -100,15 +100,31 @@ def is_gcc(compiler: tuple[str, ...]) -> bool:
     return bool(_optimisers(compiler))
 
 
-@functools.lru_cache(maxsize=16)
-def links_sparingly(compiler: tuple[str, ...]) -> bool:
-    """Say whether a compiler passes `--as-needed` to the linker by itself, as on Ubuntu."""
+@functools.lru_cache(maxsize=64)
+def unasked_words(compiler: tuple[str, ...], words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a link that a compiler adds by itself, and clang does not.
+
+    They are `--as-needed`, as on Ubuntu, and the object that makes denormal numbers zero when a program starts, with
+    -Ofast; GCC links that into shared libraries as well before version 13.
+
+    Args:
+        compiler: how it is called.
+        words: of the link, those on which this depends.
+    """
     try:
-        done = subprocess.run([*compiler, "-###", os.devnull], capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run([*compiler, *words, "-###", os.devnull], capture_output=True, text=True, timeout=TIMEOUT)
     except (OSError, subprocess.TimeoutExpired):
-        return False
+        return ()
     before, _, _ = done.stderr.partition(os.devnull + " ")
-    return "--as-needed" in before
+    sparing = ("-Wl,--as-needed",) if "--as-needed" in before else ()
+    return (*sparing, *(word for word in _split(done.stderr) if os.path.basename(word) == "crtfastmath.o"))
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # what else it says may have any quotation marks
+        return text.split()
 
 
 def check_repeatable(unit: Unit, scratch: Path) -> None:

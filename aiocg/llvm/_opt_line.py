@@ -28,8 +28,8 @@ class OptLine:
 
     One `opt` runs all passes whose nesting is known from the compiler's first action space. What is not, such as a pass
     that the space leaves out, gets an `opt` of its own, connected by pipes. `opt` has no way to run passes on one
-    function alone, to unroll one loop, or to set an option of the pass builder for one pipeline. Some passes ask for the
-    costs of position-independent code, which is what environments generate.
+    function alone, to unroll one loop, or to set an option of the pass builder for one pipeline. Some passes ask for
+    the costs of position-independent code, which is what environments generate.
 
     LLVM's `opt` nearly always leads to the same program, but its passes also go by what those before have left in
     memory, such as the order of use-lists. To have exactly the program of the environment, put `python -m aiocg.llvm`

@@ -57,7 +57,8 @@ class Gcc(Clang):
     def linker(self, words: Sequence[str], link: Link, purpose: str, scratch: Path) -> list[str]:
         """Return a command that links."""
         index_archives(self.driver, words, scratch)
-        return [self.driver, *words, *(() if collects(words) is False else (COLLECT,))]
+        starting = ["-ffast-math"] if link.command.level == "-Ofast" else []  # denormal numbers become zero
+        return [self.driver, *words, *starting, *(() if collects(words) is False else (COLLECT,))]
 
 
 class GccUnits(Units):

@@ -33,20 +33,20 @@ class Form:
     link: tuple[str, ...]
 
     @classmethod
-    def of(cls, words: Collection[str], own: bytes, *, direct: bool = False, sparing: bool = False) -> "Form":
+    def of(cls, words: Collection[str], own: bytes, *, direct: bool = False, unasked: tuple[str, ...] = ()) -> "Form":
         """Return the form of an image.
 
         Args:
             words: of its link.
             own: what the build has made, an ELF file.
             direct: whether the words are the linker's, and not a compiler's.
-            sparing: whether the compiler asks by itself for those libraries only of which something is used.
+            unasked: words that the compiler adds by itself.
 
         Raises:
             ValueError: when it is none.
         """
         identified = any(one.name == _BUILD_ID for one in sections(own))
-        link: tuple[str, ...] = ("-Wl,--as-needed",) if sparing else ()
+        link = unasked
         link += ("--build-id" if direct else "-Wl,--build-id",) if identified else ()
         if any(kind == "other flags" and int(value, 16) & _NOW for kind, value in loader_requests(own)):
             link += ("-znow" if direct else "-Wl,-z,now",)
@@ -225,9 +225,6 @@ class Linker:
         link = self.inputs.link
         unknown = {word for some in self.compiled.left_out.values() for word in some}
         output.unlink(missing_ok=True)
-        words = [word for word in words if word not in unknown]
-        if link.command.level == "-Ofast" and not self._direct:
-            words.append("-ffast-math")  # at the start, denormal numbers become zero
-        line = self.tools.linker(words, link, purpose, self.scratch)
+        line = self.tools.linker([word for word in words if word not in unknown], link, purpose, self.scratch)
         environment = link.origin.environment if link.origin is not None else os.environ
         run([*line, "-o", str(output)], link.directory, link.output.name, environment or os.environ)

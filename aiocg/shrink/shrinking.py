@@ -14,7 +14,7 @@ import msgspec
 
 from aiocg.build.commands import Unit
 from aiocg.build.compilation import each
-from aiocg.build.proof import check_relinkable, is_gcc, links_sparingly
+from aiocg.build.proof import check_relinkable, is_gcc, unasked_words
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
@@ -131,8 +131,8 @@ class Shrinking:
             linker = Linker(inputs, self.compiled, scratch, Form(form.code, ()), cross)
         else:
             direct = is_linker(link.command.driver)
-            sparing = not direct and link.origin is not None and links_sparingly(link.origin.compiler)
-            form = Form.of(link.command.words, link.output.read_bytes(), direct=direct, sparing=sparing)
+            unasked = () if direct or link.origin is None else unasked_words(link.origin.compiler, _telling(link))
+            form = Form.of(link.command.words, link.output.read_bytes(), direct=direct, unasked=unasked)
             linker = Linker(inputs, self.compiled, scratch, form, Lld() if direct else Clang())
         image = Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
         if type(linker.tools) is Clang and (by_gcc := self._gcc_linker(image, inputs, scratch)):
@@ -346,6 +346,12 @@ def hashes(paths: Iterable[Path]) -> dict[Path, str]:
             with open(path, "rb") as file:
                 found[path] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
+
+
+def _telling(link: Link) -> tuple[str, ...]:
+    """Return the words of a link on which it depends what a compiler adds and clang does not."""
+    words = [link.command.level, *link.command.words] if "-shared" in link.command.words else [link.command.level]
+    return tuple(word for word in words if word in ("-Ofast", "-shared", "-ffast-math", "-funsafe-math-optimizations"))
 
 
 def _made(folder: Path) -> Path:

@@ -341,6 +341,15 @@ CASES |= {
         },
         "gcc -Ofast -c main.c && gcc -Ofast -o app main.o",
     ),
+    "denormal numbers in a program with a library": Case(
+        {
+            "main.c": "#include <stdio.h>\nint half(int);\nint main(int argc, char **argv) {\n"
+            'volatile double d = 1e-310; printf("%g\\n", d * half(2 * argc)); return 0; }\n',
+            "lib.c": f"{FILLER}int half(int x) {{ return x / 2; }}\n",
+        },
+        "gcc -O2 -c main.c && gcc -Ofast -fPIC -shared -o libx.so lib.c && "
+        "gcc -o app main.o -L. -lx -Wl,-rpath,'$ORIGIN'",
+    ),
     "a loop that does not end": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { while (x != 5) ; return x; }\n"},
         "gcc -O2 -fno-inline -c main.c part.c && gcc -o app main.o part.o",
