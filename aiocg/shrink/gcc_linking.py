@@ -262,9 +262,10 @@ class GccImages:
             for part, path in self.linker.compiled.objects(self.mixable, level).items()
         }
         searched = [word for word in recipes.get(BY_OPTIONS, NAMED).actions if word != LTO]
+        most = len(self.image.linker.parts) - 1  # with all of them the image is GCC's
         for line in dict.fromkeys(filter(None, (shlex.join(searched), level))):
             recipe = replace(recipes[found], line=tuple(shlex.split(line)))
-            better = sorted((part for part in gains if gains[part] > 0), key=lambda part: -gains[part])
+            better = sorted((part for part in gains if gains[part] > 0), key=lambda part: -gains[part])[:most]
             best: tuple[Part, ...] = ()
             while better:
                 if self.add_mixed(replace(recipe, by_gcc=tuple(better))):
@@ -275,7 +276,7 @@ class GccImages:
                     break
                 others = tuple(one for one in best if one != part)
                 other = others if part in best else (*best, part)
-                if other and self.add_mixed(replace(recipe, by_gcc=other)):
+                if 0 < len(other) <= most and self.add_mixed(replace(recipe, by_gcc=other)):
                     best = other
 
     def add_mixed(self, recipe: Recipe) -> bool:

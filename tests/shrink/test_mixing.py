@@ -135,6 +135,19 @@ def test_units_are_mixed_only_where_that_is_smaller(gcc: GccImages, image: Candi
     assert image.images[image.chosen].bytes == min(one.bytes for one in image.images.values())
 
 
+def test_of_a_single_unit_nothing_is_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
+    (tmp_path / "main.c").write_text("#include <stdio.h>\n" + PARTS["sum.c"] + 'int main(void) { puts("x"); }')
+    monkeypatch.setattr(__name__ + ".BUILD", "gcc -O2 -c main.c && gcc -o app main.o")
+    gcc = begun(tmp_path, "first", Lock()).gcc["app"]
+    gcc.add_levels()
+    gcc.image.add_found(gcc.image.quick)
+    gcc.mix(60)
+    assert MIXED not in gcc.image.images and gcc.image.notes == []
+
+
+@pytest.mark.slow
 def test_a_unit_that_only_gcc_compiles_is_compiled_again_by_the_lock_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
