@@ -19,7 +19,7 @@ from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError
 from aiocg.search._alphabet import SpaceAlphabet
 from aiocg.search._checking import Checker
-from aiocg.search._population import NAME, Passes, Population, text_of
+from aiocg.search._population import MARKS, NAME, Passes, Population, text_of
 from aiocg.search.baselines import baselines
 from aiocg.search.budget import Budget, Meter, checked
 from aiocg.search.lanes import each, evaluate, go_to, open_lanes, repeats, spread
@@ -554,10 +554,17 @@ class _Search:
             dict(zip(names, map(float, costs), strict=True)),
             seed,
             core(COSTS[self._cost]),
+            marks=self._marks(actions),
             calls=[(caller, callee) for caller, callee in map(NAME.findall, calls)],
             removable=removable,
         )
         return Site(actions, lanes, population, float(total) - population.start)
+
+    def _marks(self, actions: Actions) -> Passes:
+        """Return the marks that functions may be given: the second is for those that have the first from before."""
+        if self._cost == "IrInstructionCount":
+            return ()
+        return MARKS if any(MARKS[0] in action for action in actions) else MARKS[:1]
 
     async def _compete(self, sites: list[Site], until: float) -> Site:
         """Improve bases in rounds, dropping the worse half after each; return the best one."""

@@ -95,9 +95,12 @@ class CallGraph:
 
 
 Passes = tuple[str, ...]
-"""Texts of function passes, in order; the first may be an `inline<...>`."""
+"""Texts of function passes, in order; the first may be an `inline<...>`, the last one of `MARKS`."""
 
 _INLINE = "inline<"
+MARKS = ("mark<optsize>", "mark<minsize>")
+"""For which size code is generated. By the first a function has longer instructions, and no pushes of arguments, which
+take bytes of unwind tables."""
 
 ELITES = 5  # sequences kept per function
 LONGEST = 30  # passes in a sequence
@@ -105,6 +108,7 @@ ATTEMPTS = 20  # to find a sequence that was not tried
 AGAIN = 0.6  # probability of another mutation; a single one mostly gives a known sequence
 FRESH = 12  # failures in a row after which a function is tried less often
 INLINE = 0.2  # probability of changing what a function inlines, if it has callees
+PER_MARKING = 8  # sequences of the core set after which functions are marked with what is their best then
 SMALL_COPY = 12  # instructions or bytes; a function this small is about as large as a call of it
 SMALL = 4  # instructions or bytes; a function this small cannot get smaller
 
@@ -187,6 +191,7 @@ class Population:
         seed: the seed of the random stream.
         core: sequences to try first, on all functions.
         passes: the passes to choose from.
+        marks: those of `MARKS` that functions may be given.
         calls: pairs of caller and callee.
         removable: functions that are dead once no call to them is left.
     """
@@ -197,6 +202,7 @@ class Population:
         seed: Sequence[int],
         core: Iterable[Passes] = (),
         passes: Passes = PASSES,
+        marks: Passes = (),
         calls: Sequence[tuple[str, str]] = (),
         removable: Iterable[str] = (),
     ) -> None:
@@ -205,7 +211,7 @@ class Population:
         self.start = sum(costs.values())
         self._random = random.Random(str(seed))
         self._core = list(core)[::-1]
-        self._passes = passes
+        self._passes, self._marks = passes, marks
         self._alive = self._calls.alive(self.functions)
 
     def _function(self, name: str, costs: Mapping[str, float]) -> Function:
@@ -242,7 +248,10 @@ class Population:
     def propose(self) -> dict[str, Passes]:
         """Return a sequence to try for each of some functions, callers before callees."""
         chosen = self._functions_to_improve()
-        if self._core:
+        marked = {name: self._marked(self.functions[name]) for name in chosen}
+        if self._core and not len(self._core) % PER_MARKING and any(marked.values()):
+            proposal = marked
+        elif self._core:
             proposal = dict.fromkeys(chosen, self._core.pop())
         else:
             proposal = {name: self._child(self.functions[name]) for name in chosen}
@@ -293,37 +302,46 @@ class Population:
             and (function.idle < FRESH or self._random.random() < FRESH / function.idle)
         ] or self._calls.order
 
+    def _marked(self, function: Function) -> Passes:
+        """Return the best sequence with another mark that was not tried with it, or an empty one."""
+        passes, _ = _split_mark(function.best)
+        return next((one for mark in self._marks if (one := (*passes, mark)) not in function.tried), ())
+
     def _child(self, function: Function) -> Passes:
         """Return a sequence that was not tried on a function, or an empty one if none is found."""
         while function.first:
             child = (*_head(function.first.pop()), *function.best[bool(function.chosen) :])
             if child not in function.tried:
                 return child
+        if child := self._marked(function):
+            return child
         for _ in range(ATTEMPTS):
-            child = self._mutate(function)
+            child, mark = self._mutate(function)
             while self._random.random() < AGAIN:
                 child = self._mutate_passes(list(child))
             inlined = function.chosen
             if function.callees and self._random.random() < INLINE:
                 inlined ^= {self._random.choice(function.callees)}
                 if inlined not in function.variants:
-                    child = function.best[bool(function.chosen) :]
-            child = (*_head(inlined), *child)
+                    child, mark = _split_mark(function.best[bool(function.chosen) :])
+            child = (*_head(inlined), *child, *mark)
             if child not in function.tried:
                 return child
         return ()
 
-    def _mutate(self, function: Function) -> Passes:
-        parent = list(self._pick(function))
+    def _mutate(self, function: Function) -> tuple[Passes, Passes]:
+        """Return changed passes of one of a function's elites, and its mark, if it has one."""
+        parent, mark = self._pick(function)
         if self._random.random() < 0.16:
-            other = self._random.choice(list(self.functions.values()))
-            return self._cross(parent, self._pick(other))
-        return self._mutate_passes(parent)
+            other, _ = self._pick(self._random.choice(list(self.functions.values())))
+            return self._cross(parent, other), mark
+        return self._mutate_passes(list(parent)), mark
 
-    def _pick(self, function: Function) -> Passes:
-        """Return the passes of one of a function's elites, more often of a better one."""
+    def _pick(self, function: Function) -> tuple[Passes, Passes]:
+        """Return the passes of one of a function's elites, more often of a better one, and its mark, if it has one."""
         elites = function.elites
-        return elites[min(int(self._random.expovariate(1.0)), len(elites) - 1)][1][bool(function.chosen) :]
+        place = min(int(self._random.expovariate(1.0)), len(elites) - 1)
+        return _split_mark(elites[place][1][bool(function.chosen) :])
 
     def _cross(self, one: Sequence[str], other: Sequence[str]) -> Passes:
         return (*one[: self._random.randint(0, len(one))], *other[self._random.randint(0, len(other)) :])[:LONGEST]
@@ -344,6 +362,10 @@ class Population:
 def text_of(proposal: Mapping[str, Passes]) -> str:
     """Return the action that runs each function's passes."""
     return "".join(f"{name}({','.join(passes)})" for name, passes in proposal.items())
+
+
+def _split_mark(passes: Passes) -> tuple[Passes, Passes]:
+    return (passes[:-1], passes[-1:]) if passes and passes[-1] in MARKS else (passes, ())
 
 
 def inlined_by(passes: Passes) -> Inlined:

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 import aiocg
 from aiocg.search import Budget, Outcome, Progress, functionwise
 from aiocg.search._functionwise import go_on
-from aiocg.search._population import ELITES, LONGEST, PASSES, CallGraph, Function, Population, inlined_by, text_of
+from aiocg.search._population import (
+    ELITES,
+    LONGEST,
+    MARKS,
+    PASSES,
+    CallGraph,
+    Function,
+    Population,
+    inlined_by,
+    text_of,
+)
 from aiocg.search.baselines import baselines
 
 COSTS = {"@a": 100.0, "@b": 50.0, "@tiny": 2.0}
@@ -25,13 +35,14 @@ def worth(passes: tuple[str, ...], cost: float) -> float:
 
 @given(st.integers(0, 1 << 32))
 def test_every_function_gets_cheaper_and_nothing_is_tried_twice(seed: int) -> None:
-    population = Population(COSTS, [seed], core=[PASSES[:2]])
+    population = Population(COSTS, [seed], core=[PASSES[:2]], marks=MARKS if seed % 2 else ())
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for _ in range(150):
         proposal = population.propose()
         assert seen.isdisjoint(proposal.items())
         seen.update(proposal.items())
-        assert all(0 < len(passes) <= LONGEST for passes in proposal.values())
+        assert all(0 < len(passes) <= LONGEST + 1 for passes in proposal.values())
+        assert all(MARKS[0] not in passes[:-1] and MARKS[1] not in passes[:-1] for passes in proposal.values())
         population.learn(proposal, {name: worth(passes, COSTS[name]) for name, passes in proposal.items()})
     best = population.best
     assert population.functions["@a"].cost == worth(best["@a"], 100.0) <= 90.0
@@ -43,6 +54,15 @@ def test_core_sequences_are_tried_first_on_all_functions() -> None:
     population = Population(COSTS, [0], core=[("sroa",), ("gvn", "dse")])
     assert population.propose() == {"@a": ("sroa",), "@b": ("sroa",)}
     assert population.propose() == {"@a": ("gvn", "dse"), "@b": ("gvn", "dse")}
+
+
+def test_the_best_passes_of_a_function_are_tried_with_a_mark() -> None:
+    population = Population(COSTS, [0], core=[("sroa",)], marks=MARKS[:1])
+    population.learn(population.propose(), {"@a": 90.0, "@b": 50.0})
+    marked = {"@a": ("sroa", MARKS[0]), "@b": (MARKS[0],)}
+    assert population.propose() == marked
+    population.learn(marked, {"@a": 95.0, "@b": 40.0})
+    assert population.best == {"@a": ("sroa",), "@b": (MARKS[0],)}
 
 
 def test_a_function_whose_passes_failed_keeps_what_it_had() -> None:
@@ -116,6 +136,22 @@ async def test_what_is_found_is_better_than_every_level_and_is_what_it_is_said_t
     assert count < min(one.observation[0] for one in levels)
     assert env.episode_reward == pytest.approx(found.reward)
     assert found.evaluations <= 61
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_functions_are_marked_for_the_code_generator_where_that_makes_them_smaller(
+    runtime: aiocg.Runtime,
+) -> None:
+    env = await made(runtime, "stencil", "ObjectImageSizeOzMinsize")
+    found = await functionwise(env, budget=Budget(evaluations=40), run=False)
+    assert any(MARKS[0] in action for action in found.actions)
+    await env.reset()
+    await env.step_texts(found.actions)
+    chosen = await env.observe("ObjectImageSizeBytes")
+    assert env.episode_reward == pytest.approx(found.reward)
+    await env.reset()
+    await env.step_texts([action.replace(MARKS[0], MARKS[1]) for action in found.actions])
+    assert chosen < await env.observe("ObjectImageSizeBytes")
 
 
 @pytest.mark.asyncio(loop_scope="session")

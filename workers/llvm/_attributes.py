@@ -1,6 +1,6 @@
 """Attributes of functions and calls, by name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,15 +27,17 @@ def has_attribute(c: Any, function: int, kinds: Sequence[int]) -> bool:
     return any(kind and c.LLVMGetEnumAttributeAtIndex(function, FUNCTION_INDEX, kind) for kind in kinds)
 
 
-def add_attributes(module: Module, names: Sequence[str], unless: Sequence[str] = ()) -> None:
-    """Add attributes to every function with a body that has none of the attributes `unless`."""
-    c = module.library.c
+def bodies(module: Module) -> list[int]:
+    """Return the functions that have a body."""
+    return [one for one in module.listed("Function") if not module.library.c.LLVMIsDeclaration(one)]
+
+
+def add_attributes(module: Module, names: Sequence[str], functions: Iterable[int]) -> None:
+    """Add attributes without values to functions."""
     added = [new_attribute(module, name) for name in names]
-    excluding = [kind_of(c, name) for name in unless]
-    for function in module.listed("Function"):
-        if not c.LLVMIsDeclaration(function) and not has_attribute(c, function, excluding):
-            for attribute in added:
-                c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, attribute)
+    for function in functions:
+        for attribute in added:
+            module.library.c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, attribute)
 
 
 @contextmanager

@@ -7,10 +7,12 @@
               | "mark<minsize>" | "mark<optsize>"    mark functions for size, as clang -Oz or -Os does
               | target "(" pipeline ")"              on one function
               | target "(" inline ["," pipeline] ")"   on one function, some of whose calls are inlined first
+              | target "(" [pipeline ","] mark ")"     on one function, which has this mark in the end
               | (target "(" pipeline ")") (target "(" pipeline ")")+   on several, each its own passes
               | target ":" number "(" unroll ")"     on one loop of a function
     options  := name "=" value (";" name "=" value)*
     target   := "@" name | '@"' name '"'             a function, written as LLVM writes it
+    mark     := "mark<minsize>" | "mark<optsize>"
     inline   := "inline<" target (";" target)* ">"  the functions whose calls are inlined
     unroll   := "unroll<" number ">" | "unroll<full>"
 
@@ -29,6 +31,7 @@ _LOOP_NUMBER = re.compile(r":(\d{1,9})")
 _UNROLL = re.compile(r"unroll<(full|\d{1,4})>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
+_MARK = re.compile(r"(?:^|,)(mark<(?:minsize|optsize)>)$")
 _FACTORS = range(2, 1025)
 LONGEST = 1_000_000  # characters; room for passes on every function of a large program
 LONG = 2_000  # characters; longer texts name many functions and seldom recur, so they are not cached
@@ -163,7 +166,7 @@ def _on_function(text: str) -> ActionText:
     if not number:
         if not inner or inner.startswith(("{", "@")):
             raise ActionSyntaxError(text, position + 1, "a pipeline of passes over functions")
-        if inner.startswith("inline<"):
+        if inner.startswith("inline<") or _MARK.search(inner):
             return ActionText(each=((function, inner),))
         return ActionText(inner, function=function)
     unroll = _UNROLL.fullmatch(inner)
@@ -181,6 +184,12 @@ def _too_deep(pipeline: str) -> int | None:
         if depth > _DEEPEST:
             return place
     return None
+
+
+def split_mark(pipeline: str) -> tuple[str, str]:
+    """Split `sroa,mark<optsize>` into the pipeline and the mark after that; both may be empty."""
+    found = _MARK.search(pipeline)
+    return (pipeline[: found.start()], found[1]) if found else (pipeline, "")
 
 
 def unescape(written: str) -> bytes:

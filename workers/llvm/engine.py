@@ -7,7 +7,7 @@ from functools import cached_property
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._function_sizes import FunctionSizes
-from aiocg.workers.llvm.action_text import ActionText, parse, quote
+from aiocg.workers.llvm.action_text import ActionText, parse, quote, split_mark
 from aiocg.workers.llvm.canonical import Facts, Surveyor
 from aiocg.workers.llvm.coroutines import split_count
 from aiocg.workers.llvm.inlining import inline, split
@@ -20,7 +20,7 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.pass_options import pass_builder_options
 from aiocg.workers.llvm.program import Builder
-from aiocg.workers.llvm.size_attributes import MARKS, mark
+from aiocg.workers.llvm.size_attributes import MARKS, mark, mark_function
 from aiocg.workers.llvm.states import REACH, Beginnings, State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 from aiocg.workers.programs.execution import Runner
@@ -42,7 +42,9 @@ def _defined_function(module: Module, name: bytes) -> int:
 
 
 def _run_on_each(module: Module, each: Sequence[tuple[bytes, str]], options: int) -> None:
-    """Run a separate pipeline on each of several functions, one after the other, and inline what it begins with.
+    """Run a separate pipeline on each of several functions, one after the other.
+
+    A pipeline may begin with what is inlined, and end with a mark.
 
     Args:
         module: contains the functions.
@@ -57,16 +59,19 @@ def _run_on_each(module: Module, each: Sequence[tuple[bytes, str]], options: int
     module.context.runs += len(each) // 16  # such a run is short compared with `default<O2>`
     jobs = []
     for name, pipeline in each:
-        callees, rest = split(pipeline)
+        unmarked, chosen = split_mark(pipeline)
+        callees, rest = split(unmarked)
         function = _defined_function(module, name)
-        jobs.append((function, [_defined_function(module, callee) for callee in callees], rest.encode()))
-    for function, inlined, passes in jobs:
+        jobs.append((function, [_defined_function(module, callee) for callee in callees], rest.encode(), chosen))
+    for function, inlined, passes, chosen in jobs:
         if inlined:
             inline(module, function, inlined, options)
         if passes:
             error = c.LLVMRunPassesOnFunction(function, passes, machine, options)
             if error or module.context.errors:
                 module.raise_errors(error)
+        if chosen:
+            mark_function(module, function, MARKS[chosen])
 
 
 TRANSITION_CACHE_BYTES = 256 << 20

@@ -39,12 +39,14 @@ P(P)     AliasGetAliasee BasicBlockAsValue CloneModule CopyStringRepOfTargetData
          IsAGlobalAlias IsAGlobalObject IsAGlobalValue IsAInvokeInst PrintModuleToString PrintTypeToString
          PrintValueToString TypeOf ValueAsMetadata VoidTypeInContext WriteBitcodeToMemoryBuffer
 P(PI)    GetMetadata GetOperand GetOperandUse GetParam GetSuccessor StructGetTypeAtIndex
+P(PIsI)  GetStringAttributeAtIndex
 P(PII)   GetCallSiteEnumAttribute GetEnumAttributeAtIndex
 P(PIQ)   CreateEnumAttribute
 P(PP)    GetValueName2
 P(PPIi)  FunctionType
 P(PPs)   AddGlobal
 P(PPsI)  AddGlobalInAddressSpace
+P(PsIsI) CreateStringAttribute
 P(Ps)    GetNamedFunction GetNamedGlobal
 P(PsP)   AddFunction
 P(PsPP)  RunPasses

@@ -6,11 +6,11 @@ Passes and code generators obey these marks when they choose between forms of co
 
 from typing import Any
 
-from aiocg.workers.llvm._attributes import FUNCTION_INDEX, add_attributes, new_attribute
+from aiocg.workers.llvm._attributes import FUNCTION_INDEX, add_attributes, bodies, has_attribute, kind_of, new_attribute
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 
-__all__ = ["MARKS", "MINSIZE", "NOTHING", "OPTSIZE", "Attributes", "bound_early", "mark", "marked"]
+__all__ = ["MARKS", "MINSIZE", "NOTHING", "OPTSIZE", "Attributes", "bound_early", "mark", "mark_function", "marked"]
 
 STUB = 16  # bytes by which a linker lets functions of other libraries be called; without, each call takes one byte more
 
@@ -27,12 +27,37 @@ MARKS = {"mark<minsize>": MINSIZE, "mark<optsize>": OPTSIZE}
 """Actions that mark the functions of the current program."""
 
 _AGAINST = ("optnone", "optdebug")  # the verifier refuses these with a mark; clang, too, leaves such functions unmarked
+_CHOSEN = b"aiocg-size"  # an attribute of functions that have marks of their own
 
 
 def mark(module: Module, attributes: Attributes) -> None:
-    """Add attributes to all functions with a body in a module, except those that must not be optimised."""
-    if attributes:
-        add_attributes(module, attributes, unless=_AGAINST)
+    """Add attributes to all functions with a body in a module.
+
+    Those that must not be optimised, and those that have marks of their own, stay as they are.
+    """
+    if not attributes:
+        return
+    c = module.library.c
+    functions = [one for one in bodies(module) if not _is_fixed(module, one)]
+    own = (c.LLVMGetStringAttributeAtIndex(one, FUNCTION_INDEX, _CHOSEN, len(_CHOSEN)) for one in functions)
+    add_attributes(module, attributes, [one for one, chosen in zip(functions, own, strict=True) if not chosen])
+
+
+def mark_function(module: Module, function: int, attributes: Attributes) -> None:
+    """Give a function marks of its own, in place of those that it has, unless it must not be optimised."""
+    if _is_fixed(module, function):
+        return
+    c = module.library.c
+    for name in MINSIZE:
+        c.LLVMRemoveEnumAttributeAtIndex(function, FUNCTION_INDEX, kind_of(c, name))
+    add_attributes(module, attributes, [function])
+    chosen = c.LLVMCreateStringAttribute(module.context.pointer, _CHOSEN, len(_CHOSEN), b"", 0)
+    c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, chosen)
+
+
+def _is_fixed(module: Module, function: int) -> bool:
+    c = module.library.c
+    return has_attribute(c, function, [kind_of(c, name) for name in _AGAINST])
 
 
 def marked(library: Library, content: bytes, attributes: Attributes) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import pass_options
-from aiocg.workers.llvm.action_text import LONG, ActionSyntaxError, ActionText, parse, quote
+from aiocg.workers.llvm.action_text import LONG, ActionSyntaxError, ActionText, parse, quote, split_mark
 from aiocg.workers.llvm.inlining import split
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import CLANG_OZ
@@ -82,9 +82,11 @@ class Vocabulary:
     def _checked_part(self, function: bytes, pipeline: str) -> str:
         """Return the canonical pipeline of one of several functions; checks of its passes are cached."""
         try:
-            _, rest = split(pipeline)
+            unmarked, mark = split_mark(pipeline)
+            _, rest = split(unmarked)
             parts = [self.resolve(f"@f({one})")[3:-1] for one in read(rest)] if rest else []
-            return pipeline[: len(pipeline) - len(rest)] + ",".join(parts)
+            inlined = unmarked[: len(unmarked) - len(rest)].rstrip(",")
+            return ",".join(filter(None, (inlined, *parts, mark)))
         except ValueError as error:
             raise _unknown(f"{quote(function)}({pipeline}) is not an action: {error}") from None
 

@@ -10,6 +10,7 @@ import pytest
 
 from aiocg.datasets import default_datasets
 from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
+from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.baselines import MARKED_LEVELS, Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library, find_clang
@@ -18,6 +19,7 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import text_size
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.size_attributes import MINSIZE, NOTHING, OPTSIZE, Attributes, marked
+from aiocg.workers.llvm.vocabulary import Vocabulary
 from aiocg.workers.programs.parameters import Parameters
 from aiocg.workers.programs.recipe import decode_program
 
@@ -204,3 +206,36 @@ def test_linked_programs_have_marks_too(engine: Engine) -> None:
     assert sizes[0] == sizes[1] > sizes[2] and sizes[1] > sizes[3]
     assert observe(benchmark, "OzMinsize", "TextSizeBytes", "TextSizeMinsizeBytes") == [sizes[3]] * 2
     engine.builder.release()
+
+
+def test_one_function_has_marks_of_its_own_whatever_all_are_marked_with(engine: Engine) -> None:
+    before = engine.load(KINDS.encode())
+    for texts in (["mark<minsize>", "@small(mark<optsize>)"], ["@small(mark<optsize>)", "mark<minsize>"]):
+        state = before
+        for text in texts:
+            state = engine.apply(state, text)
+        found = functions(engine.text(state))
+        assert (found["plain"], found["small"]) == (set(MINSIZE), {"optsize", "nounwind"})
+    assert engine.apply(before, "@kept(mark<optsize>)") is before  # the verifier would refuse it
+
+
+def test_a_mark_is_for_the_end_of_the_passes_of_a_function(engine: Engine) -> None:
+    vocabulary = Vocabulary(engine.library)
+    for text in ("@f(mark<optsize>)", "@f(adce,mark<minsize>)", "@f(inline<@g>,mark<optsize>)@g(inline<@f>,adce)"):
+        assert vocabulary.resolve(text) == text
+    for text in ("@f(mark<optsize>,adce)", "@f(mark<speed>)", "@f(adcemark<optsize>)"):
+        with pytest.raises(CompilationError, match="is not an action"):
+            vocabulary.resolve(text)
+
+
+def test_sizes_of_functions_go_by_their_own_marks(engine: Engine) -> None:
+    state = engine.apply(engine.load(bitcode("stencil")), "default<Oz>")
+    names = engine.module(state).defined_functions()
+    known = engine.function_sizes.of(state, engine.module(state), MINSIZE)
+    marked_for = {
+        mark: engine.apply(state, "".join(f"@{name.decode()}({mark})" for name in names))
+        for mark in ("mark<optsize>", "mark<minsize>")
+    }
+    found = {mark: engine.function_sizes.of(one, engine.module(one), MINSIZE) for mark, one in marked_for.items()}
+    assert found["mark<minsize>"] == known != found["mark<optsize>"]
+    assert found["mark<optsize>"] == engine.function_sizes.of(state, engine.module(state), OPTSIZE)

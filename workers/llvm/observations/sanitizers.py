@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from aiocg.workers.compilation import Observation
-from aiocg.workers.llvm._attributes import add_attributes
+from aiocg.workers.llvm._attributes import add_attributes, bodies
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import SOURCES
@@ -259,7 +259,7 @@ def instrument(engine: Engine, content: bytes, sanitizer: Sanitizer) -> bytes:
     if not sanitizer.pipelines:
         return content
     with Module.parse(engine.library, content) as module:
-        add_attributes(module, [sanitizer.attribute])
+        add_attributes(module, [sanitizer.attribute], bodies(module))
         _run_first(module, sanitizer.pipelines)
         if problem := module.verify():
             raise LlvmError(f"the program with the checks of {sanitizer.flag} is not valid: {problem}")
