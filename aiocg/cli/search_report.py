@@ -119,6 +119,7 @@ COSTS = {  # of LLVM's programs, by what the table and JSON call them: observati
 }
 TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
 LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
+FRAMED = "clang -Oz -fno-omit-frame-pointer"
 SMALL = ("OzMinsize", "Oz", "O3", "before")  # levels to compare with, if they compile the program, best known first
 
 
@@ -376,12 +377,12 @@ class Finding:
         """Return costs before, at optimisation levels and as found, and how they relate to those of a level."""
         if self._costs:
             *levels, last = LEVELS
-            columns = [*levels, *self._by_gcc("bytes"), last]
+            columns = [*levels, *self._by_a_flag("bytes"), last]
             table = Table("", *(LEVELS.get(one, one) for one in columns), title=title)
             for what, costs in self._costs.items():
                 if what == ZEROED and not any(costs.values()):
                     continue
-                known = {**costs, **self._by_gcc(what)}
+                known = {**costs, **self._by_a_flag(what)}
                 table.add_row(TITLES[what], *(str(known.get(one, "")) for one in columns))
                 if what == ZEROED:
                     continue
@@ -401,11 +402,20 @@ class Finding:
         table.add_row(f"relative to -{levels[-1]}", *(f"{value / max(baselines[-1], 1):.3f}" for value in values))
         return _right(table)
 
-    def _by_gcc(self, what: str) -> dict[str, int]:
-        """Return the cost of what GCC makes of the same sources, by its name, if that is known."""
-        if what != "bytes" or self._gcc is None or self._gcc.bytes is None:
+    def _by_a_flag(self, what: str) -> dict[str, int]:
+        """Return the costs of what one flag of clang makes of the program, and GCC of its sources, as far as known."""
+        from aiocg.search.baselines import FRAME_POINTERS
+
+        if what != "bytes":
             return {}
-        return {self._gcc.name: self._gcc.bytes}
+        found: dict[str, int] = {}
+        costs, earned = self._costs[what], self._result.baselines
+        if FRAME_POINTERS in earned and earned.get("OzMinsize") and {"before", "OzMinsize"} <= costs.keys():
+            unit = (costs["before"] - costs["OzMinsize"]) / earned["OzMinsize"]
+            found[FRAMED] = round(costs["before"] - unit * earned[FRAME_POINTERS])
+        if self._gcc is not None and self._gcc.bytes is not None:
+            found[self._gcc.name] = self._gcc.bytes
+        return found
 
     def _against_baselines(self) -> Iterator[str]:
         """Say how the result compares: of LLVM's programs by instructions and by code, or by time."""
@@ -418,7 +428,7 @@ class Finding:
                 continue
             ours = {LEVELS["Oz"]: costs["Oz"]} if "Oz" in costs else {}
             usual = _smallest_level(costs)
-            rivals = ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_gcc(what)
+            rivals = ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_a_flag(what)
             if not rivals:
                 continue
             least = min(rivals, key=lambda name: rivals[name])

@@ -20,7 +20,7 @@ from aiocg.errors import AiocgError
 from aiocg.search._alphabet import SpaceAlphabet
 from aiocg.search._checking import Checker
 from aiocg.search._population import MARKS, NAME, Passes, Population, text_of
-from aiocg.search.baselines import baselines
+from aiocg.search.baselines import FRAME_POINTERS, baselines
 from aiocg.search.budget import Budget, Meter, checked
 from aiocg.search.lanes import each, evaluate, go_to, open_lanes, repeats, spread
 from aiocg.search.result import (
@@ -232,7 +232,7 @@ OVERTIME = 1.1  # share of the time until which what was found last may be evalu
 CLEANING = 0.9  # used part of the budget until which cleanups are tried
 TOGETHER = 4  # cleanups that are tried before the search looks at the clock
 CONFIRMING = 0.1  # share of the time that is kept for running what was found
-EARLY = ("O0", "OzMinsize")  # the program as it is, and what is nearly always the best baseline
+EARLY = ("O0", "OzMinsize", FRAME_POINTERS)  # the program as it is, and what is nearly always the best baseline
 ENDING, LONGEST_ENDING = 3, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
 
@@ -561,10 +561,10 @@ class _Search:
         return Site(actions, lanes, population, float(total) - population.start)
 
     def _marks(self, actions: Actions) -> Passes:
-        """Return the marks that functions may be given: the second is for those that have the first from before."""
+        """Return the marks that functions may be given: the last is for those that have others from before."""
         if self._cost == "IrInstructionCount":
             return ()
-        return MARKS if any(MARKS[0] in action for action in actions) else MARKS[:1]
+        return MARKS if any(mark in action for action in actions for mark in MARKS[:-1]) else MARKS[:-1]
 
     async def _compete(self, sites: list[Site], until: float) -> Site:
         """Improve bases in rounds, dropping the worse half after each; return the best one."""

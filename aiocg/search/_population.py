@@ -98,9 +98,9 @@ Passes = tuple[str, ...]
 """Texts of function passes, in order; the first may be an `inline<...>`, the last one of `MARKS`."""
 
 _INLINE = "inline<"
-MARKS = ("mark<optsize>", "mark<minsize>")
-"""For which size code is generated. By the first a function has longer instructions, and no pushes of arguments, which
-take bytes of unwind tables."""
+MARKS = ("mark<minsize;frame-pointer>", "mark<optsize>", "mark<optsize;frame-pointer>", "mark<minsize>")
+"""For the code generator, the most promising first. Frame pointers make unwind tables smaller, and addresses on the
+stack; by `optsize` instructions are longer, but no arguments are pushed, which takes bytes of unwind tables."""
 
 ELITES = 5  # sequences kept per function
 LONGEST = 30  # passes in a sequence

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from aiocg.env.env import Env
 from aiocg.search.variation import Variation
 
-__all__ = ["AS_IT_IS", "baselines", "beginning", "start_of"]
+__all__ = ["AS_IT_IS", "FRAME_POINTERS", "baselines", "beginning", "start_of"]
 
 AS_IT_IS = "O0"  # the name of the baseline without any action
 LEVELS = ("Oz", "Os", "O3", "O2")
+FRAME_POINTERS = "OzFramePointers"
+"""As clang -Oz -fno-omit-frame-pointer, where bytes count: a flag that makes most programs smaller."""
 
 
 def baselines(env: Env) -> dict[str, tuple[str, ...]]:
@@ -26,6 +28,9 @@ def baselines(env: Env) -> dict[str, tuple[str, ...]]:
             break
     if env.spec.worker == "llvm":
         found["OzMinsize"] = ("mark<minsize>", "clang<Oz>")  # as clang -Oz does
+        reward = env.reward_spaces.get(env.reward_space or "")
+        if getattr(reward, "cost", "").startswith("ObjectImageSize"):
+            found[FRAME_POINTERS] = ("mark<minsize;frame-pointer>", "clang<Oz>")
     return found
 
 

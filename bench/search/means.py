@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from aiocg.search.baselines import FRAME_POINTERS
 from bench.search.runs import RUNTIME
 from bench.search.stored import Row
 
 STRONGER, USUAL = ("OzMinsize", "found"), ("Oz", "found_usual")
-CODE, CODE_USUAL = ("code_OzMinsize", "code"), ("code_Oz", "code_usual")
-"""Keys of a baseline and of what is compared with it; the last two are of machine code without any data."""
+FRAMED, CODE = (FRAME_POINTERS, "found"), ("code_OzMinsize", "code")
+"""Keys of a baseline and of what is compared with it; the last is of machine code without any data."""
 
 
 def compares(row: Row) -> bool:

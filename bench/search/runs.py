@@ -14,6 +14,7 @@ from aiocg.datasets import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.search import Budget, Progress
+from aiocg.search.baselines import FRAME_POINTERS, baselines
 from aiocg.states.result import ValidationResult
 from bench.search.stored import Job, Row
 
@@ -100,9 +101,9 @@ async def _shrink(runtime: aiocg.Runtime, job: Job, program: Program, row: Row) 
         await env.apply(found.actions)
         cost, usual_cost = await env.observe(goal.cost, goal.usual_cost)
         validation = await env.validate()
-        code = await _code_sizes(env, found.actions) if job.goal == "bytes" else {}
+        beside = await _beside(env, found.actions, goal.cost) if job.goal == "bytes" else {}
     row |= {
-        "found": int(cost), "found_usual": int(usual_cost), **code, "evaluations": found.evaluations,
+        "found": int(cost), "found_usual": int(usual_cost), **beside, "evaluations": found.evaluations,
         "elapsed": round(found.elapsed, 3), "curve": curve.points, "actions": list(found.actions),
         **_verdict(validation),
     }  # fmt: skip
@@ -124,11 +125,13 @@ async def _race(runtime: aiocg.Runtime, job: Job, program: Program, row: Row) ->
     }  # fmt: skip
 
 
-async def _code_sizes(env: aiocg.Env, actions: tuple[str, ...]) -> Row:
-    """Return the bytes of code alone, of objects of which the goal "bytes" counts data too."""
-    lists = {"code": (*actions, MARK), "code_usual": actions, "code_OzMinsize": (MARK, OZ), "code_Oz": (OZ,)}
-    sizes = {}
-    for name, texts in lists.items():
+async def _beside(env: aiocg.Env, actions: tuple[str, ...], cost: str) -> Row:
+    """Return the cost of -Oz with frame pointers, and the bytes of code alone, of what was found and of -Oz."""
+    level = baselines(env)[FRAME_POINTERS]
+    await env.reset()
+    await env.apply(level)
+    sizes = {FRAME_POINTERS: int(await env.observe(cost))}
+    for name, texts in {"code": (*actions, MARK), "code_OzMinsize": (MARK, OZ)}.items():
         await env.reset()
         await env.apply(texts)
         sizes[name] = llvm.code_size(await env.observe("ObjectFile"))

@@ -1,7 +1,9 @@
 """Attributes of functions and calls, by name."""
 
+import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from ctypes import byref, c_uint
 from typing import Any
 
 from aiocg.workers.llvm.module import Module
@@ -38,6 +40,22 @@ def add_attributes(module: Module, names: Sequence[str], functions: Iterable[int
     for function in functions:
         for attribute in added:
             module.library.c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, attribute)
+
+
+def add_string_attribute(module: Module, function: int, name: str, value: str = "") -> None:
+    """Give a function an attribute that has any name, in place of one of that name."""
+    c, key, text = module.library.c, name.encode(), value.encode()
+    attribute = c.LLVMCreateStringAttribute(module.context.pointer, key, len(key), text, len(text))
+    c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, attribute)
+
+
+def string_attribute(module: Module, function: int, name: str) -> str | None:
+    """Return the value of an attribute of a function that has any name, None if it has none of that name."""
+    c, key, length = module.library.c, name.encode(), c_uint()
+    attribute = c.LLVMGetStringAttributeAtIndex(function, FUNCTION_INDEX, key, len(key))
+    if not attribute:
+        return None
+    return ctypes.string_at(c.LLVMGetStringAttributeValue(attribute, byref(length)), length.value).decode()
 
 
 @contextmanager

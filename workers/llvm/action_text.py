@@ -4,7 +4,7 @@
               | pipeline                             what `opt -passes=` takes, or the name of an action of `Passes`
               | "clang<Oz>"                          the passes of clang -Oz: as default<Oz>, with slp-vectorizer
               | "{" options "}" pipeline             pass builder options first
-              | "mark<minsize>" | "mark<optsize>"    mark functions for size, as clang -Oz or -Os does
+              | mark                                 mark functions for the code generator
               | target "(" pipeline ")"              on one function
               | target "(" inline ["," pipeline] ")"   on one function, some of whose calls are inlined first
               | target "(" [pipeline ","] mark ")"     on one function, which has this mark in the end
@@ -12,7 +12,7 @@
               | target ":" number "(" unroll ")"     on one loop of a function
     options  := name "=" value (";" name "=" value)*
     target   := "@" name | '@"' name '"'             a function, written as LLVM writes it
-    mark     := "mark<minsize>" | "mark<optsize>"
+    mark     := "mark<" ("minsize" | "optsize") [";frame-pointer"] ">"   as clang does for -Oz or -Os
     inline   := "inline<" target (";" target)* ">"  the functions whose calls are inlined
     unroll   := "unroll<" number ">" | "unroll<full>"
 
@@ -31,7 +31,7 @@ _LOOP_NUMBER = re.compile(r":(\d{1,9})")
 _UNROLL = re.compile(r"unroll<(full|\d{1,4})>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
-_MARK = re.compile(r"(?:^|,)(mark<(?:minsize|optsize)>)$")
+_MARK = re.compile(r"(?:^|,)(mark<(?:minsize|optsize)(?:;frame-pointer)?>)$")
 _FACTORS = range(2, 1025)
 LONGEST = 1_000_000  # characters; room for passes on every function of a large program
 LONG = 2_000  # characters; longer texts name many functions and seldom recur, so they are not cached

@@ -42,7 +42,7 @@ P(PI)    GetMetadata GetOperand GetOperandUse GetParam GetSuccessor StructGetTyp
 P(PIsI)  GetStringAttributeAtIndex
 P(PII)   GetCallSiteEnumAttribute GetEnumAttributeAtIndex
 P(PIQ)   CreateEnumAttribute
-P(PP)    GetValueName2
+P(PP)    GetStringAttributeValue GetValueName2
 P(PPIi)  FunctionType
 P(PPs)   AddGlobal
 P(PPsI)  AddGlobalInAddressSpace
@@ -70,6 +70,7 @@ v(P)     ContextDispose DeleteFunction DeleteGlobal DisposeErrorMessage DisposeM
          DisposeModule DisposePassBuilderOptions DisposeTargetData DisposeTargetMachine
 v(PII)   RemoveCallSiteEnumAttribute RemoveEnumAttributeAtIndex
 v(PIP)   AddAttributeAtIndex AddCallSiteAttribute
+v(PIsI)  RemoveStringAttributeAtIndex
 v(PP)    GetParamTypes ReplaceAllUsesWith SetComdat SetInitializer
 v(PPP)   ContextSetDiagnosticHandler
 v(Pi)    ContextSetDiscardValueNames SetLinkage SetVisibility

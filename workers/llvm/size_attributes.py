@@ -6,7 +6,16 @@ Passes and code generators obey these marks when they choose between forms of co
 
 from typing import Any
 
-from aiocg.workers.llvm._attributes import FUNCTION_INDEX, add_attributes, bodies, has_attribute, kind_of, new_attribute
+from aiocg.workers.llvm._attributes import (
+    FUNCTION_INDEX,
+    add_attributes,
+    add_string_attribute,
+    bodies,
+    has_attribute,
+    kind_of,
+    new_attribute,
+    string_attribute,
+)
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 
@@ -15,7 +24,7 @@ __all__ = ["MARKS", "MINSIZE", "NOTHING", "OPTSIZE", "Attributes", "bound_early"
 STUB = 16  # bytes by which a linker lets functions of other libraries be called; without, each call takes one byte more
 
 Attributes = tuple[str, ...]
-"""Names of function attributes."""
+"""Names of function attributes, or `FRAME_POINTER`."""
 
 NOTHING: Attributes = ()
 OPTSIZE: Attributes = ("optsize",)
@@ -23,11 +32,20 @@ OPTSIZE: Attributes = ("optsize",)
 MINSIZE: Attributes = ("minsize", "optsize")
 """The marks of `clang -Oz`."""
 
-MARKS = {"mark<minsize>": MINSIZE, "mark<optsize>": OPTSIZE}
+FRAME_POINTER = "frame-pointer"
+"""The mark of `-fno-omit-frame-pointer`. Addresses on the stack take a byte less then, and unwind tables many."""
+
+MARKS: dict[str, Attributes] = {
+    "mark<minsize>": MINSIZE,
+    "mark<optsize>": OPTSIZE,
+    "mark<minsize;frame-pointer>": (*MINSIZE, FRAME_POINTER),
+    "mark<optsize;frame-pointer>": (*OPTSIZE, FRAME_POINTER),
+}
 """Actions that mark the functions of the current program."""
 
 _AGAINST = ("optnone", "optdebug")  # the verifier refuses these with a mark; clang, too, leaves such functions unmarked
-_CHOSEN = b"aiocg-size"  # an attribute of functions that have marks of their own
+_CHOSEN = "aiocg-mark"  # an attribute of functions that have marks of their own
+_OURS = "aiocg-frame-pointer"  # and of those that have a frame pointer by a mark
 
 
 def mark(module: Module, attributes: Attributes) -> None:
@@ -35,12 +53,9 @@ def mark(module: Module, attributes: Attributes) -> None:
 
     Those that must not be optimised, and those that have marks of their own, stay as they are.
     """
-    if not attributes:
-        return
-    c = module.library.c
-    functions = [one for one in bodies(module) if not _is_fixed(module, one)]
-    own = (c.LLVMGetStringAttributeAtIndex(one, FUNCTION_INDEX, _CHOSEN, len(_CHOSEN)) for one in functions)
-    add_attributes(module, attributes, [one for one, chosen in zip(functions, own, strict=True) if not chosen])
+    for function in bodies(module) if attributes else ():
+        if not _is_fixed(module, function) and string_attribute(module, function, _CHOSEN) is None:
+            _add(module, function, attributes)
 
 
 def mark_function(module: Module, function: int, attributes: Attributes) -> None:
@@ -50,9 +65,18 @@ def mark_function(module: Module, function: int, attributes: Attributes) -> None
     c = module.library.c
     for name in MINSIZE:
         c.LLVMRemoveEnumAttributeAtIndex(function, FUNCTION_INDEX, kind_of(c, name))
-    add_attributes(module, attributes, [function])
-    chosen = c.LLVMCreateStringAttribute(module.context.pointer, _CHOSEN, len(_CHOSEN), b"", 0)
-    c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, chosen)
+    if string_attribute(module, function, _OURS) is not None:
+        for name in (_OURS, FRAME_POINTER):
+            c.LLVMRemoveStringAttributeAtIndex(function, FUNCTION_INDEX, name.encode(), len(name))
+    _add(module, function, attributes)
+    add_string_attribute(module, function, _CHOSEN)
+
+
+def _add(module: Module, function: int, attributes: Attributes) -> None:
+    add_attributes(module, [name for name in attributes if name != FRAME_POINTER], [function])
+    if FRAME_POINTER in attributes and string_attribute(module, function, FRAME_POINTER) in (None, "none"):
+        add_string_attribute(module, function, FRAME_POINTER, "all")
+        add_string_attribute(module, function, _OURS)
 
 
 def _is_fixed(module: Module, function: int) -> bool:

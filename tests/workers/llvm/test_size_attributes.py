@@ -57,6 +57,15 @@ attributes #2 = { minsize }
 attributes #3 = { nounwind }
 """
 
+POINTERS = b"""
+define void @f() {
+  ret void
+}
+define void @g() "frame-pointer"="non-leaf" {
+  ret void
+}
+"""
+
 
 @functools.cache
 def bitcode(program: str) -> bytes:
@@ -217,6 +226,19 @@ def test_one_function_has_marks_of_its_own_whatever_all_are_marked_with(engine: 
         found = functions(engine.text(state))
         assert (found["plain"], found["small"]) == (set(MINSIZE), {"optsize", "nounwind"})
     assert engine.apply(before, "@kept(mark<optsize>)") is before  # the verifier would refuse it
+
+
+def test_a_frame_pointer_that_the_program_has_by_itself_is_never_taken_away(engine: Engine) -> None:
+    def pointers(*actions: str) -> list[str]:
+        state = engine.load(POINTERS)
+        for action in actions:
+            state = engine.apply(state, action)
+        return re.findall(r'"frame-pointer"="([\w-]+)"', engine.text(state))
+
+    assert pointers() == pointers("@f(mark<optsize;frame-pointer>)", "@f(mark<minsize>)") == ["non-leaf"]
+    assert pointers("mark<minsize;frame-pointer>", "@f(mark<optsize>)", "mark<minsize;frame-pointer>") == ["non-leaf"]
+    assert pointers("mark<optsize;frame-pointer>") == ["all", "non-leaf"]
+    assert pointers("@g(mark<optsize;frame-pointer>)", "@g(mark<optsize>)") == ["non-leaf"]
 
 
 def test_a_mark_is_for_the_end_of_the_passes_of_a_function(engine: Engine) -> None:
