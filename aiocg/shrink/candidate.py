@@ -1,6 +1,7 @@
 """Candidate images and how one is chosen."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -8,13 +9,12 @@ from typing import ClassVar
 from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
-from aiocg.llvm.tools import apply
 from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
 from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.tools import Clang
-from aiocg.shrink.tuning import NO_PLT, candidates, tune
+from aiocg.shrink.tuning import FRAME_POINTERS, NO_PLT, candidates, optimised, tune
 from aiocg.shrink.units import BITCODE, FLTO, LEVELS
 from aiocg.transport.elf import keep_unique
 
@@ -168,7 +168,7 @@ class Candidates:
             saved = self._tuned(self.quick, measure(self.built(self.quick), self.measure).bytes)
             self.add_tuned_level(Recipe(self.quick, saved))
             if isinstance(self.linker.tools, Clang):
-                self.add_tuned_level(Recipe((), saved))
+                self.add_tuned_level(Recipe((), {one: saved[one] for one in saved if one != FRAME_POINTERS}))
 
     def add_tuned_level(self, recipe: Recipe) -> None:
         """Make the image of clang's -Oz with options, unless there is a smaller one; a failure is noted."""
@@ -186,11 +186,12 @@ class Candidates:
     def _tuned(self, actions: Sequence[str], start: int) -> dict[str, int]:
         """Return the options that make the program after actions smaller, and the bytes that each saves."""
         options = candidates(self.linker.inputs.link.command.words, foreign=not isinstance(self.linker.tools, Clang))
-        modules = {no_plt: apply(self.module, actions, no_plt=no_plt) for no_plt in {False, NO_PLT in options}}
+        module = functools.cache(lambda options: optimised(self.module, actions, options))
 
         def size(options: tuple[str, ...]) -> int | None:
+            early = frozenset(options) & {FRAME_POINTERS, NO_PLT}  # those that change the module
             try:
-                return measure(self.linker.image(modules[NO_PLT in options], options), self.measure).bytes
+                return measure(self.linker.image(module(early), options), self.measure).bytes
             except BenchmarkInitError:
                 return None
 
@@ -208,8 +209,7 @@ class Candidates:
         Raises:
             AiocgError: when LLVM refuses them; BenchmarkInitError when the program does not link.
         """
-        module = apply(self.module, actions, subject=self.name, no_plt=NO_PLT in options)
-        return self.linker.image(module, options)
+        return self.linker.image(optimised(self.module, actions, options, subject=self.name), options)
 
     def choose(self, name: str | None = None) -> None:
         """Take an image, the smallest if none is named."""

@@ -13,7 +13,6 @@ from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import check_repeatable, has_used
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.command_line import level_words
-from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LEVEL, TUNED_WORD, Candidates, Recipe
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure, smallest
@@ -21,7 +20,7 @@ from aiocg.shrink.inputs import STARTING, Part, collects, linker_words, name_of
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.record import Link
 from aiocg.shrink.tools import Clang
-from aiocg.shrink.tuning import NO_PLT, candidates
+from aiocg.shrink.tuning import FRAME_POINTERS, candidates, optimised
 from aiocg.shrink.tuning import linker_words as tuning_words
 from aiocg.shrink.units import FLTO, SECTIONS, Units, run
 from aiocg.transport.elf import symbol_sizes
@@ -33,8 +32,8 @@ LTO = "-flto"
 LEVELS = ("-Os", "-Oz", "-Os -flto", "-Oz -flto")
 """What a search begins with, and what results are compared with, beside the build's own."""
 
-RIVALS = ("-Oz", FLTO, f"{FLTO}{TUNED_WORD}")
-"""The levels that what clang makes is compared with; the last with the options of the linker."""
+RIVALS = ("-Oz", FLTO, f"{FLTO}{TUNED_WORD}", f"{FLTO} {FRAME_POINTERS}{TUNED_WORD}")
+"""The levels that what clang makes is compared with; the last two with the options of the linker."""
 
 _LOST = re.compile(
     r"-fstack-protector.*|-fcf-protection.*|-fzero-call-used-regs.*|-fstack-clash-protection|-fstack-check.*|-fharden.*|"
@@ -286,7 +285,7 @@ class GccImages:
             linker = replace(self.image.linker, kept={**self.image.linker.kept, **objects})
             options = tuple(recipe.saved)
             if recipe.actions:
-                module = apply(linker.joined(), recipe.actions, subject=self.image.name, no_plt=NO_PLT in options)
+                module = optimised(linker.joined(), recipe.actions, options, subject=self.image.name)
                 content = linker.image(module, options)
             else:
                 content = linker.optimised(options)

@@ -24,7 +24,7 @@ from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
 from aiocg.errors import AiocgError
 from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words
 from aiocg.llvm.recording import compilers, recording_commands
-from aiocg.llvm.tools import LoadedTool, apply
+from aiocg.llvm.tools import LoadedTool
 from aiocg.shrink import compiler
 from aiocg.shrink.candidate import Candidates
 from aiocg.shrink.image import read_image
@@ -33,7 +33,7 @@ from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.tools import Clang, searched_with
-from aiocg.shrink.tuning import NO_PLT
+from aiocg.shrink.tuning import optimised
 from aiocg.shrink.units import LEVEL, Units
 
 
@@ -166,9 +166,8 @@ class _Links:
             module, actions = linker.joined(), entry.actions
             if why := entry.staleness(module, searched_with()):
                 note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)
-            no_plt = NO_PLT in entry.options
-            optimised = apply(module, actions, subject=name, no_plt=no_plt, run=self._tool.run)
-            content = linker.image(optimised, entry.options)
+            module = optimised(module, actions, entry.options, subject=name, run=self._tool.run)
+            content = linker.image(module, entry.options)
         with replacing(one.output, mode) as file:
             file.write(content)
         self.done.append(Linked(name, read_image(content).bytes, note))

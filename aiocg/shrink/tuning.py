@@ -5,7 +5,13 @@ how often a sequence of instructions is there. Clang has options for that, which
 """
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from aiocg.llvm.tools import apply
+
+FRAME_POINTERS = "-fno-omit-frame-pointer"
+"""Unwind tables are smaller, and so are addresses on the stack."""
 
 NO_PLT = "-fno-plt"
 """Calls of other libraries' functions go through the table of their addresses, where that takes less than a stub."""
@@ -46,10 +52,10 @@ def candidates(words: Collection[str], *, foreign: bool = False) -> tuple[str, .
         foreign: whether it is linked for another machine.
     """
     if foreign:
-        return (POLISH, *_OPTIONS)
+        return (FRAME_POINTERS, POLISH, *_OPTIONS)
     # A library may lack functions that nobody calls, which is found out early if all are bound early.
     early = "-shared" not in words or any(word in " ".join(words) for word in ("-z,now", "-z,defs", "--no-undefined"))
-    return (*_OPTIONS, *((NO_PLT,) if early else ()), *((RELR,) if _loads_relr() else ()))
+    return (FRAME_POINTERS, *_OPTIONS, *((NO_PLT,) if early else ()), *((RELR,) if _loads_relr() else ()))
 
 
 def tune(start: int, size: Callable[[tuple[str, ...]], int | None], options: Collection[str]) -> dict[str, int]:
@@ -71,6 +77,16 @@ def tune(start: int, size: Callable[[tuple[str, ...]], int | None], options: Col
     return saved
 
 
+def optimised(module: bytes, actions: Sequence[str], options: Collection[str], **more: Any) -> bytes:
+    """Return a module after actions, ready for the code generator with some options; `more` is for `apply`.
+
+    Raises:
+        AiocgError: as `apply`.
+    """
+    framed = ["mark<minsize;frame-pointer>"] if FRAME_POINTERS in options else []
+    return apply(module, [*actions, *framed], no_plt=NO_PLT in options, **more)
+
+
 def _names(option: str) -> set[str]:
     return {word.partition("=")[0] for word in option.split()}
 
@@ -83,7 +99,7 @@ def generator_words(options: Collection[str], *, direct: bool = False) -> list[s
 
 def compiler_words(options: Collection[str]) -> list[str]:
     """Return the words of options for clang, as it generates code."""
-    own = [one for one in options if one not in (NO_PLT, POLISH) and not one.startswith(_LINKER)]
+    own = [one for one in options if one not in (FRAME_POINTERS, NO_PLT, POLISH) and not one.startswith(_LINKER)]
     return [part for one in own for word in one.split() for part in ("-mllvm", word)]
 
 

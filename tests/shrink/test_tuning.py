@@ -11,7 +11,7 @@ from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import TUNED, TUNED_LEVEL, Candidates, Recipe
 from aiocg.shrink.checking import Check
 from aiocg.shrink.image import read_image
-from aiocg.shrink.tuning import NO_PLT, POLISH, RELR, candidates, compiler_words, linker_words, tune
+from aiocg.shrink.tuning import FRAME_POINTERS, NO_PLT, POLISH, RELR, candidates, compiler_words, linker_words, tune
 from aiocg.transport.elf import sections, symbol_sizes
 
 SOURCE = """
@@ -72,7 +72,7 @@ def test_an_option_stays_that_saves_something_beside_those_before() -> None:
 
 
 def test_options_are_for_the_code_generator_or_for_the_linker() -> None:
-    options = ("-disable-lsr", NO_PLT, RELR, POLISH)
+    options = ("-disable-lsr", FRAME_POINTERS, NO_PLT, RELR, POLISH)
     assert compiler_words(options) == ["-mllvm", "-disable-lsr"] and linker_words(options) == [RELR]
 
 
@@ -169,7 +169,7 @@ def test_an_option_that_the_check_fails_with_is_left_out(image: Candidates) -> N
     Check("! readelf -SW app | grep -q relr.dyn", lambda line: None).settle([image])
     assert (image.chosen, list(image.recipes[TUNED].saved), image.notes) == (
         TUNED,
-        [NO_PLT],
+        [FRAME_POINTERS, NO_PLT],
         [f"the check fails with {RELR}: left out"],
     )
     assert any(f"fails with {RELR}: left out" in note for note in image.notes)
