@@ -377,12 +377,12 @@ class Finding:
         """Return costs before, at optimisation levels and as found, and how they relate to those of a level."""
         if self._costs:
             *levels, last = LEVELS
-            columns = [*levels, *self._by_a_flag("bytes"), last]
+            columns = [*levels, *self._by_gcc("bytes"), last]
             table = Table("", *(LEVELS.get(one, one) for one in columns), title=title)
             for what, costs in self._costs.items():
                 if what == ZEROED and not any(costs.values()):
                     continue
-                known = {**costs, **self._by_a_flag(what)}
+                known = {**costs, **self._by_gcc(what)}
                 table.add_row(TITLES[what], *(str(known.get(one, "")) for one in columns))
                 if what == ZEROED:
                     continue
@@ -402,20 +402,22 @@ class Finding:
         table.add_row(f"relative to -{levels[-1]}", *(f"{value / max(baselines[-1], 1):.3f}" for value in values))
         return _right(table)
 
-    def _by_a_flag(self, what: str) -> dict[str, int]:
-        """Return the costs of what one flag of clang makes of the program, and GCC of its sources, as far as known."""
+    def _by_gcc(self, what: str) -> dict[str, int]:
+        """Return the cost of what GCC makes of the same sources, by its name, if that is known."""
+        if what != "bytes" or self._gcc is None or self._gcc.bytes is None:
+            return {}
+        return {self._gcc.name: self._gcc.bytes}
+
+    def _framed(self, what: str) -> dict[str, int]:
+        """Return the cost of what one more flag of clang makes of the program, by its name, if that is known."""
         from aiocg.search.baselines import FRAME_POINTERS
 
-        if what != "bytes":
-            return {}
-        found: dict[str, int] = {}
         costs, earned = self._costs[what], self._result.baselines
-        if FRAME_POINTERS in earned and earned.get("OzMinsize") and {"before", "OzMinsize"} <= costs.keys():
-            unit = (costs["before"] - costs["OzMinsize"]) / earned["OzMinsize"]
-            found[FRAMED] = round(costs["before"] - unit * earned[FRAME_POINTERS])
-        if self._gcc is not None and self._gcc.bytes is not None:
-            found[self._gcc.name] = self._gcc.bytes
-        return found
+        known = FRAME_POINTERS in earned and earned.get("OzMinsize") and {"before", "OzMinsize"} <= costs.keys()
+        if what != "bytes" or not known:
+            return {}
+        unit = (costs["before"] - costs["OzMinsize"]) / earned["OzMinsize"]
+        return {FRAMED: round(costs["before"] - unit * earned[FRAME_POINTERS])}
 
     def _against_baselines(self) -> Iterator[str]:
         """Say how the result compares: of LLVM's programs by instructions and by code, or by time."""
@@ -428,7 +430,7 @@ class Finding:
                 continue
             ours = {LEVELS["Oz"]: costs["Oz"]} if "Oz" in costs else {}
             usual = _smallest_level(costs)
-            rivals = ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_a_flag(what)
+            rivals = ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_gcc(what) | self._framed(what)
             if not rivals:
                 continue
             least = min(rivals, key=lambda name: rivals[name])
@@ -531,7 +533,8 @@ def _named(name: str) -> str:
 
 
 def _start_name(start: str) -> str:
-    return "the program as it is" if start == "O0" else LEVELS.get(start, f"-{start}")
+    names = {**LEVELS, "O0": "the program as it is", "OzFramePointers": FRAMED}
+    return names.get(start, f"-{start}")
 
 
 def compared(baseline: float, found: float, what: str) -> str:
