@@ -430,7 +430,9 @@ class Finding:
                 continue
             ours = {LEVELS["Oz"]: costs["Oz"]} if "Oz" in costs else {}
             usual = _smallest_level(costs)
-            rivals = ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_gcc(what) | self._framed(what)
+            rivals = (
+                ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_gcc(what) | self._framed(what)
+            )
             if not rivals:
                 continue
             least = min(rivals, key=lambda name: rivals[name])

@@ -140,10 +140,11 @@ def _built(words: list[str], shrunk: "Callable[[Build, Path], Report]") -> "Repo
     """Run the build, have its images shrunk with an empty folder for that, and return the report; exit if it fails."""
     from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.scratch import scratch_folder
+    from aiocg.llvm.tools import LoadedTool
 
     built = False
     try:
-        with scratch_folder() as scratch:
+        with scratch_folder() as scratch, LoadedTool():
             build = _build(shlex.join(words), Path(scratch))
             built = True
             (images := Path(scratch, "images")).mkdir()

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, ToolchainNotFound
@@ -29,15 +29,10 @@ _INLINED = re.compile(r"'([^']+)' inlined into '([^']+)'")
 _LINE = (sys.executable, "-P", "-m", "aiocg.workers.llvm.tool")
 
 
-class Run(Protocol):
-    """What carries out operations of `aiocg.workers.llvm.tool`, as `run_tool` does."""
-
-    def __call__(self, command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
-        """Run one operation."""
-
-
 def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
     """Run one operation of `aiocg.workers.llvm.tool`; its results are in the files that the arguments name.
+
+    Within a `LoadedTool`, that carries it out.
 
     Raises:
         BenchmarkInitError: when LLVM does not accept a program.
@@ -46,10 +41,9 @@ def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, tim
         WorkerFailure: for what else LLVM cannot do.
         CompilationCancelled: when the event of `aiocg.datasets.cancellable` was set.
     """
-    line = [*_LINE, command, *map(str, arguments)]
-    environment = {**os.environ, **loader_environment()}
+    words = [command, *map(str, arguments)]
     try:
-        status, messages = run_bounded(line, cwd=os.getcwd(), env=environment, timeout=timeout)
+        status, messages = (_loaded[-1].run if _loaded else _run)(words, timeout)
     except TimedOut:
         raise DeadlineExceeded(timeout, f"{command} of {subject}") from None
     except Cancelled:
@@ -57,10 +51,19 @@ def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, tim
     _check(status, messages, command, subject)
 
 
-class LoadedTool:
-    """`run_tool` for many operations: a process has LLVM loaded, and each is carried out in a fork of it.
+def _run(words: Sequence[str], timeout: float) -> tuple[int, str]:
+    """Run one operation in a process of its own; return its status and its messages."""
+    environment = {**os.environ, **loader_environment()}
+    return run_bounded([*_LINE, *words], cwd=os.getcwd(), env=environment, timeout=timeout)
 
-    They are carried out one after the other. To be used in a `with` statement, which ends the process.
+
+_loaded: list["LoadedTool"] = []
+
+
+class LoadedTool:
+    """A process that has LLVM loaded: within a `with` statement `run_tool` is carried out in forks of it.
+
+    They are carried out one after the other. The process begins with the first.
     """
 
     def __init__(self) -> None:
@@ -68,42 +71,49 @@ class LoadedTool:
         self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
-        """Start to load LLVM."""
-        environment = {**os.environ, **loader_environment()}
-        self._process = subprocess.Popen(
-            [*_LINE, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-        )
+        """Take over from `run_tool`."""
+        _loaded.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the process."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.communicate()
+        _loaded.remove(self)
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
 
     @property
     def pid(self) -> int | None:
         """The process, if it was started."""
         return None if self._process is None else self._process.pid
 
-    def run(self, command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
-        """Run one operation as `run_tool` does, which has the errors."""
-        assert self._process is not None and self._process.stdin is not None and self._process.stdout is not None
-        words = [command, *map(str, arguments)]
+    def run(self, words: Sequence[str], timeout: float) -> tuple[int, str]:
+        """Run one operation; return its status and its messages.
+
+        Raises:
+            TimedOut: when it took longer.
+        """
         with self._turn:
+            process = self._process = self._process or self._started()
+            assert process.stdin is not None and process.stdout is not None
             try:
-                self._process.stdin.write(json.dumps([timeout, *words]).encode() + b"\n")
-                self._process.stdin.flush()
-                reply = self._process.stdout.readline()
+                process.stdin.write(json.dumps([timeout, *words]).encode() + b"\n")
+                process.stdin.flush()
+                reply = process.stdout.readline()
             except BrokenPipeError:
                 reply = b""
-        if not reply:  # it has not started, and it is told why
-            run_tool(command, words[1:], subject=subject, timeout=timeout)
-            return
+        if not reply:  # it could not start, or has died: the other way says why
+            return _run(words, timeout)
         status, messages = json.loads(reply)
         if status == -signal.SIGALRM:
-            raise DeadlineExceeded(timeout, f"{command} of {subject}")
-        _check(status, messages, command, subject)
+            raise TimedOut
+        return status, messages
+
+    @staticmethod
+    def _started() -> "subprocess.Popen[bytes]":
+        environment = {**os.environ, **loader_environment()}
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*_LINE, "serve"], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment)
 
 
 def _check(status: int, messages: str, command: str, subject: str) -> None:
@@ -153,7 +163,6 @@ def apply(
     text: bool = False,
     llvm_options: Sequence[str] = (),
     no_plt: bool = False,
-    run: Run = run_tool,
 ) -> bytes:
     """Return a program after actions, as an environment applies them, in a process of its own.
 
@@ -161,7 +170,6 @@ def apply(
         actions: texts; there may be more than a command line holds.
         llvm_options: such as "-unroll-count=4", which LLVM takes at its start.
         no_plt: whether functions of other libraries are then called without a stub, where that takes less bytes.
-        run: carries it out.
 
     Raises:
         AiocgError: when LLVM refuses the program or an action, or dies of it; as `run_tool`.
@@ -169,7 +177,7 @@ def apply(
     flags = [*(["--text"] if text else []), *(["--no-plt"] if no_plt else [])]
     options = [*flags, *(f"--llvm-option={option}" for option in llvm_options)]
     with scratch_folder() as scratch:
-        return _applied(program, actions, options, subject, Path(scratch), run)
+        return _applied(program, actions, options, subject, Path(scratch))
 
 
 def generable(program: bytes) -> bytes:
@@ -186,7 +194,7 @@ def inlined(program: bytes, actions: Sequence[str], subject: str) -> tuple[dict[
     with scratch_folder() as scratch:
         remarks = Path(scratch, "remarks.json")
         options = [f"--remarks={remarks}", "--llvm-option=-pass-remarks=inline"]
-        content = _applied(program, actions, options, subject, Path(scratch), run_tool)
+        content = _applied(program, actions, options, subject, Path(scratch))
         found: dict[str, list[str]] = {}
         for line in json.loads(remarks.read_bytes()):
             if match := _INLINED.search(line):
@@ -194,13 +202,11 @@ def inlined(program: bytes, actions: Sequence[str], subject: str) -> tuple[dict[
         return found, content
 
 
-def _applied(
-    program: bytes, actions: Sequence[str], options: list[str], subject: str, scratch: Path, run: Run
-) -> bytes:
+def _applied(program: bytes, actions: Sequence[str], options: list[str], subject: str, scratch: Path) -> bytes:
     given, output, listed = (scratch / name for name in ("given", "output", "actions.json"))
     given.write_bytes(program)
     listed.write_text(json.dumps(list(actions)), encoding="utf-8")
-    run("apply", [*options, output, given, listed], subject=subject, timeout=TIMEOUT)
+    run_tool("apply", [*options, output, given, listed], subject=subject, timeout=TIMEOUT)
     return output.read_bytes()
 
 

@@ -64,7 +64,7 @@ def build(text: str, lock: Lock, commands: Path, scratch: Path) -> tuple[int, li
     search_path = os.environ.get("PATH", os.defpath)
     recording_commands(str(commands), search_path, compiler.__file__)
     images = {os.path.abspath(name): name for name in lock.images}
-    with LoadedTool() as tool, _Links(lock, images, tool).served(scratch) as links:
+    with LoadedTool(), _Links(lock, images).served(scratch) as links:
         variables = {
             compiler.VARIABLE: compiler.plan_text(_plan(lock, list(images), scratch)),
             "PATH": os.pathsep.join((str(commands), search_path)),
@@ -110,12 +110,11 @@ class _Links:
     Args:
         lock: the lock file.
         images: the names of its images by their paths.
-        tool: applies passes.
     """
 
-    def __init__(self, lock: Lock, images: dict[str, str], tool: LoadedTool) -> None:
+    def __init__(self, lock: Lock, images: dict[str, str]) -> None:
         self.done: list[Linked] = []
-        self._lock, self._images, self._tool = lock, images, tool
+        self._lock, self._images = lock, images
 
     @contextmanager
     def served(self, folder: Path) -> "Iterator[_Links]":
@@ -166,7 +165,7 @@ class _Links:
             module, actions = linker.joined(), entry.actions
             if why := entry.staleness(module, searched_with()):
                 note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)
-            module = optimised(module, actions, entry.options, subject=name, run=self._tool.run)
+            module = optimised(module, actions, entry.options, subject=name)
             content = linker.image(module, entry.options)
         with replacing(one.output, mode) as file:
             file.write(content)
