@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def test_lines_say_what_was_gained_over_the_build_and_over_clang() -> None:
     assert "         30 ->       0  g: inlined into f" in rest
     assert "  of that by -disable-lsr: 1,200" in rest
     assert "  note: a note" in rest and rest[-1] == "lib.so: left as the build has made it: a reason"
+
+
+def test_nothing_is_compared_where_no_level_was_made() -> None:
+    locked = replace(REPORT, images={"own": OWN, "found": FOUND}, by_lock=True)
+    lines = list(Report((locked, locked)).lines())
+    assert lines[0] == "app: 1,190 -> 1,010 bytes (-15.1%), by search, as the lock file says (--update searches again)"
+    assert lines[-1] == "in all: 2,380 -> 2,020 bytes (-15.1%)"
 
 
 def test_json_has_all_that_lines_have() -> None:
