@@ -79,7 +79,7 @@ def test_levels_of_gcc_are_its_own_and_locked(gcc: GccImages, image: Candidates,
 @pytest.mark.slow
 def test_a_changed_program_is_proved_and_compared_again(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     gcc.add_levels()
-    (level,) = (name for name in image.images if name.endswith("tuned"))
+    level = next(name for name in image.images if name.endswith("tuned"))
     image.choose(level)
     entry = image.entry(searched_with())
     (tmp_path / "twice.c").write_text("int twice(int n) { return 3 * n; }")
