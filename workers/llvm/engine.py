@@ -20,7 +20,14 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.pass_options import pass_builder_options
 from aiocg.workers.llvm.program import Builder
-from aiocg.workers.llvm.size_attributes import MARKS, mark, mark_function
+from aiocg.workers.llvm.size_attributes import (
+    FRAME_POINTER,
+    MARKS,
+    Attributes,
+    mark,
+    mark_function,
+    uses_frame_register,
+)
 from aiocg.workers.llvm.states import REACH, Beginnings, State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 from aiocg.workers.programs.execution import Runner
@@ -41,7 +48,9 @@ def _defined_function(module: Module, name: bytes) -> int:
     return function
 
 
-def _run_on_each(module: Module, each: Sequence[tuple[bytes, str]], options: int) -> None:
+def _run_on_each(
+    module: Module, each: Sequence[tuple[bytes, str]], options: int, attributes: Callable[[str], Attributes]
+) -> None:
     """Run a separate pipeline on each of several functions, one after the other.
 
     A pipeline may begin with what is inlined, and end with a mark.
@@ -50,6 +59,7 @@ def _run_on_each(module: Module, each: Sequence[tuple[bytes, str]], options: int
         module: contains the functions.
         each: pairs of function name and pipeline.
         options: an `LLVMPassBuilderOptionsRef`.
+        attributes: returns those of a mark.
 
     Raises:
         NoSuchTarget: if a function is missing; nothing has been run then.
@@ -71,11 +81,12 @@ def _run_on_each(module: Module, each: Sequence[tuple[bytes, str]], options: int
             if error or module.context.errors:
                 module.raise_errors(error)
         if chosen:
-            mark_function(module, function, MARKS[chosen])
+            mark_function(module, function, attributes(chosen))
 
 
 TRANSITION_CACHE_BYTES = 256 << 20
 MODULE_CACHE_BYTES = 1 << 30
+_FRAMES = "frames"  # in the memo of a state: whether functions may have frame pointers
 MOST_CLONED = 3_000  # instructions; larger modules are written once and parsed, which is faster than cloning
 
 
@@ -259,7 +270,7 @@ class Engine:
         module = self._module_to_change(state, state.holders - moving)
         self.runs += 1
         try:
-            seen = self._transform(module, parse(action))
+            seen = self._transform(module, parse(action), state)
             if seen is None or seen[0] == state.fingerprint:
                 self._keep(state, module)
                 return state
@@ -315,7 +326,7 @@ class Engine:
         module = self._module_to_change(before, before.holders)
         self.runs += 1
         try:
-            seen = self._transform(module, parse(action))
+            seen = self._transform(module, parse(action), before)
             if seen is None or seen[0] != state.fingerprint:
                 self.transitions.doubt(action)
                 raise LlvmError(f"{action} is not deterministic: it led to another program when it was run again")
@@ -409,15 +420,15 @@ class Engine:
         machine = self._machine(module.triple)
         return machine.data_layout() if machine else ""
 
-    def _transform(self, module: Module, action: ActionText) -> _Seen | None:
-        """Apply an action to a module and identify the result; return None if the action has no effect."""
+    def _transform(self, module: Module, action: ActionText, state: State) -> _Seen | None:
+        """Apply an action to the module of a state and identify the result; return None if it has no effect."""
         module.context.runs += 1
         machine, surveyor = module.machine, self.surveyor
         if action.pipeline in MARKS:
-            mark(module, MARKS[action.pipeline])
+            mark(module, self._attributes(action.pipeline, module, state))
             return self._see(module, surveyor.survey(module) if surveyor else None)
         if action.each:
-            _run_on_each(module, action.each, self._no_options)
+            _run_on_each(module, action.each, self._no_options, lambda chosen: self._attributes(chosen, module, state))
             return self._see(module, surveyor.survey(module) if surveyor else None)
         function = None if action.function is None else _defined_function(module, action.function)
         if function is not None and action.loop is not None:
@@ -438,6 +449,16 @@ class Engine:
         if error or module.context.errors:
             module.raise_errors(error)
         return self._see(module, facts)
+
+    def _attributes(self, chosen: str, module: Module, state: State) -> Attributes:
+        """Return the attributes of a mark, without a frame pointer where inline assembly forbids it."""
+        attributes = MARKS[chosen]
+        if FRAME_POINTER in attributes:
+            if _FRAMES not in state.memo:  # no pass writes inline assembly
+                state.memo[_FRAMES] = not uses_frame_register(module)
+            if not state.memo[_FRAMES]:
+                return tuple(name for name in attributes if name != FRAME_POINTER)
+        return attributes
 
     def _walk(self, state: State, name: str, count: Callable[[int], bytes]) -> bytes:
         counts = state.memo[name] = count((self.shelf.get(state) or self.module(state)).pointer)

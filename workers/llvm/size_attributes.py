@@ -4,6 +4,7 @@ Passes and code generators obey these marks when they choose between forms of co
 `default<Oz>` alone marks nothing.
 """
 
+import re
 from typing import Any
 
 from aiocg.workers.llvm._attributes import (
@@ -19,7 +20,19 @@ from aiocg.workers.llvm._attributes import (
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 
-__all__ = ["MARKS", "MINSIZE", "NOTHING", "OPTSIZE", "Attributes", "bound_early", "mark", "mark_function", "marked"]
+__all__ = [
+    "FRAME_POINTER",
+    "MARKS",
+    "MINSIZE",
+    "NOTHING",
+    "OPTSIZE",
+    "Attributes",
+    "bound_early",
+    "mark",
+    "mark_function",
+    "marked",
+    "uses_frame_register",
+]
 
 STUB = 16  # bytes by which a linker lets functions of other libraries be called; without, each call takes one byte more
 
@@ -43,9 +56,20 @@ MARKS: dict[str, Attributes] = {
 }
 """Actions that mark the functions of the current program."""
 
+_ASM = re.compile(rb' asm (?:[a-z]+ )*"((?:[^"\\]|\\..)*)", "([^"]*)"')
+_X86_FRAME, _OTHER_FRAMES = re.compile(rb"\b[re]?bp\b"), re.compile(rb"\b(?:fp|[xw]29|r7|r11|x8|s0|r30|r22|[rc]31)\b")
 _AGAINST = ("optnone", "optdebug")  # the verifier refuses these with a mark; clang, too, leaves such functions unmarked
 _CHOSEN = "aiocg-mark"  # an attribute of functions that have marks of their own
 _OURS = "aiocg-frame-pointer"  # and of those that have a frame pointer by a mark
+
+
+def uses_frame_register(module: Module) -> bool:
+    """Return whether inline assembly names the register that a frame pointer is in.
+
+    LLVM takes it for free there although the function has a frame pointer, and makes wrong code.
+    """
+    register = _X86_FRAME if re.match(rb"x86_64|i\d86", module.triple) else _OTHER_FRAMES
+    return any(register.search(part) for found in _ASM.findall(module.write_text()) for part in found)
 
 
 def mark(module: Module, attributes: Attributes) -> None:

@@ -241,6 +241,36 @@ def test_a_frame_pointer_that_the_program_has_by_itself_is_never_taken_away(engi
     assert pointers("@g(mark<optsize;frame-pointer>)", "@g(mark<optsize>)") == ["non-leaf"]
 
 
+@pytest.mark.parametrize(
+    ("text", "constraints", "framed"),
+    [
+        ("nop", "~{rcx},~{r11}", True),
+        ("nop", "~{rbp},~{memory}", False),
+        ("movl $$5, %ebp", "~{memory}", False),
+        ("nop", "={ebp}", False),
+    ],
+)
+def test_no_frame_pointer_is_where_inline_assembly_names_its_register(
+    engine: Engine, text: str, constraints: str, framed: bool
+) -> None:
+    result = "i32" if constraints.startswith("=") else "void"
+    program = f"""
+target triple = "x86_64-unknown-linux-gnu"
+define void @clobbers() {{
+  call {result} asm sideeffect "{text}", "{constraints}"()
+  ret void
+}}
+define void @inlines_it() {{
+  call void @clobbers()
+  ret void
+}}
+"""
+    for action in ("mark<minsize;frame-pointer>", "@inlines_it(mark<optsize;frame-pointer>)"):
+        state = engine.apply(engine.load(program.encode()), action)
+        assert ('"frame-pointer"="all"' in engine.text(state)) == framed
+        assert "optsize" in engine.text(state)
+
+
 def test_a_mark_is_for_the_end_of_the_passes_of_a_function(engine: Engine) -> None:
     vocabulary = Vocabulary(engine.library)
     for text in ("@f(mark<optsize>)", "@f(adce,mark<minsize>)", "@f(inline<@g>,mark<optsize>)@g(inline<@f>,adce)"):
