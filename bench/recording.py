@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiocg.pictures.terminal import recording
 
-PLACE, COMMAND = "docs/search.svg", ("aiocg", "search", "greedy", "programs-v0/gcd")
+PLACE, COMMAND = "docs/search.svg", ("aiocg", "search", "programs-v0/qsort")
 ROWS, COLUMNS = 40, 100
 TYPING = 0.05  # seconds for a key
 
