@@ -19,10 +19,13 @@ from aiocg.workers.llvm.module_cache import Shelf
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.pass_options import pass_builder_options
+from aiocg.workers.llvm.pipeline_text import size_levels, without_size_levels
 from aiocg.workers.llvm.program import Builder
 from aiocg.workers.llvm.size_attributes import (
     FRAME_POINTER,
     MARKS,
+    MINSIZE,
+    OPTSIZE,
     Attributes,
     mark,
     mark_function,
@@ -437,6 +440,9 @@ class Engine:
             module.canonical = False
             return None
         pipeline = self._clang_oz if action.pipeline == CLANG_OZ else action.pipeline
+        if not self.library.has_size_levels and (levels := size_levels(pipeline)):
+            mark(module, MINSIZE if "z" in levels else OPTSIZE)
+            pipeline = without_size_levels(pipeline)
         if surveyor is None:
             module.run_passes(pipeline, machine, action.options, function)
             return self._see(module, None)

@@ -72,6 +72,11 @@ class Library:
                 self._missing(name)
         self._initialize_targets()
 
+    @property
+    def has_size_levels(self) -> bool:
+        """Whether pipelines may have levels for size; LLVM 23 ends the process over one."""
+        return self.version[0] < 23
+
     @classmethod
     def find(cls, chosen: str | None = None) -> "Library":
         """Load the library that the user chose, or else the bundled one, or else the system's newest.

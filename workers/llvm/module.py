@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 from aiocg.transport.system import DESCRIPTORS, unnamed_file
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.pass_options import pass_builder_options
+from aiocg.workers.llvm.pipeline_text import without_size_levels
 from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
 
 _PADDING_MARK = b"too few bytes here; "  # is in bitcode that was padded
@@ -384,6 +385,7 @@ class Module:
         """
         c = self.library.c
         run = c.LLVMRunPasses if function is None else c.LLVMRunPassesOnFunction
+        pipeline = pipeline if self.library.has_size_levels else without_size_levels(pipeline)
         with pass_builder_options(self.library, options) as chosen:
             error = run(function or self.pointer, pipeline.encode(), machine.pointer if machine else None, chosen)
         self.raise_errors(error)

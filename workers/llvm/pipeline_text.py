@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _TOKEN = re.compile(r"[,()]|[^,()]+")
+_SIZE_LEVEL = re.compile(r"\b(default|thinlto-pre-link|thinlto|lto-pre-link|lto)<O([sz])>")
 
 
 class Element(NamedTuple):
@@ -40,6 +41,16 @@ def walk(elements: tuple[Element, ...], above: tuple[str, ...] = ()) -> Iterator
     for element in elements:
         yield element, above
         yield from walk(element.inner, (*above, element.name))
+
+
+def size_levels(pipeline: str) -> set[str]:
+    """Return "s", "z" or both: the levels for size in a pipeline."""
+    return {found[2] for found in _SIZE_LEVEL.finditer(pipeline)}
+
+
+def without_size_levels(pipeline: str) -> str:
+    """Return a pipeline with -O2 in place of levels for size, as LLVM 23 takes it for functions marked for size."""
+    return _SIZE_LEVEL.sub(r"\1<O2>", pipeline)
 
 
 def _list(tokens: list[str], position: int) -> tuple[tuple[Element, ...], int]:
