@@ -219,7 +219,7 @@ def sections(content: bytes) -> list[Section]:
 def symbol_sizes(content: bytes) -> dict[str, int]:
     """Return the bytes of each function and variable that an ELF file has and names; of equal names the sum.
 
-    Of those at one place the first has the bytes, and the others none: they are not there.
+    Of those at one place the first by name has the bytes, and the others none: they are not there.
 
     Raises:
         NotElf: if the content is not ELF, or cut short.
@@ -244,14 +244,14 @@ def symbol_counts(content: bytes) -> Mapping[str, int]:
 
 
 def merged_symbols(content: bytes) -> dict[str, str]:
-    """Return the symbols that stand where another one of the same size stands, and the first that does.
+    """Return the symbols that stand where another one of the same size stands, and the first by name that does.
 
     Raises:
         NotElf: if the content is not ELF, or cut short.
     """
     first: dict[tuple[tuple[int, int], int], str] = {}
     found = {}
-    for name, place, size in _named(content):
+    for name, place, size in sorted(_named(content)):
         if first.setdefault((place, size), name) != name:
             found[name] = first[place, size]
     return found

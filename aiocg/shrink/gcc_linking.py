@@ -1,5 +1,6 @@
 """Links images again from objects that the build's own GCC makes smaller."""
 
+import contextlib
 import re
 import shlex
 import shutil
@@ -18,7 +19,7 @@ from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LE
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure, smallest
 from aiocg.shrink.inputs import STARTING, Part, collects, linker_words, name_of
-from aiocg.shrink.linking import Linker
+from aiocg.shrink.linking import Linker, NothingJoined
 from aiocg.shrink.record import Link
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.tuning import NO_PLT, candidates
@@ -282,9 +283,11 @@ class GccImages:
         with self.image.noting(f"with units by {GCC} it does not link"):
             objects = self.linker.compiled.objects(recipe.by_gcc, shlex.join(recipe.line) or "-Oz")
             linker = replace(self.image.linker, kept={**self.image.linker.kept, **objects})
-            options = tuple(recipe.saved)
-            if recipe.actions:
-                module = apply(linker.joined(), recipe.actions, subject=self.image.name, no_plt=NO_PLT in options)
+            options, joined = tuple(recipe.saved), b""
+            with contextlib.suppress(NothingJoined):  # all that is linked may be GCC's
+                joined = linker.joined() if recipe.actions else joined
+            if joined:
+                module = apply(joined, recipe.actions, subject=self.image.name, no_plt=NO_PLT in options)
                 content = linker.image(module, options)
             else:
                 content = linker.optimised(options)

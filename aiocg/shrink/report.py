@@ -232,6 +232,8 @@ def explained(
     for name in {**before, **after}:
         if name in merged:
             found[name] = f"the same as {merged[name]}"
+        elif name not in after and "@" in name:  # GNU's linker names a variable so that a program has of a library
+            found[name] = "stays in its library, and is not copied to here"
         elif name not in after and name in places:
             found[name] = f"inlined into {_named(places[name])}"
         elif name not in after and joined is not None and name not in joined:

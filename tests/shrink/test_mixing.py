@@ -151,6 +151,13 @@ def test_a_unit_that_only_gcc_compiles_is_compiled_again_by_the_lock_file(
 
 
 @pytest.mark.slow
+def test_all_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
+    image.add_found(image.quick)
+    assert gcc.add_mixed(Recipe(image.quick, by_gcc=tuple(image.linker.parts))) and not image.notes
+    assert repeated(image, tmp_path, MIXED).content == image.content
+
+
+@pytest.mark.slow
 def test_a_search_of_gccs_options_is_locked(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
     gcc.add_levels()
     asked = []
