@@ -59,6 +59,15 @@ _OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "s
 """What compilers have different values for in C++."""
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
 _PRETTY = "-D__PRETTY_FUNCTION__=__func__"
+_FLOATS = {
+    "_Float32": "float",
+    "_Float64": "double",
+    "_Float32x": "double",
+    "_Float64x": "long double",
+    "_Float128": "__float128",
+}
+"""GCC's types of numbers that clang does not have in C, and others with the same values."""
+_FLOAT = re.compile(r"\b_Float(?:32x?|64x?|128)\b")
 _DIAGNOSTIC = re.compile(
     r"(?:unknown argument|not supported|does not support|argument unused|unsupported (?:option|arg))"
 )
@@ -318,7 +327,10 @@ def _same_text(
     language = "c++-cpp-output" if cplusplus else "cpp-output"
     path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
     pretty = [] if cplusplus or not is_gcc(origin.compiler) else [_PRETTY]
-    path.write_text(_run([*by_build, *pretty], unit, origin), errors="surrogateescape")
+    text = _run([*by_build, *pretty], unit, origin)
+    if not cplusplus and not _FLOAT.search("\n".join(_by_files(text, folders)[0])):  # only a system's has any
+        text = _FLOAT.sub(lambda found: _FLOATS[found[0]], text)
+    path.write_text(text, errors="surrogateescape")
     found = replace(unit, source=path, input=Input(str(path), language, language))
     done = _clang([*_known_words(found, level, unknown), "-fsyntax-only"], found)
     if done.returncode:
