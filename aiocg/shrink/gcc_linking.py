@@ -165,6 +165,19 @@ class GccLinker(Linker):
         return output.read_bytes()
 
 
+class OnlyGcc(Candidates):
+    """The images of one link of which clang can replace nothing: those that `GccImages` adds."""
+
+    compiler = GCC
+    levels = ()
+
+    def add_found(self, actions: tuple[str, ...]) -> None:
+        """Add nothing: there is no bitcode that passes could be for."""
+
+    def tune_level(self) -> None:
+        """Add nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class GccImages:
     """The images of which GCC makes all, or a part, for a link that it has compiled all of.
