@@ -241,7 +241,7 @@ def readable(unit: Unit, level: str, scratch: Path) -> Unit:
     unknown = _unknown_options(unit, origin, level)
     same, headers = _same_text(unit, origin, level, unknown, scratch)
     same = _as_gcc(same, origin)
-    _check_marks(same, level, unknown, headers)
+    _check_marks(same, unit.input.path, level, unknown, headers)
     return same
 
 
@@ -336,7 +336,8 @@ def _same_text(
     if done.returncode:
         why = next((line for line in done.stderr.splitlines() if "error:" in line), "")
         raise BenchmarkInitError(
-            unit.input.path, f"clang would read another text than {os.path.basename(origin.compiler[0])} has: {why}"
+            unit.input.path,
+            f"clang would read another text, and not take that of {os.path.basename(origin.compiler[0])}: {why}",
         )
     return found, headers
 
@@ -404,10 +405,11 @@ def _by_files(text: str, folders: tuple[str, ...]) -> tuple[list[str], set[str],
     return lines, own, systems
 
 
-def _check_marks(unit: Unit, level: str, unknown: AbstractSet[str], headers: AbstractSet[str]) -> None:
+def _check_marks(unit: Unit, source: str, level: str, unknown: AbstractSet[str], headers: AbstractSet[str]) -> None:
     """Refuse a unit with an attribute or a pragma that clang does not honour and that may mean something.
 
     Args:
+        source: its name, as the build has it.
         headers: names of system headers, of which this does not matter.
     """
     words = _known_words(unit, level, unknown, silent=False)
@@ -426,7 +428,7 @@ def _check_marks(unit: Unit, level: str, unknown: AbstractSet[str], headers: Abs
             free = _is_free_pragma(line)
             what = f"`{line.strip()}`"
         if not free:
-            raise BenchmarkInitError(unit.input.path, f"clang does not honour {what}, line {number}")
+            raise BenchmarkInitError(source, f"clang does not honour {what}, line {number}")
 
 
 def _is_free_pragma(line: str) -> bool:

@@ -104,7 +104,7 @@ class Shrinking:
                 again = self._again(name, link, _made(self.scratch / f"{number}-again"))
                 self.images.append(again or self._begun(name, link, _made(self.scratch / str(number))))
             except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
-                self.left_alone[name] = first_diagnostic(error)
+                self.left_alone[name] = first_diagnostic(error, link.output.name)
 
     def _name(self, output: Path) -> str:
         """Return the name of an image: its path from the folder."""
@@ -140,7 +140,10 @@ class Shrinking:
         except (BenchmarkInitError, ValueError) as error:
             if not is_native or not (by_gcc := self._gcc_linker((), inputs, scratch)):
                 raise
-            own, notes = link.output.read_bytes(), [f"clang makes none of it: {first_diagnostic(error)}"]
+            own, notes = (
+                link.output.read_bytes(),
+                [f"clang makes none of it: {first_diagnostic(error, link.output.name)}"],
+            )
             sizes = {OWN: measure(own, self.measure)}
             image = OnlyGcc(name, by_gcc, own, sizes, {OWN: own}, notes=notes, measure=self.measure)
         else:  # what clang compiles has been proved
