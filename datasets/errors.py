@@ -188,4 +188,4 @@ def first_diagnostic(error: Exception, name: str = "") -> str:
     """
     lines = str(getattr(error, "diagnostics", "") or error).removeprefix(f"{name}: ").splitlines()
     usual = lines[0].strip() if lines else type(error).__name__
-    return next((line.strip() for line in lines if "error" in line or "Error:" in line), usual)
+    return next((line.strip() for line in lines if "error" in line or "Error:" in line or "ERROR:" in line), usual)

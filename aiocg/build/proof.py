@@ -245,6 +245,11 @@ def readable(unit: Unit, level: str, scratch: Path) -> Unit:
     return same
 
 
+SHARED = ("-fPIC", "-fpic")
+UNALIASED = "-Xclang=-mno-constructor-aliases"
+"""For C++ in shared libraries: else a destructor may be an alias of one that may be replaced, which LLVM refuses."""
+
+
 def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
     """Return options with which clang does what GCC does unless it is told otherwise.
 
@@ -258,7 +263,9 @@ def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
 def _as_gcc(unit: Unit, origin: Origin) -> Unit:
     if not is_gcc(origin.compiler):
         return unit
-    words = gcc_words(unit.command.level, cplusplus=unit.input.language.startswith("c++"))
+    cplusplus = unit.input.language.startswith("c++")
+    words = gcc_words(unit.command.level, cplusplus=cplusplus)
+    words += [UNALIASED] if cplusplus and not {*SHARED}.isdisjoint(unit.command.words) else []
     tokens = (*(Token("option", (word,)) for word in words), *unit.command.tokens)
     return replace(unit, command=replace(unit.command, tokens=tokens))
 

@@ -426,6 +426,16 @@ CASES |= {
         "the loader would find something else: the other flags 0x1000",
         "readelf -d libx.so | grep -o NODUMP",
     ),
+    "a library with a destructor like its base's": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int build(int);\nint value(int x) { return build(x); }\n",
+            "lib.cc": "struct A { virtual ~A(); int *p; };\nA::~A() { *p += 1; }\nstruct B : A { ~B(); };\nB::~B() {}\n"
+            'extern "C" int build(int x) { { B b; b.p = &x; } return x; }\n',
+        },
+        "g++ -O2 -fPIC -c lib.cc && g++ -shared -o libx.so lib.o && gcc -O2 -c main.c part.c && "
+        "gcc -o app main.o part.o -L. -lx -Wl,-rpath,.",
+    ),
     "a library of which nothing is used": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n", "lib.c": "int f(int x) { return x; }\n"},
         f"{LIBRARY} && gcc -O2 -c main.c part.c && gcc -o app main.o part.o -L. -lx",
