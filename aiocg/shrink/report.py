@@ -82,6 +82,11 @@ class ImageReport:
         name = min((one for one in self.images if one not in BY_SEARCH), key=lambda one: self.images[one].bytes)
         return name, self.images[name].bytes
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether there is an image that compilers make without a search, as there need not be by the lock file."""
+        return any(one not in (*BY_SEARCH, OWN) for one in self.images)
+
     def how(self, name: str) -> str:
         """Say how one of the images was made."""
         return HOW.get(name, name if name.startswith(f"{GCC} ") else f"{self.compiler} {name}")
@@ -139,8 +144,9 @@ class Report:
         for one in self.images:
             name, size = one.rival
             compilers = ", ".join(dict.fromkeys([one.compiler, *(GCC for way in one.images if way.startswith(GCC))]))
-            rival = f"best of {compilers} and the build: {size:,} by {one.how(name)}{_share(size, one.after)}"
-            others = "" if one.chosen == name else f"; {rival}"
+            maker = "the build" if name == OWN else one.how(name)
+            rival = f"best of {compilers} and the build: {size:,} by {maker}{_share(size, one.after)}"
+            others = f"; {rival}" if one.chosen != name and one.is_compared else ""
             gain = f"{one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}"
             lock = ", as the lock file says (--update searches again)" if one.by_lock else ""
             yield f"{one.name}: {gain}, {one.how(one.chosen)}{lock}{others}"
@@ -158,6 +164,7 @@ class Report:
             yield f"{name}: left as the build has made it: {reason}"
         if len(self.images) > 1:
             rival = f"; best of the compilers and the build: {self.rival:,}{_share(self.rival, self.after)}"
+            rival = rival if any(one.is_compared for one in self.images) else ""
             yield f"in all: {self.before:,} -> {self.after:,} bytes{_share(self.before, self.after)}{rival}"
         if self.hint:
             yield self.hint

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def test_lines_say_what_was_gained_over_the_build_and_over_clang() -> None:
     assert "         30 ->       0  g: inlined into f" in rest
     assert "  of that by -disable-lsr: 1,200" in rest
     assert "  note: a note" in rest and rest[-1] == "lib.so: left as the build has made it: a reason"
+
+
+def test_lines_compare_with_images_that_were_made() -> None:
+    (locked, *_) = Report((replace(REPORT, images={"own": OWN, "found": FOUND}, by_lock=True),)).lines()
+    assert locked.endswith("as the lock file says (--update searches again)")
+    (first, *_) = Report((replace(REPORT, images={"own": OWN, "-Oz": Image(2000, 0, 0, 0), "found": FOUND}),)).lines()
+    assert first.endswith("best of clang and the build: 1,190 by the build (-15.1%)")
 
 
 def test_json_has_all_that_lines_have() -> None:
