@@ -58,6 +58,7 @@ _TELLING_IF_DEFINED = re.compile(
 _OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "source_location"}
 """What compilers have different values for in C++."""
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
+_DIRECTIVES = ("-fdirectives-only", "-Wno-unused-macros")  # which GCC does not take with that warning
 _PRETTY = "-D__PRETTY_FUNCTION__=__func__"
 _FLOATS = {
     "_Float32": "float",
@@ -278,7 +279,7 @@ def has_used(unit: Unit) -> bool:
     """
     if unit.origin is None:
         return True
-    text = _run([*unit.origin.compiler, *_recorded(unit), "-E", "-fdirectives-only"], unit, unit.origin)
+    text = _run([*unit.origin.compiler, *_recorded(unit), "-E", *_DIRECTIVES], unit, unit.origin)
     return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, _own_folders(unit)))
 
 
@@ -314,7 +315,7 @@ def _same_text(
     by_build = [*origin.compiler, *_recorded(unit), "-E"]
     by_clang = [*_known_words(unit, level, unknown), "-E"]
     folders = _own_folders(unit)
-    text = _run([*by_build, "-fdirectives-only"], unit, origin)
+    text = _run([*by_build, *_DIRECTIVES], unit, origin)
     for name in _by_files(text, folders)[1]:
         if (unit.directory / f"{name}.gch").exists():
             raise BenchmarkInitError(unit.input.path, f"{name} is there as a precompiled header, too")

@@ -171,6 +171,10 @@ CASES = {
             "void fill(int *p, int n) {\n#pragma GCC ivdep\nfor (int i = 0; i < n; i++) p[i] = n; }\n",
         },
     ),
+    "a warning of macros that are not used": Case(
+        {"main.c": PRINTS, "part.c": "#define UNUSED 1\nint value(int x) { return x + 4; }\n"},
+        "gcc -O2 -Wunused-macros -c main.c part.c && gcc -o app main.o part.o",
+    ),
     "a source that is written again": Case(
         {"main.c": PRINTS},
         "echo 'int value(int x) { return x + 1; }' > part.c && gcc -O2 -c main.c part.c && gcc -o app main.o part.o && "
