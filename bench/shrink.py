@@ -24,7 +24,7 @@ from pathlib import Path
 from aiocg.datasets.sdist._dataset import install_project
 from aiocg.datasets.sdist.manifest import projects
 from aiocg.datasets.toolchain import find_toolchain, link_flags
-from aiocg.shrink.candidate import BY_SEARCH, GCC, TUNED_LEVEL
+from aiocg.shrink.candidate import BY_SEARCH, GCC, OWN, TUNED_LEVEL
 from aiocg.shrink.units import LEVELS
 
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -37,9 +37,10 @@ class Package:
 
     Attributes:
         build: for the shell, in its folder; `$CC` is not set.
-        test: its own tests.
+        test: its own tests, or some of them.
         clean: so that the build begins anew.
         prepare: once.
+        only: patterns of images, where a build has many programs for its tests.
         sdist: the name of a project of sdist-v0, and the folder in it.
     """
 
@@ -47,8 +48,11 @@ class Package:
     test: str
     clean: str = "make clean"
     prepare: str = "true"
+    only: tuple[str, ...] = ()
     sdist: tuple[str, str] | None = None
 
+
+CMAKE = "cmake -S . -B b -DCMAKE_BUILD_TYPE=Release"
 
 PACKAGES = {
     "zlib": Package("make -j2 static shared", "make test", prepare="./configure"),
@@ -58,9 +62,30 @@ PACKAGES = {
         "cd testes && ../lua -e _U=true all.lua",
         sdist=("lupa", "third-party/lua54"),
     ),
+    "lz4": Package(
+        "make -C lib && make -C programs",
+        "make -C tests test-lz4-basic test-lz4-multiple test-lz4-frame-concatenation",
+    ),
+    "xxhash": Package("make", "make check test-xxhsum-c"),
+    "mujs": Package("make release", "echo 'print([3, 1].sort())' > t.js; build/release/mujs t.js | grep -qx 1,3"),
+    "libaio": Package("make", "make partcheck"),
+    "libmd": Package("make -j2", "make check", prepare="./configure"),
+    "libffi": Package("make -j2", "make check RUNTESTFLAGS=go.exp", prepare="./configure"),  # all take an hour
+    "popt": Package("make -j2", "make check", prepare="./configure"),
     "gzip": Package("make -j2", "make check", prepare="./configure"),
-    "expat": Package("make -j2", "make check", prepare="./configure --without-docbook"),
+    "expat": Package(
+        "make -C expat -j2",
+        "make -C expat check",
+        "make -C expat clean",
+        "cd expat && autoreconf -fi && ./configure --without-docbook",
+    ),
     "jq": Package("make -j2", "./jq -n '[range(9)] | add' | grep -qx 36", prepare="autoreconf -i; ./configure"),
+    "dash": Package("make", "test \"$(src/dash -c 'echo a | tr a b')\" = b", prepare="autoreconf -fi; ./configure"),
+    "tinyxml2": Package(f"{CMAKE} -DBUILD_SHARED_LIBS=ON && cmake --build b", "ctest --test-dir b", "rm -rf b"),
+    "cjson": Package(
+        f"{CMAKE} -DENABLE_CJSON_UTILS=ON && cmake --build b", "ctest --test-dir b", "rm -rf b", only=("*.so*",)
+    ),
+    "json-c": Package(f"{CMAKE} && cmake --build b", "ctest --test-dir b", "rm -rf b", only=("*.so*",)),
 }
 
 
@@ -90,30 +115,32 @@ def measure(name: str, package: Package, folder: Path, seconds: float) -> list[s
         (source / ".prepared").touch()
     aiocg = shlex.join([sys.executable, "-P", "-m", "aiocg.cli"])
     run(package.clean, source)
-    plain = run(f"{package.build} CC={shlex.quote(str(clang(folder)))}", source)
+    compilers = {"CC": str(clang(folder, "c")), "CXX": str(clang(folder, "c++"))}
+    flags = " ".join(f"{key}={path}" for key, path in compilers.items())  # which outdo what a Makefile says
+    plain = run(package.build, source, **compilers, MAKEFLAGS=flags)
     run(package.clean, source)
     (source / "aiocg.lock").unlink(missing_ok=True)
-    check = ["--check", package.test]
-    words = [*check, "--budget", str(seconds), "--json", "--", "sh", "-c", package.build]
+    only = [word for pattern in package.only for word in ("--only", pattern)]
+    words = [*only, "--check", package.test, "--budget", str(seconds), "--json", "--", "sh", "-c", package.build]
     done = subprocess.run(
         [*shlex.split(aiocg), "shrink", *words], cwd=source, stdout=subprocess.PIPE, text=True, check=True
     )
     report = json.loads(done.stdout.splitlines()[-1])
     shrunk = {one["name"]: (source / one["name"]).read_bytes() for one in report["images"]}
     run(package.clean, source)
-    locked = run(f"{aiocg} shrink --locked -- sh -c {shlex.quote(package.build)}", source)
+    locked = run(f"{aiocg} shrink --locked {shlex.join(only)} -- sh -c {shlex.quote(package.build)}", source)
     rows = []
     for one in report["images"]:
         sizes = {way: size["bytes"] for way, size in one["sizes"].items()}
         gccs = [size for way, size in sizes.items() if way.startswith(GCC) and way not in BY_SEARCH]
-        clangs = {way: size for way, size in sizes.items() if way in LEVELS}
+        clangs = {way: size for way, size in sizes.items() if way in LEVELS} or {OWN: sizes[OWN]}
         best = min(clangs, key=lambda way: clangs[way])
-        rivals = [sizes["own"], clangs[best], sizes.get(TUNED_LEVEL, clangs[best]), min(gccs, default=sizes["own"])]
+        rivals = [sizes[OWN], clangs[best], sizes.get(TUNED_LEVEL, clangs[best]), min(gccs, default=sizes[OWN])]
         same = "yes" if (source / one["name"]).read_bytes() == shrunk[one["name"]] else "no"
         gain = f"{one['after']:,} ({one['after'] / min(rivals) - 1:+.1%}, {one['chosen']})"
         cells = [
             f"{name}: {one['name']}",
-            f"{sizes['own']:,}",
+            f"{sizes[OWN]:,}",
             f"{clangs[best]:,} (`{best}`)",
             *map("{:,}".format, rivals[2:]),
         ]
@@ -126,11 +153,11 @@ def measure(name: str, package: Package, folder: Path, seconds: float) -> list[s
     return rows
 
 
-def clang(folder: Path) -> Path:
-    """Return a command that is clang, and links with the machine's libraries."""
+def clang(folder: Path, language: str) -> Path:
+    """Return a command that is clang for a language, and links with the machine's libraries."""
     toolchain = find_toolchain()
-    path = folder / "clang"
-    words = [*toolchain.command(), "-Qunused-arguments", *link_flags(toolchain.clang, "c")]
+    path = folder / f"clang-{language}"
+    words = [*toolchain.command(language), "-Qunused-arguments", *link_flags(toolchain.clang, language)]
     path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
     path.chmod(0o755)
     return path

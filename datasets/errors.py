@@ -180,8 +180,12 @@ def _suggestion(nearest: Sequence[str], known: Sequence[str]) -> str:
     return "there are no datasets"
 
 
-def first_diagnostic(error: Exception) -> str:
-    """Return the line of an error that says most."""
-    lines = str(getattr(error, "diagnostics", "") or error).splitlines()
+def first_diagnostic(error: Exception, name: str = "") -> str:
+    """Return the line of an error that says most.
+
+    Args:
+        name: of what it is known to be about, which is not said again.
+    """
+    lines = str(getattr(error, "diagnostics", "") or error).removeprefix(f"{name}: ").splitlines()
     usual = lines[0].strip() if lines else type(error).__name__
-    return next((line.strip() for line in lines if "error" in line or "Error:" in line), usual)
+    return next((line.strip() for line in lines if "error" in line or "Error:" in line or "ERROR:" in line), usual)

@@ -17,7 +17,8 @@ _OTHER_FORMATS = {b"\xcf\xfa\xed\xfe": "Mach-O", b"\xce\xfa\xed\xfe": "Mach-O", 
 # Types and flags of sections, types of symbols, and other numbers of the ELF specification.
 _NULL, _SYMBOLS, _RELOCATIONS, _NO_BITS, _BARE_RELOCATIONS, _UNWIND = 0, 2, 4, 8, 9, 0x70000001  # the last: of x86-64
 _WRITABLE, _ALLOCATED, _EXECUTABLE, _MERGEABLE, _STRINGS, _GROUP = 1, 2, 4, 16, 32, 512
-_DYNAMIC, _DYNAMIC_SYMBOLS = 6, 11  # types of sections
+_DYNAMIC, _DYNAMIC_SYMBOLS, _VERSIONS, _VERSIONED = 6, 11, 0x6FFFFFFD, 0x6FFFFFFF  # types of sections
+_BASE, _HIDDEN = 1, 0x8000  # version of symbols without one, and flag of those that only a version's name finds
 _OBJECT, _FUNCTION = 1, 2
 _GLOBAL, _UNIQUE = 1, 10  # bindings of symbols; the second is GNU's
 _SYSTEM, _GNU = 7, 3  # where a file names the operating system that it is for, and GNU's number
@@ -31,7 +32,8 @@ _LOADED_NAMES = {
     0x6FFFFEFC: "auditor",
 }
 _LOADED_FLAGS = {30: ("flags", 0b1011), 0x6FFFFFFB: ("other flags", 0x1CBB)}  # those that change what the loader does
-_ELSEWHERE, _COMMON = 0xFFFF, 0xFFF2  # numbers of sections: the first section has the number, and there is none yet
+_ELSEWHERE, _COMMON, _ABSOLUTE = 0xFFFF, 0xFFF2, 0xFFF1
+"""Numbers of sections: the first section has the number; there is none yet; there is none."""
 _RELOCATABLE = 1  # type of a file
 _STACK, _EXECUTABLE_SEGMENT = 0x6474E551, 1  # type and flag of a segment
 
@@ -218,7 +220,7 @@ def sections(content: bytes) -> list[Section]:
 def symbol_sizes(content: bytes) -> dict[str, int]:
     """Return the bytes of each function and variable that an ELF file has and names; of equal names the sum.
 
-    Of those at one place the first has the bytes, and the others none: they are not there.
+    Of those at one place the first by name has the bytes, and the others none: they are not there.
 
     Raises:
         NotElf: if the content is not ELF, or cut short.
@@ -243,14 +245,14 @@ def symbol_counts(content: bytes) -> Mapping[str, int]:
 
 
 def merged_symbols(content: bytes) -> dict[str, str]:
-    """Return the symbols that stand where another one of the same size stands, and the first that does.
+    """Return the symbols that stand where another one of the same size stands, and the first by name that does.
 
     Raises:
         NotElf: if the content is not ELF, or cut short.
     """
     first: dict[tuple[tuple[int, int], int], str] = {}
     found = {}
-    for name, place, size in _named(content):
+    for name, place, size in sorted(_named(content)):
         if first.setdefault((place, size), name) != name:
             found[name] = first[place, size]
     return found
@@ -276,11 +278,24 @@ def loader_requests(content: bytes) -> list[tuple[str, str]]:
 def exported_definitions(content: bytes) -> set[str]:
     """Return the symbols that a linked ELF file defines for others, without those that others may define as well.
 
+    Those with versions are named like `f@OLD` and `f@@NEW`. The symbols that some linkers define for versions do not
+    count.
+
     Raises:
         NotElf: if the content is not ELF, or cut short.
     """
-    symbols = _symbols(content, sections(content), _DYNAMIC_SYMBOLS)
-    return {_text(content, one.name) for one in symbols if one.section and one.binding == _GLOBAL}
+    found = sections(content)
+    symbols, versions = _symbols(content, found, _DYNAMIC_SYMBOLS), _defined_versions(content, found)
+    tables = [_part(content, one, 2).cast("H") for one in found if one.kind == _VERSIONED]
+    numbers = [number for table in tables for number in table] or [_BASE] * len(symbols)
+    names = set()
+    for one, number in zip(symbols, numbers, strict=False):
+        name = _text(content, one.name)
+        if not one.section or one.binding != _GLOBAL or (one.section == _ABSOLUTE and name in versions.values()):
+            continue
+        version = versions.get(number & ~_HIDDEN, "")
+        names.add(f"{name}{'@' if number & _HIDDEN else '@@'}{version}" if version else name)
+    return names
 
 
 def keep_unique(content: bytes, other: bytes) -> bytes:
@@ -341,6 +356,19 @@ def function_sizes(content: bytes) -> dict[bytes, int]:
             if section in places:
                 sizes[places[section]] += size
     return sizes
+
+
+def _defined_versions(content: bytes, found: Sequence[Section]) -> dict[int, str]:
+    """Return the versions of symbols that a linked file defines, by their numbers, without that of all others."""
+    versions, order = {}, _order(content)
+    for table in (one for one in found if one.kind == _VERSIONS and one.link < len(found)):
+        place, step = table.offset, 1
+        while step:
+            number, name, step = struct.unpack_from(order + "4xH6xII", content, place)
+            (start,) = struct.unpack_from(order + "I", content, place + name)
+            versions[number] = _text(content, found[table.link].offset + start)
+            place += step
+    return {number: name for number, name in versions.items() if number != _BASE}
 
 
 def _needed_by_relocations(content: bytes, found: Sequence[Section], symbols: Sequence[Symbol]) -> int:

@@ -58,7 +58,17 @@ _TELLING_IF_DEFINED = re.compile(
 _OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "source_location"}
 """What compilers have different values for in C++."""
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
+_DIRECTIVES = ("-fdirectives-only", "-Wno-unused-macros")  # which GCC does not take with that warning
 _PRETTY = "-D__PRETTY_FUNCTION__=__func__"
+_FLOATS = {
+    "_Float32": "float",
+    "_Float64": "double",
+    "_Float32x": "double",
+    "_Float64x": "long double",
+    "_Float128": "__float128",
+}
+"""GCC's types of numbers that clang does not have in C, and others with the same values."""
+_FLOAT = re.compile(r"\b_Float(?:32x?|64x?|128)\b")
 _DIAGNOSTIC = re.compile(
     r"(?:unknown argument|not supported|does not support|argument unused|unsupported (?:option|arg))"
 )
@@ -248,8 +258,13 @@ def readable(unit: Unit, level: str, scratch: Path) -> Unit:
     unknown = _unknown_options(unit, origin, level)
     same, headers = _same_text(unit, origin, level, unknown, scratch)
     same = _as_gcc(same, origin)
-    _check_marks(same, level, unknown, headers)
+    _check_marks(same, unit.input.path, level, unknown, headers)
     return same
+
+
+SHARED = ("-fPIC", "-fpic")
+UNALIASED = "-Xclang=-mno-constructor-aliases"
+"""For C++ in shared libraries: else a destructor may be an alias of one that may be replaced, which LLVM refuses."""
 
 
 def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
@@ -265,7 +280,9 @@ def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
 def _as_gcc(unit: Unit, origin: Origin) -> Unit:
     if not is_gcc(origin.compiler):
         return unit
-    words = gcc_words(unit.command.level, cplusplus=unit.input.language.startswith("c++"))
+    cplusplus = unit.input.language.startswith("c++")
+    words = gcc_words(unit.command.level, cplusplus=cplusplus)
+    words += [UNALIASED] if cplusplus and not {*SHARED}.isdisjoint(unit.command.words) else []
     tokens = (*(Token("option", (word,)) for word in words), *unit.command.tokens)
     return replace(unit, command=replace(unit.command, tokens=tokens))
 
@@ -278,7 +295,7 @@ def has_used(unit: Unit) -> bool:
     """
     if unit.origin is None:
         return True
-    text = _run([*unit.origin.compiler, *_recorded(unit), "-E", "-fdirectives-only"], unit, unit.origin)
+    text = _run([*unit.origin.compiler, *_recorded(unit), "-E", *_DIRECTIVES], unit, unit.origin)
     return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, _own_folders(unit)))
 
 
@@ -314,7 +331,7 @@ def _same_text(
     by_build = [*origin.compiler, *_recorded(unit), "-E"]
     by_clang = [*_known_words(unit, level, unknown), "-E"]
     folders = _own_folders(unit)
-    text = _run([*by_build, "-fdirectives-only"], unit, origin)
+    text = _run([*by_build, *_DIRECTIVES], unit, origin)
     for name in _by_files(text, folders)[1]:
         if (unit.directory / f"{name}.gch").exists():
             raise BenchmarkInitError(unit.input.path, f"{name} is there as a precompiled header, too")
@@ -334,13 +351,17 @@ def _same_text(
     language = "c++-cpp-output" if cplusplus else "cpp-output"
     path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
     pretty = [] if cplusplus or not is_gcc(origin.compiler) else [_PRETTY]
-    path.write_text(_run([*by_build, *pretty], unit, origin), errors="surrogateescape")
+    text = _run([*by_build, *pretty], unit, origin)
+    if not cplusplus and not _FLOAT.search("\n".join(_by_files(text, folders)[0])):  # only a system's has any
+        text = _FLOAT.sub(lambda found: _FLOATS[found[0]], text)
+    path.write_text(text, errors="surrogateescape")
     found = replace(unit, source=path, input=Input(str(path), language, language))
     done = _clang([*_known_words(found, level, unknown), "-fsyntax-only"], found)
     if done.returncode:
         why = next((line for line in done.stderr.splitlines() if "error:" in line), "")
         raise BenchmarkInitError(
-            unit.input.path, f"clang would read another text than {os.path.basename(origin.compiler[0])} has: {why}"
+            unit.input.path,
+            f"clang would read another text, and not take that of {os.path.basename(origin.compiler[0])}: {why}",
         )
     return found, headers
 
@@ -408,10 +429,11 @@ def _by_files(text: str, folders: tuple[str, ...]) -> tuple[list[str], set[str],
     return lines, own, systems
 
 
-def _check_marks(unit: Unit, level: str, unknown: AbstractSet[str], headers: AbstractSet[str]) -> None:
+def _check_marks(unit: Unit, source: str, level: str, unknown: AbstractSet[str], headers: AbstractSet[str]) -> None:
     """Refuse a unit with an attribute or a pragma that clang does not honour and that may mean something.
 
     Args:
+        source: its name, as the build has it.
         headers: names of system headers, of which this does not matter.
     """
     words = _known_words(unit, level, unknown, silent=False)
@@ -430,7 +452,7 @@ def _check_marks(unit: Unit, level: str, unknown: AbstractSet[str], headers: Abs
             free = _is_free_pragma(line)
             what = f"`{line.strip()}`"
         if not free:
-            raise BenchmarkInitError(unit.input.path, f"clang does not honour {what}, line {number}")
+            raise BenchmarkInitError(source, f"clang does not honour {what}, line {number}")
 
 
 def _is_free_pragma(line: str) -> bool:

@@ -148,7 +148,7 @@ class Candidates:
         try:
             yield
         except (AiocgError, BenchmarkInitError) as error:
-            if (note := f"{what}: {first_diagnostic(error)}") not in self.notes:
+            if (note := f"{what}: {first_diagnostic(error, self.name)}") not in self.notes:
                 self.notes.append(note)
 
     def add_levels(self, levels: Sequence[str] = ()) -> None:
@@ -290,7 +290,7 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
         if (path := linker.inputs.own(part, linker.scratch)) is None:
             raise error
         kept[part] = path
-        notes.append(f"{name_of(part)} stays as the build has made it: {first_diagnostic(error)}")
+        notes.append(f"{name_of(part)} stays as the build has made it: {first_diagnostic(error, name_of(part))}")
 
     for part in linker.parts:
         try:

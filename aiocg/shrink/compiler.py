@@ -93,7 +93,8 @@ def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: s
     known = [*plan.get("level" + level, plan["level-O2"]), *(word for word in words if word not in plan["left_out"])]
     if own in plan["gnu"]:
         language = "c" if clang is plan["c"] else "c++"
-        known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *known]
+        unaliased = plan["unaliased"] if language == "c++" and any(word in plan["shared"] for word in words) else []
+        known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *unaliased, *known]
     named = any(word.startswith("-o") for word in words)
     output = [] if named else ["-o", f"{os.path.splitext(os.path.basename(source))[0]}.o"]
     lenient = plan["lenient"] if source.endswith(_C) else []

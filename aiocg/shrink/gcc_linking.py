@@ -1,5 +1,6 @@
 """Links images again from objects that the build's own GCC makes smaller."""
 
+import contextlib
 import re
 import shlex
 import shutil
@@ -17,7 +18,7 @@ from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LE
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure, smallest
 from aiocg.shrink.inputs import STARTING, Part, collects, linker_words, name_of
-from aiocg.shrink.linking import Linker
+from aiocg.shrink.linking import Linker, NothingJoined
 from aiocg.shrink.record import Link
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.tuning import FRAME_POINTERS, candidates, optimised
@@ -164,6 +165,19 @@ class GccLinker(Linker):
         return output.read_bytes()
 
 
+class OnlyGcc(Candidates):
+    """The images of one link of which clang can replace nothing: those that `GccImages` adds."""
+
+    compiler = GCC
+    levels = ()
+
+    def add_found(self, actions: tuple[str, ...]) -> None:
+        """Add nothing: there is no bitcode that passes could be for."""
+
+    def tune_level(self) -> None:
+        """Add nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class GccImages:
     """The images of which GCC makes all, or a part, for a link that it has compiled all of.
@@ -261,10 +275,9 @@ class GccImages:
             for part, path in self.linker.compiled.objects(self.mixable, level).items()
         }
         searched = [word for word in recipes.get(BY_OPTIONS, NAMED).actions if word != LTO]
-        most = len(self.image.linker.parts) - 1  # with all of them the image is GCC's
         for line in dict.fromkeys(filter(None, (shlex.join(searched), level))):
             recipe = replace(recipes[found], line=tuple(shlex.split(line)))
-            better = sorted((part for part in gains if gains[part] > 0), key=lambda part: -gains[part])[:most]
+            better = sorted((part for part in gains if gains[part] > 0), key=lambda part: -gains[part])
             best: tuple[Part, ...] = ()
             while better:
                 if self.add_mixed(replace(recipe, by_gcc=tuple(better))):
@@ -275,7 +288,7 @@ class GccImages:
                     break
                 others = tuple(one for one in best if one != part)
                 other = others if part in best else (*best, part)
-                if 0 < len(other) <= most and self.add_mixed(replace(recipe, by_gcc=other)):
+                if other and self.add_mixed(replace(recipe, by_gcc=other)):
                     best = other
 
     def add_mixed(self, recipe: Recipe) -> bool:
@@ -283,9 +296,11 @@ class GccImages:
         with self.image.noting(f"with units by {GCC} it does not link"):
             objects = self.linker.compiled.objects(recipe.by_gcc, shlex.join(recipe.line) or "-Oz")
             linker = replace(self.image.linker, kept={**self.image.linker.kept, **objects})
-            options = tuple(recipe.saved)
-            if recipe.actions:
-                module = optimised(linker.joined(), recipe.actions, options, subject=self.image.name)
+            options, joined = tuple(recipe.saved), b""
+            with contextlib.suppress(NothingJoined):  # all that is linked may be GCC's
+                joined = linker.joined() if recipe.actions else joined
+            if joined:
+                module = optimised(joined, recipe.actions, options, subject=self.image.name)
                 content = linker.image(module, options)
             else:
                 content = linker.optimised(options)

@@ -137,8 +137,9 @@ def loader_difference(before: bytes, after: bytes) -> str:
         return f"the libraries: {', '.join(libraries[1]) or 'none'} instead of {', '.join(libraries[0]) or 'none'}"
     if any(one.name == ".interp" for one in sections(before)):
         return ""
-    missing = exported_definitions(before) - exported_definitions(after) - _OF_LINKERS
-    return f"the symbols: it lacks {min(missing)}" if missing else ""
+    missing = exported_definitions(before) - exported_definitions(after)
+    names = sorted(name for name in missing if name.partition("@")[0] not in _OF_LINKERS)
+    return f"the symbols: it lacks {names[0]}" if names else ""
 
 
 def _kind(section: Section) -> str:

@@ -59,6 +59,10 @@ class Form:
         return cls(("-fPIE",), link if direct or "-static-pie" in words else (*link, "-pie"))
 
 
+class NothingJoined(BenchmarkInitError):
+    """None of the bitcode of an image is linked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Linker:
     """Links the inputs of one link in several forms, all with the same linker, which drops what nobody uses.
@@ -103,12 +107,12 @@ class Linker:
         """Return the bitcode of all parts as one module, in which only what the linker needs can be seen from outside.
 
         Raises:
-            BenchmarkInitError: when a part does not compile or they do not link.
+            BenchmarkInitError: when a part does not compile or they do not link; `NothingJoined` when none has a place.
         """
         output = self.scratch / "joined.bc"
         self._link(self.compiled.objects(self.parts, BITCODE), output, JOIN)
         if not (module := self.tools.joined(output)).is_file():
-            raise BenchmarkInitError(self.inputs.link.output.name, "none of its bitcode is linked")
+            raise NothingJoined(self.inputs.link.output.name, "none of its bitcode is linked")
         return module.read_bytes()
 
     def check_members(self) -> None:

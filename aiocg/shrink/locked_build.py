@@ -16,7 +16,7 @@ from pathlib import Path
 
 from aiocg.build.commands import Start, run_build
 from aiocg.build.compilation import ALWAYS, OLD_C
-from aiocg.build.proof import gcc_words, is_gcc
+from aiocg.build.proof import SHARED, UNALIASED, gcc_words, is_gcc
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
@@ -97,6 +97,8 @@ def _plan(lock: Lock, images: list[str], scratch: Path) -> compiler.Plan:
             for language in clang
             for level in (*UNTYPED_LEVELS, "-O2")
         },
+        "shared": list(SHARED),
+        "unaliased": [UNALIASED],
         "gnu": [path for path in compilers(os.environ.get("PATH", os.defpath)).values() if is_gcc((path,))],
         "left_out": sorted({word for entry in lock.images.values() for word in entry.left_out}),
         "images": images,

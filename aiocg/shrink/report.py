@@ -144,8 +144,9 @@ class Report:
         for one in self.images:
             name, size = one.rival
             compilers = ", ".join(dict.fromkeys([one.compiler, *(GCC for way in one.images if way.startswith(GCC))]))
-            rival = f"best of {compilers} and the build: {size:,} by {one.how(name)}{_share(size, one.after)}"
-            others = f"; {rival}" if one.is_compared and one.chosen != name else ""
+            maker = "the build" if name == OWN else one.how(name)
+            rival = f"best of {compilers} and the build: {size:,} by {maker}{_share(size, one.after)}"
+            others = f"; {rival}" if one.chosen != name and one.is_compared else ""
             gain = f"{one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}"
             lock = ", as the lock file says (--update searches again)" if one.by_lock else ""
             yield f"{one.name}: {gain}, {one.how(one.chosen)}{lock}{others}"
@@ -163,7 +164,7 @@ class Report:
             yield f"{name}: left as the build has made it: {reason}"
         if len(self.images) > 1:
             rival = f"; best of the compilers and the build: {self.rival:,}{_share(self.rival, self.after)}"
-            rival = rival if all(one.is_compared for one in self.images) else ""
+            rival = rival if any(one.is_compared for one in self.images) else ""
             yield f"in all: {self.before:,} -> {self.after:,} bytes{_share(self.before, self.after)}{rival}"
         if self.hint:
             yield self.hint
@@ -238,6 +239,8 @@ def explained(
     for name in {**before, **after}:
         if name in merged:
             found[name] = f"the same as {merged[name]}"
+        elif name not in after and "@" in name:  # GNU's linker names a variable so that a program has of a library
+            found[name] = "stays in its library, and is not copied to here"
         elif name not in after and name in places:
             found[name] = f"inlined into {_named(places[name])}"
         elif name not in after and joined is not None and name not in joined:

@@ -21,7 +21,7 @@ from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import BY_OPTIONS, GCC, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
 from aiocg.shrink.cross import cross_of
-from aiocg.shrink.gcc_linking import Gcc, GccImages, GccLinker, GccUnits, compiler_of
+from aiocg.shrink.gcc_linking import Gcc, GccImages, GccLinker, GccUnits, OnlyGcc, compiler_of
 from aiocg.shrink.image import copies, measure, put
 from aiocg.shrink.inputs import Inputs, Part, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
@@ -104,7 +104,7 @@ class Shrinking:
                 again = self._again(name, link, _made(self.scratch / f"{number}-again"))
                 self.images.append(again or self._begun(name, link, _made(self.scratch / str(number))))
             except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
-                self.left_alone[name] = first_diagnostic(error)
+                self.left_alone[name] = first_diagnostic(error, link.output.name)
 
     def _name(self, output: Path) -> str:
         """Return the name of an image: its path from the folder."""
@@ -134,8 +134,21 @@ class Shrinking:
             unasked = () if direct or link.origin is None else unasked_words(link.origin.compiler, _telling(link))
             form = Form.of(link.command.words, link.output.read_bytes(), direct=direct, unasked=unasked)
             linker = Linker(inputs, self.compiled, scratch, form, Lld() if direct else Clang())
-        image = Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
-        if type(linker.tools) is Clang and (by_gcc := self._gcc_linker(image, inputs, scratch)):
+        is_native = type(linker.tools) is Clang
+        try:
+            image = Candidates.begin(name, self._kept(name, replace(linker, taken=taken)), self.measure)
+        except (BenchmarkInitError, ValueError) as error:
+            if not is_native or not (by_gcc := self._gcc_linker((), inputs, scratch)):
+                raise
+            own, notes = (
+                link.output.read_bytes(),
+                [f"clang makes none of it: {first_diagnostic(error, link.output.name)}"],
+            )
+            sizes = {OWN: measure(own, self.measure)}
+            image = OnlyGcc(name, by_gcc, own, sizes, {OWN: own}, notes=notes, measure=self.measure)
+        else:  # what clang compiles has been proved
+            by_gcc = self._gcc_linker(image.linker.parts, inputs, scratch) if is_native else None
+        if by_gcc:
             self.gcc[name] = GccImages(image, by_gcc)
         return image
 
@@ -166,15 +179,18 @@ class Shrinking:
         self._by_gcc.distrust()
         return None
 
-    def _gcc_linker(self, image: Candidates, inputs: Inputs, scratch: Path) -> Linker | None:
-        """Return what links an image from objects of the build's own GCC; None if that has not compiled all of it."""
+    def _gcc_linker(self, known: Sequence[Part], inputs: Inputs, scratch: Path) -> Linker | None:
+        """Return what links an image from objects of the build's own GCC; None if that has not compiled all of it.
+
+        Args:
+            known: parts that were proved before, by the same compiler.
+        """
         driver = inputs.link.command.driver
         units = [part for part in inputs.parts if isinstance(part, Unit)]
         compilers = {part.origin.compiler if part.origin is not None else (part.command.driver,) for part in units}
         if len(units) < len(inputs.parts) or not all(map(is_gcc, {*compilers, (driver,)})):
             return None
         linker: Linker = GccLinker(inputs, self._by_gcc, _made(scratch / GCC), Form((), ()), Gcc(driver))
-        known = set(image.linker.parts)  # proved before, by the same compiler
 
         def prove(part: Part) -> None:
             if part not in known:
@@ -209,7 +225,8 @@ class Shrinking:
             if locked:
                 image.notes.append(f"the lock file is of no use for it: {why}; {image.short} was tried")
         if not locked:
-            self.compiled.prepare(list({part: None for one in missing for part in one.linker.parts}), self.levels)
+            by_level = [one for one in missing if one.levels]
+            self.compiled.prepare(list({part: None for one in by_level for part in one.linker.parts}), self.levels)
             self._add_levels(missing)
         return missing
 
@@ -234,6 +251,8 @@ class Shrinking:
                 if image.name in self.gcc and self.gcc[image.name].wins and budget != CORE:
                     driver = compiler_of(image.linker.inputs.link.command.driver)
                     self._options[image.name] = await options_of(runtime, driver)
+                    continue
+                if not image.levels:  # there is no bitcode
                     continue
                 self._found[image.name] = await search(runtime, image.module, budget, image.linker.tools.reward)
             except AiocgError as error:

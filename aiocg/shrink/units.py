@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aiocg.build.commands import Unit
-from aiocg.build.compilation import compile_unit, each
+from aiocg.build.compilation import OLD_C, compile_unit, each
 from aiocg.build.proof import check_repeatable, readable
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
@@ -182,8 +182,8 @@ class Units:
         else:
             unit = self.same(part)
             options = self._known(part, unit.command.options("level", "linking", "dependency"))
-            macros = level_words(unit.command.level)
-            self._run(unit, [*macros, *options, *words, unit.input.language, unit.input.path])
+            more = [*level_words(unit.command.level), *(() if unit.input.language.startswith("c++") else OLD_C)]
+            self._run(unit, [*more, *options, *words, unit.input.language, unit.input.path])
         return path
 
     def _known(self, part: Part, words: Sequence[str]) -> list[str]:

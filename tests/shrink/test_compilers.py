@@ -1,5 +1,6 @@
 """Which compiler a build has: this machine's own, one for another machine or C library, or a GCC without gcc."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.command_line import parse
+from aiocg.shrink.candidate import Candidates
 from aiocg.shrink.cross import Cross, cross_of
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.lock import Lock
@@ -90,3 +92,10 @@ def test_options_are_those_of_the_compiler_for_c_if_it_is_there(
     work = GccShrinking(Build({}, (), {}), tmp_path, tmp_path, Lock())
     work.images = [image]
     assert work.driver == driver
+
+
+@pytest.mark.needs("libc", "cc")
+def test_what_is_only_a_warning_in_old_c_is_none_at_any_level(shrinkable: Callable[[str], Candidates]) -> None:
+    image = shrinkable("int main(void) { return undeclared(); }\nint undeclared(void) { return 0; }\n")
+    image.add_levels()
+    assert image.notes == [] and image.images.keys() > {*image.levels}

@@ -11,7 +11,7 @@ import pytest
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.shrink.candidate import OWN, Candidates
-from aiocg.shrink.image import measure, read_image, special_sections
+from aiocg.shrink.image import loader_difference, measure, read_image, special_sections
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +63,31 @@ def test_padding_by_lld_is_no_section_that_others_may_read(tmp_path: Path) -> No
     subprocess.run([*line, "-o", "image"], cwd=tmp_path, check=True)
     content = (tmp_path / "image").read_bytes()
     assert b".relro_padding" in content and special_sections(content) == {"mine": 5}
+
+
+VERSIONED = r"""
+int first(int x) { return x; }
+int second(int x) { return x + 1; }
+int kept = 3;
+__asm__(".symver first, get@OLD\n.symver second, get@@NEW");
+"""
+
+
+@pytest.mark.needs("libc", "cc")
+def test_the_loader_finds_the_same_versions_of_symbols_by_whatever_linker(tmp_path: Path) -> None:
+    (tmp_path / "part.c").write_text(VERSIONED)
+    (tmp_path / "both").write_text("OLD { global: get; kept; local: *; };\nNEW { global: get; } OLD;\n")
+    (tmp_path / "new").write_text("OLD { global: get; local: *; };\nNEW { global: get; kept; } OLD;\n")
+    subprocess.run(["cc", "-c", "-fPIC", "part.c"], cwd=tmp_path, check=True)
+    lld = find_toolchain().linker_command()
+
+    def linked(*words: str) -> bytes:
+        subprocess.run([*words, "-shared", "part.o", "-o", "image"], cwd=tmp_path, check=True)
+        return (tmp_path / "image").read_bytes()
+
+    own = linked("cc", "-Wl,--version-script=both")  # GNU's linker defines symbols for versions, too
+    assert loader_difference(own, linked(*lld, "--version-script=both")) == ""
+    assert loader_difference(own, linked(*lld, "--version-script=new")) == "the symbols: it lacks kept@@OLD"
+    (tmp_path / "part.c").write_text(VERSIONED.replace(".symver first, get@OLD", ""))
+    subprocess.run(["cc", "-c", "-fPIC", "part.c"], cwd=tmp_path, check=True)
+    assert loader_difference(own, linked(*lld, "--version-script=both")) == "the symbols: it lacks get@OLD"

@@ -135,18 +135,6 @@ def test_units_are_mixed_only_where_that_is_smaller(gcc: GccImages, image: Candi
     assert image.images[image.chosen].bytes == min(one.bytes for one in image.images.values())
 
 
-def test_of_a_single_unit_nothing_is_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
-    (tmp_path / "main.c").write_text("#include <stdio.h>\n" + PARTS["sum.c"] + 'int main(void) { puts("x"); }')
-    monkeypatch.setattr(__name__ + ".BUILD", "gcc -O2 -c main.c && gcc -o app main.o")
-    gcc = begun(tmp_path, "first", Lock()).gcc["app"]
-    gcc.add_levels()
-    gcc.image.add_found(gcc.image.quick)
-    gcc.mix(60)
-    assert MIXED not in gcc.image.images and gcc.image.notes == []
-
-
 @pytest.mark.slow
 def test_a_unit_that_only_gcc_compiles_is_compiled_again_by_the_lock_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -161,6 +149,31 @@ def test_a_unit_that_only_gcc_compiles_is_compiled_again_by_the_lock_file(
     gcc.add_levels(["-Oz"])
     (level,) = (name for name in gcc.image.images if name != OWN)
     assert repeated(gcc.image, tmp_path, level).content == gcc.image.contents[level]
+
+
+def test_gcc_makes_an_image_of_which_clang_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
+    for name, text in PARTS.items():
+        (tmp_path / name).write_text(
+            f"{text}\nint nested_{name[:3]}(int n) {{ int f(void) {{ return n; }} return f(); }}"
+        )
+    work = begun(tmp_path, "first", Lock())
+    assert work.compare() == work.images and not work.left_alone
+    work.choose(work.images)
+    (image,) = work.images
+    assert image.chosen.startswith("gcc -O")
+    assert len(image.notes) == 1 and "none of its parts can be replaced" in image.notes[0]
+    put(tmp_path / "app", image.content)
+    assert subprocess.run([tmp_path / "app"]).returncode == 1 + 2 + 1 + 2 * 1
+    assert repeated(image, tmp_path, image.chosen).content == image.content
+
+
+@pytest.mark.slow
+def test_all_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Path) -> None:
+    image.add_found(image.quick)
+    assert gcc.add_mixed(Recipe(image.quick, by_gcc=tuple(image.linker.parts))) and not image.notes
+    assert repeated(image, tmp_path, MIXED).content == image.content
 
 
 @pytest.mark.slow
