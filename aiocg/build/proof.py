@@ -40,6 +40,7 @@ DISAGREES = (
 
 _LTO_NAME = re.compile(rb"\.gnu\.(?:debug)?lto_[\w.$]*\.[0-9a-f]{8,16}")
 _MEMBER = re.compile(r"(\S[^()]*)\(([^()]+)\)")
+_WHOLE = "(--whole-archive)"
 _HEADING = re.compile(r"\w[^()]*")  # in a map of GNU's linker
 _SYSTEM = ("/usr/", "/lib")
 _MARKER = re.compile(r'#(?: line)? \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)')
@@ -191,7 +192,8 @@ def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path
         scratch: a folder.
 
     Returns:
-        The members of archives that were linked, in order, see `own_member`; None if the linker does not say.
+        The members of archives that were linked, in order, see `own_member`, without those of whole archives; None if
+        the linker does not say.
 
     Raises:
         BenchmarkInitError: when the result is another image, or there is none.
@@ -211,8 +213,9 @@ def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path
     text = told.read_text(errors="surrogateescape") if told.is_file() else ""
     if not text.lstrip().startswith("Archive member included"):
         return () if "Memory Configuration" in text else None  # lld's map is another
-    members = itertools.takewhile(lambda line: not _HEADING.fullmatch(line), text.lstrip().splitlines()[1:])
-    return tuple(named for line in members if (named := own_member(line)))
+    lines = re.sub(r"\n[ \t]+(?=\S)", " ", text.lstrip()).splitlines()[1:]  # what follows a long name stands below it
+    members = itertools.takewhile(lambda line: not _HEADING.fullmatch(line), lines)
+    return tuple(named for line in members if not line.endswith(_WHOLE) and (named := own_member(line)))
 
 
 def own_member(line: str) -> str:

@@ -449,6 +449,17 @@ CASES |= {
         "g++ -O2 -fPIC -c lib.cc && g++ -shared -o libx.so lib.o && gcc -O2 -c main.c part.c && "
         "gcc -o app main.o part.o -L. -lx -Wl,-rpath,.",
     ),
+    "a library of a whole archive": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int twice(int);\nint value(int x) { return twice(x); }\n",
+            "one.c": "int twice(int x) { return 2 * x; }\n",
+            "two.c": "int unused(int x) { return 3 * x; }\n",
+        },
+        "gcc -O2 -fPIC -c one.c two.c && ar rcs libconvenience_of_long_name.a one.o two.o && gcc -shared -o libx.so "
+        "-Wl,--whole-archive libconvenience_of_long_name.a -Wl,--no-whole-archive && "
+        "gcc -O2 -c main.c part.c && gcc -o app main.o part.o -L. -lx -Wl,-rpath,.",
+    ),
     "a library of which nothing is used": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n", "lib.c": "int f(int x) { return x; }\n"},
         f"{LIBRARY} && gcc -O2 -c main.c part.c && gcc -o app main.o part.o -L. -lx",
