@@ -312,12 +312,13 @@ class Finding:
 
     def _hints(self) -> Iterator[str]:
         """Say what the time did not suffice for, and that passes may be kept away from the program."""
-        from aiocg.search.baselines import baselines
+        from aiocg.search.baselines import FRAME_POINTERS, baselines
 
         result = self._result
         if result.levels >= LONG:
             yield f"levels      took {result.levels:.1f} s of the time"
-        missing = [name for name in baselines(self._env) if name not in result.baselines]
+        known = [name for name in baselines(self._env) if name != FRAME_POINTERS]  # which may not compile at all
+        missing = [name for name in known if name not in result.baselines]
         for levels, reason in self._failed.items():
             yield f"levels      {levels} cannot compile this program: {reason}"
         if missing and result.baselines and self._failed:

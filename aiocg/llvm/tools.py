@@ -103,6 +103,8 @@ class LoadedTool:
             except BrokenPipeError:
                 reply = b""
         if not reply:  # it could not start, or has died: the other way says why
+            process.communicate()
+            self._process = None
             return _run(words, timeout)
         status, messages = json.loads(reply)
         if status == -signal.SIGALRM:

@@ -564,7 +564,9 @@ class _Search:
         """Return the marks that functions may be given: the last is for those that have others from before."""
         if self._cost == "IrInstructionCount":
             return ()
-        return MARKS if any(mark in action for action in actions for mark in MARKS[:-1]) else MARKS[:-1]
+        known = MARKS if any(mark in action for action in actions for mark in MARKS[:-1]) else MARKS[:-1]
+        framed = FRAME_POINTERS in self.earned  # inline assembly may need the register
+        return known if framed else tuple(mark for mark in known if "frame" not in mark)
 
     async def _compete(self, sites: list[Site], until: float) -> Site:
         """Improve bases in rounds, dropping the worse half after each; return the best one."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -127,6 +128,8 @@ class Candidates:
             content = keep_unique(content, self.contents.get(OWN, content))
         if difference := loader_difference(self.contents.get(OWN, content), content):
             raise BenchmarkInitError(self.name, f"the loader would find something else: {difference}")
+        if os.fsencode(self.linker.scratch) in content:  # lld's, where a library has versions and no name
+            raise BenchmarkInitError(self.name, "the linker writes into it where it was linked to: give it a -soname")
         if self.linker.keeps_all and OWN in self.contents:
             now = special_sections(content)
             for section, size in special_sections(self.contents[OWN]).items():

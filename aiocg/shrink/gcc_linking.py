@@ -158,7 +158,7 @@ class GccLinker(Linker):
         Raises:
             BenchmarkInitError: when a part does not compile or they do not link.
         """
-        output = self.scratch / "image"
+        output = self._made
         if LTO in shlex.split(level):
             self._check_joinable()
         self._link(self.compiled.objects(self.parts, level), output, "", more=shlex.split(level))

@@ -99,6 +99,12 @@ class Linker:
         return (*(self.compiled.code(first) if first is not None else ()), *self.form.code)
 
     @property
+    def _made(self) -> Path:
+        """Where an image is linked to: by the name of the build's own, which may be within it."""
+        (folder := self.scratch / "made").mkdir(exist_ok=True)
+        return folder / self.inputs.link.output.name
+
+    @property
     def _direct(self) -> bool:
         """Whether the linker is called without a compiler."""
         return isinstance(self.tools, (Lld, Zig))
@@ -152,7 +158,7 @@ class Linker:
         if level == FLTO:
             return self.optimised()
         self._check_unordered()
-        self._link(self.compiled.objects(self.parts, level), output := self.scratch / "baseline", PLAIN)
+        self._link(self.compiled.objects(self.parts, level), output := self._made, PLAIN)
         return output.read_bytes()
 
     def optimised(self, options: Sequence[str] = ()) -> bytes:
@@ -166,7 +172,7 @@ class Linker:
         """
         self._check_unordered()
         more = [*generator_words(options, direct=self._direct), *linker_words(options, direct=self._direct)]
-        self._link(self.compiled.objects(self.parts, FLTO), output := self.scratch / "baseline", LTO, more=more)
+        self._link(self.compiled.objects(self.parts, FLTO), output := self._made, LTO, more=more)
         return output.read_bytes()
 
     def _check_unordered(self) -> None:
@@ -190,7 +196,7 @@ class Linker:
         Raises:
             BenchmarkInitError: when no code can be generated, or it does not link.
         """
-        code, program, output = (self.scratch / name for name in ("program.bc", "program.o", "image"))
+        code, program, output = self.scratch / "program.bc", self.scratch / "program.o", self._made
         code.write_bytes(module)
         passes = () if POLISH in options else ("-Xclang", "-disable-llvm-passes")
         words = [

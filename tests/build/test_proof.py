@@ -460,6 +460,18 @@ CASES |= {
         "-Wl,--whole-archive libconvenience_of_long_name.a -Wl,--no-whole-archive && "
         "gcc -O2 -c main.c part.c && gcc -o app main.o part.o -L. -lx -Wl,-rpath,.",
     ),
+    "a library with versions and no name": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int f(int);\nint value(int x) { return f(x); }\n",
+            "lib.c": f"{FILLER}int f(int x) {{ return x * 5; }}\n",
+            "map": "V1 { global: f; local: *; };\n",
+        },
+        "gcc -O2 -fPIC -shared -Wl,--version-script=map -o libx.so lib.c && gcc -O2 -c main.c part.c && "
+        "gcc -o app main.o part.o -L. -lx -Wl,-rpath,'$ORIGIN'",
+        "give it a -soname",
+        "./app; readelf -VW libx.so | grep -c 'BASE.*libx.so'",
+    ),
     "a library of which nothing is used": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n", "lib.c": "int f(int x) { return x; }\n"},
         f"{LIBRARY} && gcc -O2 -c main.c part.c && gcc -o app main.o part.o -L. -lx",

@@ -31,7 +31,7 @@ _LOOP_NUMBER = re.compile(r":(\d{1,9})")
 _UNROLL = re.compile(r"unroll<(full|\d{1,4})>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
-_MARK = re.compile(r"(?:^|,)(mark<(?:minsize|optsize)(?:;frame-pointer)?>)$")
+_MARK = re.compile(r"(?:^|(?<=.),)(mark<(?:minsize|optsize)(?:;frame-pointer)?>)$")
 _FACTORS = range(2, 1025)
 LONGEST = 1_000_000  # characters; room for passes on every function of a large program
 LONG = 2_000  # characters; longer texts name many functions and seldom recur, so they are not cached

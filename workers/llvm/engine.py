@@ -27,9 +27,9 @@ from aiocg.workers.llvm.size_attributes import (
     MINSIZE,
     OPTSIZE,
     Attributes,
+    forbids_frame_pointers,
     mark,
     mark_function,
-    uses_frame_register,
 )
 from aiocg.workers.llvm.states import REACH, Beginnings, State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
@@ -457,11 +457,11 @@ class Engine:
         return self._see(module, facts)
 
     def _attributes(self, chosen: str, module: Module, state: State) -> Attributes:
-        """Return the attributes of a mark, without a frame pointer where inline assembly forbids it."""
+        """Return the attributes of a mark, without a frame pointer where that may be wrong."""
         attributes = MARKS[chosen]
         if FRAME_POINTER in attributes:
-            if _FRAMES not in state.memo:  # no pass writes inline assembly
-                state.memo[_FRAMES] = not uses_frame_register(module)
+            if _FRAMES not in state.memo:  # no pass makes it so
+                state.memo[_FRAMES] = not forbids_frame_pointers(module)
             if not state.memo[_FRAMES]:
                 return tuple(name for name in attributes if name != FRAME_POINTER)
         return attributes

@@ -28,10 +28,10 @@ __all__ = [
     "OPTSIZE",
     "Attributes",
     "bound_early",
+    "forbids_frame_pointers",
     "mark",
     "mark_function",
     "marked",
-    "uses_frame_register",
 ]
 
 STUB = 16  # bytes by which a linker lets functions of other libraries be called; without, each call takes one byte more
@@ -56,20 +56,23 @@ MARKS: dict[str, Attributes] = {
 }
 """Actions that mark the functions of the current program."""
 
-_ASM = re.compile(rb' asm (?:[a-z]+ )*"((?:[^"\\]|\\..)*)", "([^"]*)"')
-_X86_FRAME, _OTHER_FRAMES = re.compile(rb"\b[re]?bp\b"), re.compile(rb"\b(?:fp|[xw]29|r7|r11|x8|s0|r30|r22|[rc]31)\b")
+_X86 = re.compile(rb"x86|i\d86|amd64")
+_USES = re.compile(rb"bp|enter|leave|pusha|popa")
+_BY_CONVENTION = re.compile(rb"\b(?:ghccc|cc 1[01])\b|@llvm\.(?:read|write)_(?:volatile_)?register")
 _AGAINST = ("optnone", "optdebug")  # the verifier refuses these with a mark; clang, too, leaves such functions unmarked
 _CHOSEN = "aiocg-mark"  # an attribute of functions that have marks of their own
 _OURS = "aiocg-frame-pointer"  # and of those that have a frame pointer by a mark
 
 
-def uses_frame_register(module: Module) -> bool:
-    """Return whether inline assembly names the register that a frame pointer is in.
+def forbids_frame_pointers(module: Module) -> bool:
+    """Return whether a frame pointer may be wrong somewhere in a program, for which LLVM makes wrong code then.
 
-    LLVM takes it for free there although the function has a frame pointer, and makes wrong code.
+    Inline assembly may use its register, however that is spelled: on other machines than x86 all assembly counts. GHC's
+    and HiPE's calling conventions pass an argument in it, and a register may be read by its name.
     """
-    register = _X86_FRAME if re.match(rb"x86_64|i\d86", module.triple) else _OTHER_FRAMES
-    return any(register.search(part) for found in _ASM.findall(module.write_text()) for part in found)
+    text, on_x86 = module.write_text(), _X86.search(module.triple)
+    lines = (line.lower() for line in text.splitlines() if b" asm " in line)
+    return bool(_BY_CONVENTION.search(text)) or any(not on_x86 or _USES.search(line) for line in lines)
 
 
 def mark(module: Module, attributes: Attributes) -> None:

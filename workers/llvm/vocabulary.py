@@ -84,7 +84,10 @@ class Vocabulary:
         try:
             unmarked, mark = split_mark(pipeline)
             _, rest = split(unmarked)
-            parts = [self.resolve(f"@f({one})")[3:-1] for one in read(rest)] if rest else []
+            elements = list(map(str, read(rest))) if rest else []
+            if misplaced := next((one for one in elements if one.startswith(("mark<", "inline<"))), ""):
+                raise ValueError(f"{misplaced} is for the {'end' if misplaced[0] == 'm' else 'beginning'}")
+            parts = [self.resolve(f"@f({one})")[3:-1] for one in elements]
             inlined = unmarked[: len(unmarked) - len(rest)].rstrip(",")
             return ",".join(filter(None, (inlined, *parts, mark)))
         except ValueError as error:

@@ -248,6 +248,9 @@ def test_a_frame_pointer_that_the_program_has_by_itself_is_never_taken_away(engi
         ("nop", "~{rbp},~{memory}", False),
         ("movl $$5, %ebp", "~{memory}", False),
         ("nop", "={ebp}", False),
+        ("xchg\\09%RBP, %rax", "~{memory}", False),
+        ("movb $$1, %bpl", "~{memory}", False),
+        ("pause\\0Aleave", "~{memory}", False),
     ],
 )
 def test_no_frame_pointer_is_where_inline_assembly_names_its_register(
@@ -271,11 +274,36 @@ define void @inlines_it() {{
         assert "optsize" in engine.text(state)
 
 
+@pytest.mark.parametrize(
+    ("triple", "body", "framed"),
+    [
+        ("amd64-unknown-linux", 'call void asm sideeffect "pause", ""()', True),
+        ("amd64-unknown-linux", 'call void asm sideeffect "push %ebp", ""()', False),
+        ("aarch64-unknown-linux-gnu", 'call void asm sideeffect "nop", ""()', False),
+        ("x86_64-unknown-linux-gnu", "call ghccc void @other()", False),
+        ("x86_64-unknown-linux-gnu", "call void @other()", True),
+    ],
+)
+def test_no_frame_pointer_is_where_its_register_may_be_used_otherwise(
+    engine: Engine, triple: str, body: str, framed: bool
+) -> None:
+    program = f'target triple = "{triple}"\ndeclare void @other()\ndefine void @f() {{\n  {body}\n  ret void\n}}\n'
+    state = engine.apply(engine.load(program.encode()), "mark<minsize;frame-pointer>")
+    assert ('"frame-pointer"="all"' in engine.text(state)) == framed
+
+
 def test_a_mark_is_for_the_end_of_the_passes_of_a_function(engine: Engine) -> None:
     vocabulary = Vocabulary(engine.library)
     for text in ("@f(mark<optsize>)", "@f(adce,mark<minsize>)", "@f(inline<@g>,mark<optsize>)@g(inline<@f>,adce)"):
         assert vocabulary.resolve(text) == text
-    for text in ("@f(mark<optsize>,adce)", "@f(mark<speed>)", "@f(adcemark<optsize>)"):
+    for text in (
+        "@f(,mark<optsize>)",
+        "@f(mark<minsize>,adce,mark<optsize>)",
+        "@f(adce,inline<@g>)@g(adce)",
+        "@f(mark<optsize>,adce)",
+        "@f(mark<speed>)",
+        "@f(adcemark<optsize>)",
+    ):
         with pytest.raises(CompilationError, match="is not an action"):
             vocabulary.resolve(text)
 
