@@ -144,8 +144,7 @@ class Units:
 
     def code(self, unit: Unit) -> list[str]:
         """Return the options of a unit that say how code is generated."""
-        unit = self.same(unit)
-        options = self._known(unit, unit.command.options("level", "linking", "dependency"))
+        options = self._known(unit, self.same(unit).command.options("level", "linking", "dependency"))
         kinds = ("-f",) if is_zig(unit.command) else ("-m", "-f")  # zig names processors in its own way
         return [word for word in options if word.startswith(kinds)]
 
