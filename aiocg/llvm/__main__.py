@@ -24,7 +24,7 @@ from aiocg.llvm.tools import TIMEOUT, apply, compute
 from aiocg.spaces.actions import split_texts
 
 STANDARD = "-"  # input or output
-_OWN = {"-passes", "-o", "-S", "-f", "-h", "-help", "-option"}
+_OWN = {"-passes", "-o", "-S", "-f", "-h", "-help", "-option", "-relocation-model"}
 _WORD = re.compile(r"-?(-[A-Za-z][\w-]*)(=.*)?", re.DOTALL)
 _LEVEL = re.compile(r"-(O[0-3sz])")
 
