@@ -52,7 +52,7 @@ lists the spaces that the library in use has; what it lacks is left out.
 | `@main(inline<@parse;@next>,sroa)` | calls of two functions in `main` inlined, then passes on it, if any |
 | `mark<minsize>`, `mark<optsize>` | mark all functions for size, as `clang -Oz` and `-Os` do |
 | `mark<minsize;frame-pointer>`, `mark<optsize;frame-pointer>` | the same, with frame pointers, as by \
-`-fno-omit-frame-pointer`; without where inline assembly names the register that they are in |
+`-fno-omit-frame-pointer`; without in programs whose inline assembly or calls may use that register otherwise |
 | `@main(sroa,mark<optsize>)` | passes on one function, if any, and then a mark of its own, which those of all do not \
 change |
 | `@main:2(unroll<4>)`, `@main:2(unroll<full>)` | the loop of a function that has this number, unrolled |

@@ -32,7 +32,7 @@ _LINE = (sys.executable, "-P", "-m", "aiocg.workers.llvm.tool")
 def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
     """Run one operation of `aiocg.workers.llvm.tool`; its results are in the files that the arguments name.
 
-    Within a `LoadedTool`, that carries it out.
+    Within a `LoadedTool`, that carries it out, and nothing cancels it.
 
     Raises:
         BenchmarkInitError: when LLVM does not accept a program.

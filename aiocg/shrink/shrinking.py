@@ -140,10 +140,8 @@ class Shrinking:
         except (BenchmarkInitError, ValueError) as error:
             if not is_native or not (by_gcc := self._gcc_linker((), inputs, scratch)):
                 raise
-            own, notes = (
-                link.output.read_bytes(),
-                [f"clang makes none of it: {first_diagnostic(error, link.output.name)}"],
-            )
+            own = link.output.read_bytes()
+            notes = [f"clang makes none of it: {first_diagnostic(error, link.output.name)}"]
             sizes = {OWN: measure(own, self.measure)}
             image = OnlyGcc(name, by_gcc, own, sizes, {OWN: own}, notes=notes, measure=self.measure)
         else:  # what clang compiles has been proved

@@ -58,7 +58,9 @@ MARKS: dict[str, Attributes] = {
 
 _X86 = re.compile(rb"x86|i\d86|amd64")
 _USES = re.compile(rb"bp|enter|leave|pusha|popa")
-_BY_CONVENTION = re.compile(rb"\b(?:ghccc|cc 1[01])\b|@llvm\.(?:read|write)_(?:volatile_)?register")
+_BY_CONVENTION = re.compile(
+    rb"\b(?:ghccc|hhvm_?c?cc|cc (?:1[01]|8[12]))\b|@llvm\.(?:read|write)_(?:volatile_)?register"
+)
 _AGAINST = ("optnone", "optdebug")  # the verifier refuses these with a mark; clang, too, leaves such functions unmarked
 _CHOSEN = "aiocg-mark"  # an attribute of functions that have marks of their own
 _OURS = "aiocg-frame-pointer"  # and of those that have a frame pointer by a mark
@@ -67,8 +69,8 @@ _OURS = "aiocg-frame-pointer"  # and of those that have a frame pointer by a mar
 def forbids_frame_pointers(module: Module) -> bool:
     """Return whether a frame pointer may be wrong somewhere in a program, for which LLVM makes wrong code then.
 
-    Inline assembly may use its register, however that is spelled: on other machines than x86 all assembly counts. GHC's
-    and HiPE's calling conventions pass an argument in it, and a register may be read by its name.
+    Inline assembly may use its register, however that is spelled: on other machines than x86 all assembly counts. The
+    calling conventions of GHC, HiPE and HHVM pass an argument in it, and a register may be read by its name.
     """
     text, on_x86 = module.write_text(), _X86.search(module.triple)
     lines = (line.lower() for line in text.splitlines() if b" asm " in line)
