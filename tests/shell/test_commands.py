@@ -333,7 +333,7 @@ async def test_a_session_with_llvm_from_first_to_last(folder: Path) -> None:
         assert not any(entry.had_no_effect for entry in say.shell.session.entries)
 
         assert await say("commandline")
-        assert say.out.startswith("opt '-passes=")
+        assert say.out.startswith("opt -relocation-model=pic '-passes=")
         assert await say("observation Ir; write best.ll; write best.bc")
         text = Path("best.ll").read_text(encoding="utf-8")
         assert say.out.startswith(text)
