@@ -60,6 +60,7 @@ _OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "s
 """What compilers have different values for in C++."""
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
 _DIRECTIVES = ("-fdirectives-only", "-Wno-unused-macros")  # which GCC does not take with that warning
+_PACK = "__builtin_va_arg_pack"  # arguments of an inlined function, which clang does not have
 _PRETTY = "-D__PRETTY_FUNCTION__=__func__"
 _FLOATS = {
     "_Float32": "float",
@@ -73,6 +74,7 @@ _FLOAT = re.compile(r"\b_Float(?:32x?|64x?|128)\b")
 _DIAGNOSTIC = re.compile(
     r"(?:unknown argument|not supported|does not support|argument unused|unsupported (?:option|arg))"
 )
+_UNKNOWN_BUILTIN = re.compile(r"use of unknown builtin '(\w+)'")
 _QUOTED = re.compile(r"'(-[^'\n]+)'")
 _IGNORED = re.compile(r"^(.*?):(\d+):\d+: warning: (.*) \[-W([\w-]+)\]$", re.MULTILINE)
 
@@ -88,7 +90,8 @@ _FREE_OPTIONS = re.compile(
 """Options without which a compiler makes the same program: of warnings, debug information, files, links, and speed."""
 
 _OTHERWISE = re.compile(
-    r"-ftrapv|-fnon-call-exceptions|-fstack-check.*|-mstack-arg-probe|-fopenmp|-fopenacc|-fexcess-precision=standard|-fgnu-tm"
+    r"-ftrapv|-fnon-call-exceptions|-fstack-check.*|-mstack-arg-probe|-fopenmp|-fopenacc|-fexcess-precision=standard|"
+    r"-fgnu-tm|-fno-use-cxa-atexit"
 )
 """Options that clang takes without a word, and that mean something else to GCC."""
 
@@ -298,7 +301,7 @@ def has_used(unit: Unit) -> bool:
     """
     if unit.origin is None:
         return True
-    text = _run([*unit.origin.compiler, *_recorded(unit), "-E", *_DIRECTIVES], unit, unit.origin)
+    text, _ = _conditioned([*unit.origin.compiler, *_recorded(unit), "-E"], unit, unit.origin)
     return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, _own_folders(unit)))
 
 
@@ -334,12 +337,12 @@ def _same_text(
     by_build = [*origin.compiler, *_recorded(unit), "-E"]
     by_clang = [*_known_words(unit, level, unknown), "-E"]
     folders = _own_folders(unit)
-    text = _run([*by_build, *_DIRECTIVES], unit, origin)
+    text, mode = _conditioned(by_build, unit, origin)
     for name in _by_files(text, folders)[1]:
         if (unit.directory / f"{name}.gch").exists():
             raise BenchmarkInitError(unit.input.path, f"{name} is there as a precompiled header, too")
     theirs = _user_tokens(text, folders)
-    ours = _clang([*by_clang, "-fdirectives-only"], unit)
+    ours = _clang([*by_clang, *mode[:1]], unit)
     headers = _by_files(ours.stdout, folders)[2]
     differing = _differing_macros(unit, origin, level, unknown)
     names = set(theirs)
@@ -355,6 +358,8 @@ def _same_text(
     path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
     pretty = [] if cplusplus or not is_gcc(origin.compiler) else [_PRETTY]
     text = _run([*by_build, *pretty], unit, origin)
+    if _PACK in text:
+        text = _run([*by_build, *pretty, *_without_packs(scratch)], unit, origin)
     if not cplusplus and not _FLOAT.search("\n".join(_by_files(text, folders)[0])):  # only a system's has any
         text = _FLOAT.sub(lambda found: _FLOATS[found[0]], text)
     path.write_text(text, errors="surrogateescape")
@@ -367,6 +372,25 @@ def _same_text(
             f"clang would read another text, and not take that of {os.path.basename(origin.compiler[0])}: {why}",
         )
     return found, headers
+
+
+def _conditioned(line: Sequence[str], unit: Unit, origin: Origin) -> tuple[str, tuple[str, ...]]:
+    """Return a unit's text when its conditionals are done, and with which options; if need be with its macros expanded.
+
+    A condition with `__COUNTER__` is an error where macros are left.
+    """
+    try:
+        return _run([*line, *_DIRECTIVES], unit, origin), _DIRECTIVES
+    except BenchmarkInitError:
+        return _run(line, unit, origin), ()
+
+
+def _without_packs(scratch: Path) -> list[str]:
+    """Return options by which the C library's checked functions are macros, as they are for compilers but GCC."""
+    header = scratch / "without-packs/sys/cdefs.h"
+    header.parent.mkdir(parents=True, exist_ok=True)
+    header.write_text("#include_next <sys/cdefs.h>\n#undef __va_arg_pack\n#undef __va_arg_pack_len\n")
+    return ["-isystem", str(header.parent.parent)]
 
 
 def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractSet[str]) -> set[str]:
@@ -441,10 +465,13 @@ def _check_marks(unit: Unit, source: str, level: str, unknown: AbstractSet[str],
     """
     words = _known_words(unit, level, unknown, silent=False)
     warnings = ["unknown-attributes", "ignored-attributes", "unknown-pragmas", "ignored-pragmas", "system-headers"]
+    warnings += ["implicit-function-declaration"]
     only = ["-Wno-everything", *(f"-W{name}" for name in warnings), "-fno-caret-diagnostics", "-fno-color-diagnostics"]
     told = _clang([*words, *only, "-Wno-error", "-Qunused-arguments", "-fsyntax-only"], unit).stderr
     for file, number, text, kind in _IGNORED.findall(told):
-        if file in headers:
+        if found := _UNKNOWN_BUILTIN.match(text):
+            raise BenchmarkInitError(source, f"clang does not have {found[1]}, line {number}")
+        if file in headers or kind.startswith("implicit"):
             continue
         line = _line(unit.directory / file, int(number))
         name = (re.findall(r"'([\w:]+)'", text) or [""])[0].rpartition("::")[2].strip("_")

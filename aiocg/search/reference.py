@@ -33,6 +33,7 @@ __all__ = [
     "observation_of_runs",
     "program_of",
     "reference_of",
+    "run_again",
     "runnable",
     "runs_of",
     "undefined",
@@ -102,6 +103,16 @@ class Reference:
         found = differences(expected, actual, self.benchmark.program.runs)
         return [one for one in found if not (self.ends_alone and one.kind in _WRITTEN)]
 
+    def after(self, again: Sequence[Run]) -> "Reference":
+        """Return the reference after another execution of the program as it came, which may do something else."""
+        varying = self.between(self.right[0], again)
+        if not varying:
+            return self
+        varies = dataclasses.replace(self, behaviour=Behaviour.VARIES, ends_alone=True)
+        if any(one.kind not in _WRITTEN for one in varying):
+            return dataclasses.replace(varies, reason="it ends differently from run to run", right=())
+        return dataclasses.replace(varies, reason="what it writes varies from run to run")
+
 
 def runnable(benchmark: Benchmark) -> Benchmark:
     """Return a benchmark with its runs or, if it has none, with one that has neither arguments nor input."""
@@ -155,6 +166,19 @@ async def reference_of(env: Env, benchmark: Benchmark, levels: Levels, patience:
         return known[key]
     except (DatasetError, AiocgError, OSError) as error:
         return Reference(Behaviour.NOT_RUN, _obstacle(error))
+
+
+async def run_again(env: Env, found: Reference) -> Reference:
+    """Run a program as it came once more, as what differs from it may tell the time; see `Reference.after`.
+
+    Args:
+        env: only a sibling of it is used.
+        found: what the program did before.
+    """
+    async with await env.sibling() as own:
+        own.observation_space = own.reward_space = None
+        await own.reset(benchmark=found.benchmark)
+        return found.after(await own.observe(observation_of_runs(own)))
 
 
 async def runs_of(env: Env, lists: Sequence[tuple[str, ...]], name: str) -> list[Candidate]:
@@ -239,22 +263,23 @@ class _Trial:
     async def _judged(self, found: Reference, again: Sequence[Run], seen: Mapping[str, Sequence[Run]]) -> Reference:
         """Say whether the executions agree."""
         replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._program.runs
-        varying = found.between(first, again)
-        if any(one.kind not in _WRITTEN for one in varying):
-            return replace(found, behaviour=Behaviour.VARIES, reason="it ends differently from run to run", right=())
-        found = replace(found, ends_alone=found.ends_alone or bool(varying))
+        found = found.after(again)
+        if not found.right:
+            return found
         differing = {level: found.between(first, execution) for level, execution in seen.items()}
         odd = [f"with {_shown(level)} ({in_words(errors)})" for level, errors in differing.items() if errors]
         if odd:
             signs = await undefined(self._env, self._benchmark)
             reason = f"{' and '.join(odd)} it does something else than as it came{signs}"
             return replace(found, behaviour=Behaviour.VARIES, reason=reason, undefined=signs.found)
-        if varying:
-            return replace(found, behaviour=Behaviour.VARIES, reason="what it writes varies from run to run")
+        if found.behaviour is Behaviour.VARIES:
+            return found
         if not asked and first[0]["timed_out"]:
             seconds = next(iter(self._program.runs.values())).timeout
             reason = f"{UNASKED} it does not end within {seconds:g} s: say with --run how it is run"
             return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason)
+        if any(run["signal"] == "SIGXFSZ" for run in first):
+            return replace(found, behaviour=Behaviour.NOT_RUN, reason="it writes more than a run may")
         if wrong := faults(self._program.runs, first):
             signs = await undefined(self._env, self._benchmark)
             errors = tuple(msgspec.structs.replace(one, by_itself=True) for one in wrong)

@@ -15,7 +15,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import InvalidAction, ServiceError, WorkerFailure
 from aiocg.search.baselines import baselines
-from aiocg.search.reference import UBSAN_FLAGS, first_run, observation_of_runs, reference_of
+from aiocg.search.reference import UBSAN_FLAGS, first_run, observation_of_runs, reference_of, run_again
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import differences, faults, findings, in_words
@@ -188,6 +188,9 @@ async def execution_test(subject: Subject) -> Finding:
     except Failed as failure:
         return await _not_run(subject, failure)
     errors = reference.differences(actual)
+    if errors:
+        reference = await run_again(subject.env, reference)
+        errors = reference.differences(actual)
     if not errors:
         return Finding(reference.behaviour, reference.reason, reference.errors)
     if reference.behaviour is Behaviour.SAME:

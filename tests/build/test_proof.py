@@ -120,6 +120,35 @@ CASES = {
         "-ftrapv",
         "./app; echo $?",
     ),
+    "destructors at the exit": Case(
+        {"main.c": PRINTS, "part.cc": 'extern "C" int value(int x) { return x; }\n'},
+        "gcc -O2 -c main.c && g++ -O2 -fno-use-cxa-atexit -c part.cc && gcc -o app main.o part.o",
+        "-fno-use-cxa-atexit",
+    ),
+    "checks of the C library, and what compilers differ in": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#define _FORTIFY_SOURCE 2\n#include <stdio.h>\nint version = __GNUC__;\n"
+            'int value(int x) { char b[9]; snprintf(b, sizeof b, "%d,%d", x, version); return b[0] * b[2]; }\n',
+        },
+        "gcc -O2 -c main.c part.c && gcc -shared -fPIC -O2 -o libx.so part.c && gcc -o app main.o part.o",
+        run="./app; nm -uD libx.so app | grep -c -e _chk -e __builtin",
+    ),
+    "arguments of an inlined function": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#include <stdio.h>\nstatic inline __attribute__((always_inline)) int put(const char *f, ...) "
+            '{ return printf(f, __builtin_va_arg_pack()); }\nint value(int x) { return put("%d %d\\n", x, 7); }\n',
+        },
+        kept="clang does not have __builtin_va_arg_pack",
+    ),
+    "a condition that counts": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#if defined __COUNTER__ && __COUNTER__ != __COUNTER__\nint value(int x) { return x + 2; }\n"
+            "#endif\nint count = __COUNTER__ + __GNUC__;\n",
+        }
+    ),
     "mathematics of a pragma": Case(
         {
             "main.c": PRINTS,

@@ -1,5 +1,6 @@
 """A search gives back the program that went in: what it finds is run and compared, and what is undefined is named."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from aiocg.datasets.toolchain import find_toolchain
 from aiocg.search import Budget, functionwise
 from aiocg.search._checking import Checker
 from aiocg.search.baselines import baselines
-from aiocg.search.reference import Reference, first_run, reference_of, runnable, undefined
+from aiocg.search.reference import Reference, first_run, reference_of, run_again, runnable, undefined
 from aiocg.states.behaviour import Behaviour
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.needs("libc")]
@@ -106,6 +107,36 @@ async def test_reference_of_a_program_is_what_it_does_at_all_levels(
     source, behaviour, reason = CASES[name]
     found = await reference(runtime, program(tmp_path, source))
     assert (found.behaviour, reason in found.reason) == (behaviour, True), found.reason
+
+
+@pytest.mark.slow
+async def test_a_program_that_writes_the_time_varies_once_that_is_seen(runtime: aiocg.Runtime, tmp_path: Path) -> None:
+    source = '#include <stdio.h>\n#include <time.h>\nint main(void) { printf("%ld", (long)time(0)); }'
+    benchmark = program(tmp_path, source)
+    async with await runtime.make("llvm-v0", benchmark=benchmark) as env:
+        found = await reference_of(env, first_run(runnable(benchmark)), baselines(env))
+        await asyncio.sleep(1.1)
+        assert (await run_again(env, found)).behaviour is Behaviour.VARIES
+
+
+@pytest.mark.slow
+async def test_a_program_that_writes_too_much_for_a_run_is_not_at_fault(runtime: aiocg.Runtime, tmp_path: Path) -> None:
+    source = (
+        "#include <stdio.h>\nchar block[1 << 22]; "
+        "int main(void) { for (int i = 0; i < 99; i++) fwrite(block, 1, sizeof block, stdout); }"
+    )
+    found = await reference(runtime, program(tmp_path, source))
+    assert found.behaviour is Behaviour.NOT_RUN and "writes more" in found.reason
+
+
+@pytest.mark.slow
+@pytest.mark.needs("g++")
+async def test_a_function_that_is_always_inlined_needs_no_code_elsewhere(
+    runtime: aiocg.Runtime, tmp_path: Path
+) -> None:
+    source = "#include <string>\nint main(int n, char **v) { std::string s(v[0]); s += v[0]; return s.empty(); }"
+    found = await reference(runtime, program(tmp_path, source, "cc"))
+    assert found.behaviour is Behaviour.SAME, found.reason
 
 
 @pytest.mark.sampled

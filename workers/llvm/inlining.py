@@ -8,16 +8,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from aiocg.workers.llvm._attributes import FUNCTION_INDEX, has_attribute, hidden, kind_of, new_attribute
+from aiocg.workers.llvm._attributes import FUNCTION_INDEX, bodies, has_attribute, hidden, kind_of, new_attribute
 from aiocg.workers.llvm.action_text import unescape
 from aiocg.workers.llvm.module import Module
 
-__all__ = ["Calls", "calls", "inline", "split"]
+__all__ = ["Calls", "calls", "inline", "inline_copies", "split"]
 
 _TARGET = r'@(?:[-a-zA-Z$._][-a-zA-Z$._0-9]*|"[^"]*")'
 _HEAD = re.compile(rf"inline<({_TARGET}(?:;{_TARGET})*)>(?:,|$)")
 _NAME = re.compile(_TARGET)
 _DISCARDABLE = (2, 3, 8, 9)  # LLVMLinkage: linkonce, linkonce_odr, internal and private
+_AVAILABLE_EXTERNALLY = 1
 _NEVER = ("noinline", "optnone", "optdebug")
 
 
@@ -80,6 +81,14 @@ def inline(module: Module, caller: int, callees: Sequence[int], options: int) ->
     for callee, sites in marked.items():
         for site in sites.intersection(_call_sites(c, callee)):
             c.LLVMRemoveCallSiteEnumAttribute(site, FUNCTION_INDEX, kind)
+
+
+def inline_copies(module: Module) -> None:
+    """Inline the functions that must always be inlined, if no object has code for one: as `clang -O0` does."""
+    c, always = module.library.c, (kind_of(module.library.c, "alwaysinline"),)
+    copies = (one for one in bodies(module) if c.LLVMGetLinkage(one) == _AVAILABLE_EXTERNALLY)
+    if any(has_attribute(c, one, always) for one in copies):
+        module.run_passes("always-inline", None)
 
 
 def calls(module: Module) -> Calls:

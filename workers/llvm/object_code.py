@@ -9,6 +9,7 @@ from aiocg.transport import elf
 from aiocg.transport.elf import ImageSize
 from aiocg.workers.llvm.constructors import lower_constructors
 from aiocg.workers.llvm.coroutines import split
+from aiocg.workers.llvm.inlining import inline_copies
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
 from aiocg.workers.llvm.size_attributes import NOTHING, Attributes, mark
@@ -52,7 +53,7 @@ class CodeGenerator:
         """
         if self._last is None or self._last[0] is not state or self._last[1] != attributes:
             self._last = None
-            self._last = state, attributes, self.generate(self.bitcode(state), attributes)
+            self._last = state, attributes, self.generate(self.bitcode(state), attributes, inline_copies)
         return self._last[2]
 
     def assembly(self, state: State) -> str:

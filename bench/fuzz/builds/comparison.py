@@ -23,7 +23,7 @@ from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
 from aiocg.shrink.units import FLTO
-from bench.fuzz.builds import links, sources
+from bench.fuzz.builds import links, objects, sources
 from bench.fuzz.builds.project import HEAD, Project, Unit, filler
 
 TIMEOUT = 20.0  # seconds for a program
@@ -81,9 +81,9 @@ LINKING = (
 
 FEATURES = [
     feature
-    for module in (links, sources)
+    for module in (links, objects, sources)
     for feature in vars(module).values()
-    if getattr(feature, "__module__", "") == module.__name__
+    if getattr(feature, "__module__", "") == module.__name__ and not feature.__name__.startswith("_")
 ]
 
 
