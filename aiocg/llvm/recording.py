@@ -26,6 +26,8 @@ from typing import NoReturn
 VARIABLE = "AIOCG_CC_RECORD"
 FILES_VARIABLE = "AIOCG_CC_RECORD_FILES"
 
+_WITHIN_VARIABLE = "AIOCG_CC_WITHIN"  # the compiler that is running, for those that start the next one of their name
+
 _USUAL = {"cc": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
 _COMPILER = r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99|tcc)(?:-\d[\d.]*)?"
 
@@ -102,6 +104,7 @@ def _replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn
     """Record a start, and let the compiler take the place of this process, called by the first of the words."""
     # by its path: some look for their parts beside what their name leads to on PATH, which is us
     environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, FILES_VARIABLE)}
+    environment[_WITHIN_VARIABLE] = compiler
     try:
         if os.environ.get(FILES_VARIABLE):
             sys.exit(run_recorded(path, words, [compiler, *words[1:]], environment))
@@ -219,6 +222,10 @@ def _main() -> NoReturn:
         counts = not is_linker(words[0]) or bool(os.environ.get(FILES_VARIABLE))
     if path and counts:
         _replace_process(path, compiler, words)
+    if os.environ.get(_WITHIN_VARIABLE) == compiler:  # ccache and the like, called by a compiler's name
+        folders = os.environ.get("PATH", "").split(os.pathsep)
+        behind = folders[folders.index(os.path.dirname(compiler)) + 1 :] if os.path.dirname(compiler) in folders else []
+        compiler = compilers(os.pathsep.join(behind)).get(words[0], compiler)
     os.execv(compiler, [compiler, *words[1:]])
 
 

@@ -165,6 +165,7 @@ def apply(
     text: bool = False,
     llvm_options: Sequence[str] = (),
     no_plt: bool = False,
+    part: bool = False,
 ) -> bytes:
     """Return a program after actions, as an environment applies them, in a process of its own.
 
@@ -172,11 +173,12 @@ def apply(
         actions: texts; there may be more than a command line holds.
         llvm_options: such as "-unroll-count=4", which LLVM takes at its start.
         no_plt: whether functions of other libraries are then called without a stub, where that takes less bytes.
+        part: whether it is only a part of the program for which the actions are: what they do to others is left out.
 
     Raises:
         AiocgError: when LLVM refuses the program or an action, or dies of it; as `run_tool`.
     """
-    flags = [*(["--text"] if text else []), *(["--no-plt"] if no_plt else [])]
+    flags = [*(["--text"] if text else []), *(["--no-plt"] if no_plt else []), *(["--part"] if part else [])]
     options = [*flags, *(f"--llvm-option={option}" for option in llvm_options)]
     with scratch_folder() as scratch:
         return _applied(program, actions, options, subject, Path(scratch))

@@ -300,7 +300,7 @@ class GccImages:
             with contextlib.suppress(NothingJoined):  # all that is linked may be GCC's
                 joined = linker.joined() if recipe.actions else joined
             if joined:
-                module = optimised(joined, recipe.actions, options, subject=self.image.name)
+                module = optimised(joined, recipe.actions, options, subject=self.image.name, part=True)
                 content = linker.image(module, options)
             else:
                 content = linker.optimised(options)

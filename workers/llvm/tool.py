@@ -21,6 +21,8 @@ from aiocg.transport.system import unnamed_file
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.limits import die_with_parent, disable_core_dumps
 from aiocg.workers.llvm import _linkage as linkage
+from aiocg.workers.llvm import inlining
+from aiocg.workers.llvm.action_text import parse, quote
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Context, LlvmError, Module
 from aiocg.workers.llvm.size_attributes import bound_early
@@ -110,6 +112,8 @@ def _apply(arguments: argparse.Namespace) -> None:
     compiler = _started(arguments.options)
     session = compiler(compiler.load_benchmark(arguments.input.read_bytes()))
     for action in json.loads(arguments.actions.read_bytes()):
+        if arguments.part:
+            action = _on_present_functions(action, {*session.get_observation("Functions")})
         compiler.check_action(action)
         session.apply_action(action)
     if arguments.remarks:
@@ -119,6 +123,20 @@ def _apply(arguments: argparse.Namespace) -> None:
     else:
         content = session.get_observation("Bitcode")
         arguments.output.write_bytes(bound_early(_library(), content) if arguments.no_plt else content)
+
+
+def _on_present_functions(action: str, functions: set[str]) -> str:
+    """Return an action without what it does to functions that a program does not have."""
+    parsed = parse(action)
+    named = parsed.each or ([(parsed.function, "")] if parsed.function else [])
+    kept = [
+        (name, pipeline)
+        for name, pipeline in named
+        if all(quote(one) in functions for one in (name, *inlining.split(pipeline)[0]))
+    ]
+    if not parsed.each:
+        return action if len(kept) == len(named) else ""
+    return str(parsed._replace(each=tuple(kept))) if kept else ""
 
 
 def _observe(arguments: argparse.Namespace) -> None:
@@ -198,6 +216,7 @@ def _parser() -> argparse.ArgumentParser:
     observing.add_argument("names", nargs="+")
     applying = add(_apply, "output", "input", "actions")
     applying.add_argument("--text", action="store_true")
+    applying.add_argument("--part", action="store_true", help="leave out what is for functions that are missing")
     applying.add_argument("--no-plt", action="store_true", help="call other libraries' functions without a stub")
     applying.add_argument("--remarks", type=Path, help="a file for what passes say they have done, a JSON list")
     applying.add_argument("--llvm-option", action="append", help="an option of LLVM itself; may be given several times")

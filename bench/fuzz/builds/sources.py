@@ -77,7 +77,7 @@ def predefined(project: Project) -> None:
     choice = project.random.choice(
         [
             "__GNUC__", "__VERSION__[0] + __VERSION__[1]", "__LINE__", "__COUNTER__", "__INCLUDE_LEVEL__", "__BIGGEST_ALIGNMENT__",
-            "(int)sizeof __FILE__", "(int)sizeof __BASE_FILE__", "__TIME__[7]", "__DATE__[5]", "(int)(__STDC_VERSION__ / 100)" if not unit.name.endswith("cc") else "(int)(__cplusplus / 100)",
+            "(int)sizeof __FILE__", "(int)sizeof __BASE_FILE__", "__TIME__[7] + __TIME__[6] * 3 + __TIME__[4] * 5 + __TIME__[3] * 7 + __TIME__[1] * 11", "__DATE__[5]", "(int)(__STDC_VERSION__ / 100)" if not unit.name.endswith("cc") else "(int)(__cplusplus / 100)",
             "__GNUC_MINOR__", "__GNUC_PATCHLEVEL__", "__STDC_HOSTED__", "__FLT_EVAL_METHOD__", "__INT_MAX__ / 1000", "__CHAR_BIT__", "__GXX_ABI_VERSION", "__SIZEOF_WCHAR_T__",
         ]
     )
