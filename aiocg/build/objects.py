@@ -82,8 +82,8 @@ def archive_members(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _name(field: bytes, long_names: bytes) -> bytes:
-    if field.startswith(b"/") and field[1:].isdigit():
-        return long_names[int(field[1:]) :].split(b"\n", 1)[0].removesuffix(b"/")
+    if field.startswith(b"/") and field[1:2].isdigit():  # GNU's ar may leave the slash of a short name behind it
+        return long_names[int(field[1:].split()[0]) :].split(b"\n", 1)[0].removesuffix(b"/")
     return field.removesuffix(b"/")
 
 

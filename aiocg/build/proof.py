@@ -111,7 +111,7 @@ _FREE_PRAGMA = re.compile(r"GCC (ivdep|unroll|push_options|pop_options|reset_opt
 
 def is_gcc(compiler: tuple[str, ...]) -> bool:
     """Say whether a compiler is a GCC: it lists its optimiser's options."""
-    return bool(_optimisers(compiler))
+    return bool(optimisers(compiler))
 
 
 @functools.lru_cache(maxsize=64)
@@ -222,8 +222,13 @@ def check_relinkable(origin: Origin, digest: str, directory: Path, scratch: Path
 
 
 def own_member(line: str) -> str:
-    """Return the member of an archive that a line begins with, such as `libx.a(y.o)`; "" for those of the system."""
+    """Return the member of an archive that a line begins with, such as `libx.a(y.o)`; "" for those of the system.
+
+    Of a thin archive GNU's linker names the member's file, and then for what it was taken.
+    """
     found = _MEMBER.match(line)
+    if found and found[1][-1:].isspace():
+        return os.path.basename(found[1].split()[0])
     return f"{os.path.basename(found[1])}({found[2]})" if found and not found[1].startswith(_SYSTEM) else ""
 
 
@@ -520,12 +525,12 @@ def _is_free(option: str, compiler: Sequence[str]) -> bool:
     return (
         _FREE_OPTIONS.fullmatch(option) is not None
         or option.startswith("--param")
-        or re.sub(r"^-fno-", "-f", option).partition("=")[0] in _optimisers(tuple(compiler))
+        or re.sub(r"^-fno-", "-f", option).partition("=")[0] in optimisers(tuple(compiler))
     )
 
 
 @functools.lru_cache(maxsize=16)
-def _optimisers(compiler: tuple[str, ...]) -> frozenset[str]:
+def optimisers(compiler: tuple[str, ...]) -> frozenset[str]:
     """Return the options that a GCC lists as those of its optimiser."""
     try:
         done = subprocess.run([*compiler, "-Q", "--help=optimizers"], capture_output=True, text=True, timeout=TIMEOUT)

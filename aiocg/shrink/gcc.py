@@ -65,9 +65,11 @@ class GccShrinking(Shrinking):
     line: tuple[str, ...] = field(default=(), init=False)
     span: ClassVar[str] = "for all"
     levels: ClassVar[Sequence[str]] = LEVELS
-    _units: ClassVar[type[Units]] = GccUnits
     _line_options: "tuple[Option, ...]" = field(default=(), init=False)
     _meter: "Meter | None" = field(default=None, init=False)
+
+    def _begin_units(self, folder: Path) -> Units:
+        return GccUnits(folder, self.build.all_units)
 
     @property
     def compiler(self) -> str:

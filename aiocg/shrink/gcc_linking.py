@@ -5,13 +5,13 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiocg.build.commands import Unit
 from aiocg.build.objects import elf_symbols
-from aiocg.build.proof import check_repeatable, has_used
+from aiocg.build.proof import check_repeatable, has_used, optimisers
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.command_line import level_words
 from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LEVEL, TUNED_WORD, Candidates, Recipe
@@ -42,6 +42,8 @@ _LOST = re.compile(
     r"-fcall-.*"
 )
 """Options of a unit that link-time optimisation does not, or not always, keep for its functions."""
+_KEPT = frozenset(["-fstack-protector-strong", "-fstack-protector-all", "-fstack-clash-protection"])
+"""Those of them that it keeps if all units have them, where a GCC has them for each function: from GCC 11 on."""
 
 
 class Gcc(Clang):
@@ -62,7 +64,22 @@ class Gcc(Clang):
 
 
 class GccUnits(Units):
-    """The parts of a build, compiled by the build's own compiler with more options."""
+    """The parts of a build, compiled by the build's own compiler with more options.
+
+    Args:
+        scratch: an empty folder.
+        units: all units of the build.
+    """
+
+    def __init__(self, scratch: Path, units: Collection[Unit]) -> None:
+        super().__init__(scratch)
+        compilers = {unit.origin.compiler for unit in units if unit.origin is not None}
+        common = _KEPT.intersection(*(unit.command.options() for unit in units))
+        self._kept = common.intersection(*map(optimisers, compilers)) if compilers else frozenset()
+
+    def loses(self, unit: Unit) -> bool:
+        """Say whether link-time optimisation would lose an option of a unit, which is compiled without it then."""
+        return any(_LOST.fullmatch(word) and word not in self._kept for word in unit.command.options())
 
     def _proved(self, unit: Unit) -> Unit:
         if unit not in self.trusted:
@@ -94,7 +111,7 @@ class GccUnits(Units):
     def _compile(self, part: Part, path: Path, level: str) -> Path:
         """Compile a unit with a line of options, which those of the build outdo, but for its level."""
         assert isinstance(part, Unit)
-        given = [word for word in shlex.split(level) if word != LTO or not loses(part)]
+        given = [word for word in shlex.split(level) if word != LTO or not self.loses(part)]
         own = [] if any(word.startswith("-O") for word in given) else [part.command.level or "-O0"]
         options = [*level_words(part.command.level), *part.command.options("level", "linking", "dependency")]
         words = [*given, *own, *options, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
@@ -108,11 +125,6 @@ def compiler_of(driver: str) -> str:
     folder, slash, name = driver.rpartition("/")
     ours = folder + slash + re.sub(r"(?<![a-z])([gc])\+\+", lambda found: {"g": "gcc", "c": "cc"}[found[1]], name)
     return ours if shutil.which(ours) else driver
-
-
-def loses(unit: Unit) -> bool:
-    """Say whether link-time optimisation would lose an option of a unit, which is compiled without it then."""
-    return any(_LOST.fullmatch(word) for word in unit.command.options())
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +149,8 @@ class GccLinker(Linker):
         for section, parts in self.inputs.sharing(STARTING).items():
             if any(part in self.parts for part in parts):
                 raise BenchmarkInitError(name, f"link-time optimisation would change the order in {section}")
-        joined = {part: None for part in self.parts if isinstance(part, Unit) and not loses(part)}
+        assert isinstance(self.compiled, GccUnits)
+        joined = {part: None for part in self.parts if isinstance(part, Unit) and not self.compiled.loses(part)}
         weak: set[str] = set()
         strong: set[str] = set()
         for part, content in self.inputs.objects():

@@ -107,6 +107,16 @@ class Inputs:
         return tuple(found)
 
     @property
+    def unknown(self) -> list[str]:
+        """The names of objects, and of archives of such, that this build has not compiled."""
+        named, found = iter(self.link.command.inputs), []
+        for token, place in zip(self.link.command.tokens, self.places, strict=True):
+            path = self.link.directory / next(named).path if token.kind == "input" else None
+            if path is not None and place is None and (is_archive(path) or _is_object(path)):
+                found.append(path.name)
+        return found
+
+    @property
     def has_archive(self) -> bool:
         """Whether an archive is named, that is not the system's."""
         tokens = self.link.command.tokens
@@ -339,6 +349,15 @@ def _is_bitcode(path: Path) -> bool:
         return False
     with open(path, "rb") as file:
         return is_bitcode(file.read(4))
+
+
+def _is_object(path: Path) -> bool:
+    """Say whether a file is an ELF object that has not been linked."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        head = file.read(18)
+    return head[:4] == b"\x7fELF" and 1 in head[16:18]  # ET_REL, in either order of bytes
 
 
 def _repacked(archive: Archive, objects: Objects, target: Path) -> Path:

@@ -124,7 +124,8 @@ class Linker:
     def check_members(self) -> None:
         """Make sure that lld takes the members of archives that the build's linker has taken.
 
-        They differ where archives define the same symbols: lld remembers archives that stand before an object.
+        They differ where archives define the same symbols: lld remembers archives that stand before an object. Of thin
+        archives GNU's names the files alone.
 
         Raises:
             BenchmarkInitError: when it takes others, or cannot link what the build has compiled.
@@ -136,7 +137,9 @@ class Linker:
         words = [*self.form.link, *self.inputs.original_words(), f"{before}--why-extract={told}"]
         self._run(words, output, PLAIN)
         lines = [line.split("\t") for line in told.read_text(errors="surrogateescape").splitlines()[1:]]
-        found = tuple(named for line in lines if (named := own_member(line[1])))
+        named = [one for line in lines if (one := own_member(line[1]))]
+        files = [os.path.basename(one.partition("(")[2].rstrip(")")) for one in named]
+        found = tuple(file if file in self.taken else one for one, file in zip(named, files, strict=True))
         if others := sorted({*found} ^ {*self.taken}):
             raise BenchmarkInitError(
                 self.inputs.link.output.name, f"lld takes other members of archives: {', '.join(others[:3])}"

@@ -58,6 +58,11 @@ class Build:
     links: tuple[Link, ...]
     left_alone: Mapping[Path, str]
 
+    @property
+    def all_units(self) -> list[Unit]:
+        """The units of objects, and those that links compile."""
+        return [*self.units.values(), *(unit for link in self.links for unit in link.units)]
+
 
 def understand(starts: Iterable[Start]) -> Build:
     """Find the units and the links among the starts of compilers."""

@@ -55,6 +55,7 @@ class ImageReport:
         saved: the options of a tuned image, and the bytes that each has saved.
         compiler: whose levels they are compared with.
         by_lock: whether the lock file says which image is taken.
+        by_gcc: the options of GCC, if all objects of the image that was taken are its; else "".
     """
 
     name: str
@@ -65,6 +66,7 @@ class ImageReport:
     saved: Mapping[str, int] = field(default_factory=dict)
     compiler: str = "clang"
     by_lock: bool = False
+    by_gcc: str = ""
 
     @property
     def before(self) -> int:
@@ -89,6 +91,8 @@ class ImageReport:
 
     def how(self, name: str) -> str:
         """Say how one of the images was made."""
+        if self.by_gcc and name == self.chosen:
+            return f"{GCC} {self.by_gcc} and the options of tuning"
         return HOW.get(name, name if name.startswith(f"{GCC} ") else f"{self.compiler} {name}")
 
 
@@ -186,14 +190,23 @@ def _image_report(image: Candidates) -> ImageReport:
     before, after = _symbols(image.contents[OWN]), _symbols(image.content)
     notes = list(image.notes)
     recipe = image.recipes.get(image.chosen, NAMED)
-    if recipe.by_gcc:
-        line = shlex.join(recipe.line) or "-Oz"
+    line = shlex.join(recipe.line) or "-Oz"
+    all_by_gcc = bool(recipe.by_gcc) and {*image.linker.parts} <= {*recipe.by_gcc}
+    if recipe.by_gcc and not all_by_gcc:
         notes.append(f"by {GCC} {line}: {', '.join(sorted(map(name_of, recipe.by_gcc)))}")
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
     symbols = compared(before, after, _causes_of(image, before, after)) if before and after else ()
     return ImageReport(
-        image.name, image.chosen, image.images, symbols, tuple(notes), recipe.saved, image.compiler, image.by_lock
+        image.name,
+        image.chosen,
+        image.images,
+        symbols,
+        tuple(notes),
+        recipe.saved,
+        image.compiler,
+        image.by_lock,
+        line if all_by_gcc else "",
     )
 
 

@@ -78,7 +78,6 @@ class Shrinking:
     _found: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
     span: ClassVar[str] = "each"
     levels: ClassVar[Sequence[str]] = Candidates.levels
-    _units: ClassVar[type[Units]] = Units
 
     @property
     def compiler(self) -> str:
@@ -94,8 +93,8 @@ class Shrinking:
         for path, reason in self.build.left_alone.items():
             if path.is_file() and self._is_wanted(path):
                 self.left_alone[self._name(path)] = reason
-        self.compiled = self._units(_made(self.scratch / "units"))
-        self._by_gcc = GccUnits(_made(self.scratch / "gcc"))
+        self.compiled = self._begin_units(_made(self.scratch / "units"))
+        self._by_gcc = GccUnits(_made(self.scratch / "gcc"), self.build.all_units)
         for number, link in enumerate(self.build.links):
             if not link.output.is_file() or not self._is_wanted(link.output):
                 continue  # those that are gone were of a probe, or for the build's own use; /dev/null is a device
@@ -105,6 +104,9 @@ class Shrinking:
                 self.images.append(again or self._begun(name, link, _made(self.scratch / str(number))))
             except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
                 self.left_alone[name] = first_diagnostic(error, link.output.name)
+
+    def _begin_units(self, folder: Path) -> Units:
+        return Units(folder)
 
     def _name(self, output: Path) -> str:
         """Return the name of an image: its path from the folder."""
@@ -148,6 +150,9 @@ class Shrinking:
             by_gcc = self._gcc_linker(image.linker.parts, inputs, scratch) if is_native else None
         if by_gcc:
             self.gcc[name] = GccImages(image, by_gcc)
+        if unknown := inputs.unknown:
+            kept = "; the lock file keeps its entry, until --update" if self._keeps_entry(image) else ""
+            image.notes.append(f"not compiled by this build, and left as they are: {', '.join(unknown)}{kept}")
         return image
 
     def _again(self, name: str, link: Link, scratch: Path) -> Candidates | None:
@@ -332,10 +337,16 @@ class Shrinking:
         """Return a line for the user on how to have the same without us; "" for none."""
         return ""
 
+    def _keeps_entry(self, image: Candidates) -> bool:
+        """Say whether the lock file may have an entry for more than an image: some objects were there before."""
+        return not self.update and image.name in self.lock.images and bool(image.linker.inputs.unknown)
+
     def remember(self) -> Lock:
         """Return the lock with what is known now of each image."""
         known = dict(self.lock.images)
         for image in self.images:
+            if self._keeps_entry(image):
+                continue
             now, before = image.entry(self.compiler), known.get(image.name)
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now

@@ -149,6 +149,32 @@ CASES = {
             "#endif\nint count = __COUNTER__ + __GNUC__;\n",
         }
     ),
+    "a thin archive": Case(
+        {"main.c": PRINTS, "sub/lib.p/part.c": "int value(int x) { return x * 3; }\n"},
+        "gcc -O2 -c main.c && gcc -O2 -c -o sub/lib.p/part.c.o sub/lib.p/part.c && "
+        "ar csrDT sub/lib.a sub/lib.p/part.c.o && gcc -o app main.o sub/lib.a",
+    ),
+    "a thin archive with a name that is nearly too long": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x * 3; }\n"},
+        "gcc -O2 -c main.c && gcc -O2 -c -o test-runner.c.o part.c && ar csrDT lib.a test-runner.c.o && "
+        "gcc -o app main.o lib.a",
+    ),
+    "a protected stack": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#include <string.h>\nint value(int x) { char b[40]; memset(b, x, 40); return strnlen(b, x); }\n",
+        },
+        "gcc -O2 -fstack-protector-strong -c main.c part.c && gcc -o app main.o part.o",
+        run="./app; nm -uD app | grep -c __stack_chk_fail",
+    ),
+    "a compiler that starts the next of its name": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int value(int x) { return x * 3; }\n",
+            "bin/gcc": "#!/bin/sh\nIFS=:\nfor one in $PATH; do\n"
+            'test "$one/gcc" -ef "$0" || ! test -x "$one/gcc" || exec "$one/gcc" "$@"\ndone\n',
+        }
+    ),
     "mathematics of a pragma": Case(
         {
             "main.c": PRINTS,
@@ -516,7 +542,7 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Case, t
     def shrunk(case: Case, kind: type[Shrinking]) -> tuple[str, str]:
         monkeypatch.chdir(tmp_path)
         for name, text in case.files.items():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
         if (wrappers := tmp_path / "bin").exists():
             (wrappers / "gcc").chmod(0o755)

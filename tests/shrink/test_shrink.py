@@ -393,3 +393,15 @@ def test_a_locked_build_of_a_program_with_a_library_of_its_own_is_the_same(proje
     done = project.shrink("--locked", "--", "make")
     assert done.returncode == 0 and project.output("9") == said == "4 18 33\n"
     assert {name: (project.folder / name).read_bytes() for name in shrunk} == shrunk
+
+
+@pytest.mark.slow
+def test_a_build_of_a_part_names_what_it_found_and_leaves_the_lock_file_alone(project: Project) -> None:
+    project.report("--budget", "0.2", "--", "make")
+    locked, shrunk = (project.folder / "aiocg.lock").read_bytes(), project.app
+    (project.folder / "main.c").touch()
+    (image,) = project.report("--budget", "0.2", "--", "make")["images"]
+    assert any("not compiled by this build" in note and "sized.o" in note for note in image["notes"])
+    assert (project.folder / "aiocg.lock").read_bytes() == locked
+    project.make("clean")
+    assert project.shrink("--locked", "--", "make").returncode == 0 and project.app == shrunk
