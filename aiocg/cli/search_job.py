@@ -48,6 +48,7 @@ FASTEST = "-O3"  # the level of the front end for that, which marks no loops not
 
 
 REPORTED = 1.15  # share of the budget until which the levels are compiled for the table
+LEAST_SEARCH = 0.5  # share of the budget that is left for a search, however long the program's own cost has taken
 LEAST_REPORT = 3.0  # seconds that this may take in any case
 FILES = ("output", "state", "plot")  # options that name a file to write
 REWARDS = ("IrInstructionCountOz", "obj_image_size_Oz", "obj_image_size_Os")  # of environments without one
@@ -153,6 +154,7 @@ class Job:
     async def _search(self, function: "SearchFunction") -> None:
         import asyncio  # which takes long, and what only prints help does not need
 
+        begun = time.monotonic()
         with contextlib.ExitStack() as display:
             show = display.enter_context(working(self.algorithm, "starting workers", json=self.json))
             async with aiocg.Runtime(workers=self.workers, memory=self.memory) as runtime:
@@ -178,10 +180,10 @@ class Job:
                 try:
                     started = time.monotonic()
                     async with compiling_small(env.benchmark if env.spec.worker == "llvm" else None) as by_gcc:
-                        result = await self._result(function, env, show)
+                        result = await self._result(function, env, show, started - begun)
                         gcc = await by_gcc(None if self.budget is None else PATIENCE * self.budget)
                     show("comparing what was found with the compiler's own levels")
-                    spent = time.monotonic() - started
+                    spent = time.monotonic() - begun
                     left = None if self.budget is None else max(LEAST_REPORT, self.budget * REPORTED - spent)
                     finding = await Finding.observe(self.algorithm, env, result, gcc, run=not self.no_run, seconds=left)
                     display.close()
@@ -279,9 +281,9 @@ class Job:
             observation_of(env, self.output)  # that there is one
 
     async def _result(
-        self, function: "SearchFunction", env: "Env", show: "Callable[[Text | str], None]"
+        self, function: "SearchFunction", env: "Env", show: "Callable[[Text | str], None]", spent: float
     ) -> "SearchResult":
-        """Search, and leave the environment at what was found."""
+        """Search, and leave the environment at what was found; `spent` seconds have gone already."""
         from aiocg.search.lanes import go_to
 
         def progress(now: "Progress") -> None:
@@ -289,7 +291,8 @@ class Job:
             self.course.append((now.evaluations, now.reward))
             show(progress_line(self.algorithm, env, now, self.budget, self.evaluations))
 
-        options: dict[str, Any] = {"budget": aiocg.search.Budget(self.budget, self.evaluations)}
+        left = self.budget and min(self.budget, max(LEAST_SEARCH * self.budget, REPORTED * self.budget - spent))
+        options: dict[str, Any] = {"budget": aiocg.search.Budget(left, self.evaluations)}
         options |= {"run": False} if self.no_run else {}
         counted = env.in_episode and "IrInstructionCount" in env.observation_spaces
         if counted and not await env.observe("IrInstructionCount"):

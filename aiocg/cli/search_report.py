@@ -92,6 +92,7 @@ def short(error: Exception) -> str:
     return re.sub(r"^(\w+: )?(code generation: )?", "", str(error).partition("\n")[0])
 
 
+KNOWN = ("before", "OzMinsize", "found")  # what a search has compiled in any case
 ZEROED = "zeroed"
 COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found;
     # found code has the mark that the reward assumes, and so has the file that is written
@@ -240,11 +241,12 @@ class Finding:
         failed: dict[str, dict[str, None]] = {}
         mark = assumed_mark(getattr(env.reward_spaces.get(env.reward_space or ""), "cost", ""))
         comparison = None
+        slow = seconds is not None and result.levels >= LONG  # the others were not compiled: that would take too long
         with anyio.move_on_after(seconds):
             for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
                 with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
                     known, problems = await _costs_at_levels(
-                        env, {one: name.format(mark) for one, name in names.items()}
+                        env, {one: name.format(mark) for one, name in names.items() if one in KNOWN or not slow}
                     )
                     costs[what] = known
                     for level, reason in problems.items():

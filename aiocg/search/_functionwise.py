@@ -411,7 +411,7 @@ class _Search:
     async def _run(self, crew: list[Env]) -> None:
         for attempt in itertools.count():
             searched = await self._attempt(crew, attempt)
-            self.exhausted = not searched or not self._meter.used
+            self.exhausted = self._used < 1 and (not searched or not self._meter.used)
             if self.exhausted or self._used >= 1:
                 return
 
