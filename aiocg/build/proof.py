@@ -62,6 +62,12 @@ _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote"
 _DIRECTIVES = ("-fdirectives-only", "-Wno-unused-macros")  # which GCC does not take with that warning
 _PACK = "__builtin_va_arg_pack"  # arguments of an inlined function, which clang does not have
 _PRETTY = "-D__PRETTY_FUNCTION__=__func__"
+_PACKS = {
+    "integer_sequence<_Tp, __integer_pack(_Num)...>": "__make_integer_seq<integer_sequence, _Tp, _Num>",
+    "using __type = _Index_tuple<__integer_pack(_Num)...>;": "template<typename, size_t... _All> "
+    "using _Made = _Index_tuple<_All...>; using __type = __make_integer_seq<_Made, size_t, _Num>;",
+}
+"""What libstdc++'s <utility> says to GCC, and to clang."""
 _FLOATS = {
     "_Float32": "float",
     "_Float64": "double",
@@ -365,11 +371,13 @@ def _same_text(
     text = _run([*by_build, *pretty], unit, origin)
     if _PACK in text:
         text = _run([*by_build, *pretty, *_without_packs(scratch)], unit, origin)
+    for theirs_only, known in _PACKS.items() if cplusplus else ():
+        text = text.replace(theirs_only, known)
     if not cplusplus and not _FLOAT.search("\n".join(_by_files(text, folders)[0])):  # only a system's has any
         text = _FLOAT.sub(lambda found: _FLOATS[found[0]], text)
     path.write_text(text, errors="surrogateescape")
     found = replace(unit, source=path, input=Input(str(path), language, language))
-    done = _clang([*_known_words(found, level, unknown), "-fsyntax-only"], found)
+    done = _clang([*_known_words(found, level, unknown), "-fsyntax-only", "-fno-color-diagnostics"], found)
     if done.returncode:
         why = next((line for line in done.stderr.splitlines() if "error:" in line), "")
         raise BenchmarkInitError(

@@ -5,6 +5,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import ClassVar
 
 from aiocg.build.commands import Unit
@@ -267,7 +268,8 @@ class Candidates:
             and not self.linker.keeps_all
             and not any(map(self.linker.compiled.is_retold, units))
             and all(unit.object is not None for unit in units)  # the link compiles others by itself
-            and len(units) == len(self.linker.inputs.parts),
+            and len(units) == len(self.linker.inputs.parts)
+            and Path(self.linker.inputs.link.command.output or "a.out").name == self.linker.inputs.link.output.name,
             own=digest(self.contents[OWN]),
             image=digest(self.content),
         )

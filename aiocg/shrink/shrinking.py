@@ -95,7 +95,7 @@ class Shrinking:
                 self.left_alone[self._name(path)] = reason
         self.compiled = self._begin_units(_made(self.scratch / "units"))
         self._by_gcc = GccUnits(_made(self.scratch / "gcc"), self.build.all_units)
-        for number, link in enumerate(self.build.links):
+        for number, link in enumerate(renamed(self.build.links, self.folder)):
             if not link.output.is_file() or not self._is_wanted(link.output):
                 continue  # those that are gone were of a probe, or for the build's own use; /dev/null is a device
             name = self._name(link.output)
@@ -351,6 +351,33 @@ class Shrinking:
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now
         return Lock(whole=not self.left_alone and set(self.only) == {"*"}, images=known)
+
+
+def renamed(links: Sequence[Link], folder: Path) -> list[Link]:
+    """Return links with the names that their images have now, where the build has renamed them below the folder."""
+    gone = {link.output: link.files[link.output] for link in links if link.output in link.files}
+    gone = {path: digest for path, digest in gone.items() if not path.exists()}
+    known = {link.output for link in links}
+    there = (Path(place, name) for place, _, names in os.walk(folder) for name in names) if gone else ()
+    images = [path for path in there if path not in known and not path.is_symlink() and _is_image(path)]
+    now = {digest: path for path, digest in hashes(sorted(images, reverse=True)).items()}
+    found = {path: now[digest] for path, digest in gone.items() if digest in now}
+    return [
+        replace(
+            link,
+            output=found.get(link.output, link.output),
+            files={found.get(path, path): digest for path, digest in link.files.items()},
+        )
+        for link in links
+    ]
+
+
+def _is_image(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def check_same(link: Link, scratch: Path) -> tuple[str, ...] | None:

@@ -167,6 +167,29 @@ CASES = {
         "gcc -O2 -fstack-protector-strong -c main.c part.c && gcc -o app main.o part.o",
         run="./app; nm -uD app | grep -c __stack_chk_fail",
     ),
+    "an image that is renamed": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x * 3; }\n"},
+        "gcc -O2 -c main.c part.c && gcc -o app.new main.o part.o && mv app.new app",
+    ),
+    "a library with an abstract class": Case(
+        {
+            "main.c": PRINTS,
+            "part.cc": "struct Shape { Shape(); virtual ~Shape(); virtual int area() = 0; int n; };\n"
+            "struct Square : Shape { int area(); };\nShape::Shape() : n(3) {}\nShape::~Shape() {}\n"
+            'int Square::area() { return n * n; }\nextern "C" int value(int x) { Square s; return s.area() + x; }\n',
+        },
+        "gcc -O2 -c main.c && g++ -O2 -fPIC -c part.cc && g++ -shared -o libx.so part.o && "
+        "gcc -o app main.o -L. -lx -Wl,-rpath,.",
+    ),
+    "a pack of the standard library, and what compilers differ in": Case(
+        {
+            "main.c": PRINTS,
+            "part.cc": "#include <tuple>\n#include <utility>\nstatic int version = __GNUC__;\n"
+            'extern "C" int value(int x) { auto t = std::make_tuple(x, 2, 3); '
+            "return std::apply([](auto... n) { return (n + ...); }, t) + version; }\n",
+        },
+        "gcc -O2 -c main.c && g++ -O2 -std=c++17 -c part.cc && g++ -o app main.o part.o",
+    ),
     "a compiler that starts the next of its name": Case(
         {
             "main.c": PRINTS,
