@@ -107,7 +107,7 @@ class Candidates:
         linker.inputs.check_wrapped()
         with contextlib.suppress(BenchmarkInitError):
             linker.compiled.objects(linker.parts, BITCODE)  # several at once
-        linker, notes = proven(linker, lambda part: linker.compiled.objects([part], BITCODE))
+        linker, notes = proven(linker, linker.check_needs)
         linker.check_members()
         sizes = {OWN: measure(own, how)}
         return cls(name, linker, linker.joined(), sizes, {OWN: own}, notes=notes, measure=how)
@@ -239,11 +239,11 @@ class Candidates:
         other.add_found(self.quick)
         return other
 
-    def entry(self, compiler: str) -> Entry:
-        """Return what the lock file is to remember."""
+    def entry(self, compiler: str, source: Callable[[Part], str] = name_of) -> Entry:
+        """Return what the lock file is to remember; `source` names a part there."""
         if self.known is not None:
             return self.known
-        kept = tuple(sorted(map(name_of, self.linker.kept)))
+        kept = tuple(sorted(map(source, self.linker.kept)))
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
         ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
         recipe = self.recipes.get(self.chosen, NAMED)
@@ -255,7 +255,7 @@ class Candidates:
             actions=recipe.actions,
             options=tuple(recipe.saved),
             kept=kept,
-            by_gcc=tuple(sorted(map(name_of, recipe.by_gcc))),
+            by_gcc=tuple(sorted(map(source, recipe.by_gcc))),
             line=recipe.line,
             sizes={name: image.bytes for name, image in self.images.items()},
             code=self.linker.code,

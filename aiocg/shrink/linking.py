@@ -1,21 +1,25 @@
 """Links images again from other objects."""
 
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiocg.build.commands import Unit
+from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import own_member
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.shrink.cross import Cross, Tools
-from aiocg.shrink.inputs import STARTING, Inputs, Part
+from aiocg.shrink.inputs import STARTING, Inputs, Part, name_of
 from aiocg.shrink.tools import JOIN, LTO, PLAIN, Clang, Lld, Zig
 from aiocg.shrink.tuning import POLISH, compiler_words, generator_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 from aiocg.transport.elf import has_executable_stack, loader_requests, sections
 
 _FIXED = 2  # the type of an ELF file that is loaded where it says
+_BUILTIN = "__builtin_"
+_CHECKED = re.compile(r"__(\w+)_chk")
 _NOW = 1  # flag: all symbols are bound when the image is loaded
 _BUILD_ID = ".note.gnu.build-id"
 
@@ -120,6 +124,29 @@ class Linker:
         if not (module := self.tools.joined(output)).is_file():
             raise NothingJoined(self.inputs.link.output.name, "none of its bitcode is linked")
         return module.read_bytes()
+
+    def check_needs(self, part: Part) -> None:
+        """Refuse a part of which clang's object needs what the build's own does not.
+
+        That are builtins of GCC, which clang takes for functions, and functions of the C library in place of those that
+        check a size, which clang does not always call.
+
+        Raises:
+            BenchmarkInitError: when it does, or the part does not compile.
+        """
+        bitcode = self.compiled.objects([part], BITCODE)[part].read_bytes()
+        own = self.inputs.own(part, self.scratch)
+        needed = elf_symbols(own.read_bytes()).undefined if own is not None else frozenset()
+        checked = {name: found[1] for name in sorted(needed) if (found := _CHECKED.fullmatch(name))}
+        if not checked and _BUILTIN.encode() not in bitcode:
+            return
+        needs = elf_symbols(self.compiled.objects([part], LEVEL)[part].read_bytes()).undefined
+        for name in sorted(needs):
+            if name.startswith(_BUILTIN):
+                raise BenchmarkInitError(name_of(part), f"clang does not have {name}")
+        for name, plain in checked.items():
+            if name not in needs and plain in needs:
+                raise BenchmarkInitError(name_of(part), f"clang would call {plain} without the checks of {name}")
 
     def check_members(self) -> None:
         """Make sure that lld takes the members of archives that the build's linker has taken.

@@ -23,7 +23,7 @@ from aiocg.shrink.candidate import BY_OPTIONS, GCC, OURS, OWN, TUNED_LEVEL, Cand
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.gcc_linking import Gcc, GccImages, GccLinker, GccUnits, OnlyGcc, compiler_of
 from aiocg.shrink.image import copies, measure, put
-from aiocg.shrink.inputs import Inputs, Part, name_of, read_inputs
+from aiocg.shrink.inputs import Inputs, Module, Part, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock, digest
 from aiocg.shrink.record import Build, Link, changed
@@ -111,6 +111,13 @@ class Shrinking:
     def _name(self, output: Path) -> str:
         """Return the name of an image: its path from the folder."""
         return str(output.relative_to(self.folder)) if output.is_relative_to(self.folder) else str(output)
+
+    def _source(self, part: Part) -> str:
+        """Return the name of a part in the lock file: its path from the folder, which other checkouts have as well."""
+        if isinstance(part, Module):
+            return part.path.name
+        path = Path(os.path.normpath(part.directory / part.input.path))
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else part.input.path
 
     def _is_wanted(self, output: Path) -> bool:
         return any(fnmatch.fnmatch(self._name(output), pattern) for pattern in self.only)
@@ -207,7 +214,7 @@ class Shrinking:
     def _kept(self, name: str, linker: Linker) -> Linker:
         """Return a linker that links the build's own objects of parts where the lock file says so."""
         if (entry := self.lock.images.get(name)) and not self.update:
-            return keeping(linker, [part for part in linker.parts if name_of(part) in entry.kept])
+            return keeping(linker, [part for part in linker.parts if self._source(part) in entry.kept])
         return linker
 
     def compare(self, *, locked: bool = False) -> list[Candidates]:
@@ -287,7 +294,7 @@ class Shrinking:
     def _repeat(self, image: Candidates, entry: Entry) -> None:
         """Make the image that an entry says."""
         image.by_lock = True
-        by_gcc = tuple(part for part in image.linker.parts if name_of(part) in entry.by_gcc)
+        by_gcc = tuple(part for part in image.linker.parts if self._source(part) in entry.by_gcc)
         recipe = Recipe(entry.actions, dict.fromkeys(entry.options, 0), by_gcc, entry.line)
         if entry.chosen in OURS:
             image.add_found(entry.actions)
@@ -299,6 +306,8 @@ class Shrinking:
         elif gcc := self.gcc.get(image.name):
             gcc.repeat(entry.chosen, recipe)
         image.choose(entry.chosen)
+        if entry.image != digest(image.content):
+            image.notes.append("another image than the lock file was written with came of it: --update makes it anew")
 
     def place(self, check: "Check | None", pace: "Pace | None" = None) -> None:
         """Let the images take the places of the build's own. If anything fails, the build's own stand.
@@ -347,7 +356,7 @@ class Shrinking:
         for image in self.images:
             if self._keeps_entry(image):
                 continue
-            now, before = image.entry(self.compiler), known.get(image.name)
+            now, before = image.entry(self.compiler, self._source), known.get(image.name)
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now
         return Lock(whole=not self.left_alone and set(self.only) == {"*"}, images=known)

@@ -134,6 +134,15 @@ CASES = {
         "gcc -O2 -c main.c part.c && gcc -shared -fPIC -O2 -o libx.so part.c && gcc -o app main.o part.o",
         run="./app; nm -uD libx.so app | grep -c -e _chk -e __builtin",
     ),
+    "checks of the C library that clang leaves out": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#include <unistd.h>\nint value(int x) { char b[8]; return x > 3 ? (int)read(0, b, x) : x; }\n",
+        },
+        "gcc -O2 -D_FORTIFY_SOURCE=2 -c main.c part.c && gcc -o app main.o part.o",
+        "clang would call read without the checks of __read_chk",
+        "./app; ./app 1 2 3 4 5 6 7 8 9 0 < /dev/null; nm -uD app | grep -c __read_chk",
+    ),
     "arguments of an inlined function": Case(
         {
             "main.c": PRINTS,

@@ -405,3 +405,13 @@ def test_a_build_of_a_part_names_what_it_found_and_leaves_the_lock_file_alone(pr
     assert (project.folder / "aiocg.lock").read_bytes() == locked
     project.make("clean")
     assert project.shrink("--locked", "--", "make").returncode == 0 and project.app == shrunk
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_a_lock_file_names_sources_by_their_paths_from_the_folder(project: Project) -> None:
+    rules = "main.o: main.c\n\tgcc -O2 -c main.c\n%.o: %.c\n\tgcc -O2 -ftrapv -c -o $@ $(CURDIR)/$<\n"
+    (project.folder / "Makefile").write_text(f"{MAKEFILE.replace('CC = cc', 'CC = gcc')}{rules}")
+    project.report("--budget", "0.2", "--", "make")
+    lock = json.loads((project.folder / "aiocg.lock").read_bytes())
+    assert set(lock["images"]["app"]["kept"]) == {"part.c", "sized.c"}
