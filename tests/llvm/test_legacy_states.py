@@ -64,7 +64,14 @@ async def test_each_of_the_124_flags_is_a_pass_or_said_to_be_gone(runtime: aiocg
     names = env.action_spaces["PassesLegacy124"].names
     found = await translate_command_line(env, f"opt {' '.join(names)} input.bc -o output.bc")
     assert (found.flags, len(found.actions) + len(found.gone)) == (124, 124)
-    assert set(found.gone) == {"-barrier", "-insert-gcov-profiling", "-loop-reroll", "-sancov"}
+    assert set(found.gone) == {
+        "-barrier",
+        "-insert-gcov-profiling",
+        "-loop-reroll",
+        "-loweratomic",
+        "-lowerinvoke",
+        "-sancov",
+    }
     await env.check_actions(found.actions)
 
 

@@ -121,7 +121,15 @@ def test_flags_of_compiler_gym_are_in_its_order_and_mean_the_pass_of_today() -> 
         else:
             assert action.description.startswith("gone: ")
     gone = {action.name for action in actions if not action.text}
-    assert gone <= {"-barrier", "-insert-gcov-profiling", "-loop-reroll", "-sancov", "-attributor"}
+    assert gone <= {
+        "-barrier",
+        "-insert-gcov-profiling",
+        "-loop-reroll",
+        "-sancov",
+        "-attributor",
+        "-loweratomic",
+        "-lowerinvoke",
+    }
 
 
 def test_flag_that_is_gone_does_nothing(compile_program: Compile) -> None:
