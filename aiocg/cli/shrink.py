@@ -1,5 +1,6 @@
 """`aiocg shrink -- make`: a build whose programs and libraries get smaller, and never larger."""
 
+import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ import typer
 from aiocg.cli.options import time_option
 from aiocg.cli.output import (
     check_writable,
+    console,
     counted,
     errors,
     fail,
@@ -18,6 +20,7 @@ from aiocg.cli.output import (
     print_json,
     print_line,
     run,
+    working,
     write_file,
 )
 
@@ -66,7 +69,7 @@ def shrink(
 
     Args:
         words (-- BUILD): The build, such as make -j2.
-        budget (--budget, --seconds): Search for so long for each image.
+        budget (--budget, --seconds): Search for so long for each image; compiling levels and tuning come on top.
         check (COMMAND): Succeeds if the images work, such as 'make test'.
         bench (COMMAND): Runs the images; its processor time is measured.
         max_slowdown (SHARE): The most that the benchmark may take longer with them.
@@ -233,16 +236,25 @@ def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None
         async with Runtime(workers=workers) as runtime:
             await work.search(runtime, missing, CORE if seconds is None else Budget(seconds=seconds))
 
-    work.begin()
+    with _telling("proving that what is replaced stays the same program"):
+        work.begin()
     if not work.images and set(work.left_alone.values()) <= {UNKNOWN}:
         outputs = ", ".join(str(link.output) for link in work.build.links[:5])
         chosen = list(work.only) != ["*"] and not work.left_alone
         fail(f"none of the images matches --only {' '.join(work.only)}: {outputs}" if chosen else NOTHING_LINKED)
-    if missing := work.compare(locked=seconds is None):
+    with _telling("compiling and tuning the levels of the compilers"):
+        missing = work.compare(locked=seconds is None)
+    if missing:
         time = "" if seconds is None else f", {seconds:g} s {work.span}"
         _tell(f"searching for {counted(len(missing), 'image')}{time}")
         run(search())
-        work.choose(missing)
+        with _telling("tuning what was found"):
+            work.choose(missing)
+
+
+def _telling(stage: str) -> "contextlib.AbstractContextManager[object]":
+    """Print what is being done, now and then, where there is no terminal for bars."""
+    return contextlib.nullcontext() if console.is_terminal else working("aiocg shrink", stage)
 
 
 def _tell(line: str) -> None:
