@@ -263,7 +263,8 @@ class GccImages:
     def mixable(self) -> list[Part]:
         """The parts of which its objects may be linked: not those whose order with others matters."""
         starting = {part for parts in self.linker.inputs.sharing(STARTING).values() for part in parts}
-        return [part for part in self.image.linker.parts if part in self.linker.parts and part not in starting]
+        ours = self.image.linker
+        return [part for part in (*ours.parts, *ours.kept) if part in self.linker.parts and part not in starting]
 
     def mix(self, seconds: float) -> None:
         """Make the smallest image by clang with GCC's objects of units that are smaller by it, if that is smaller.

@@ -168,7 +168,7 @@ class Report:
             yield f"{name}: left as the build has made it: {reason}"
         if len(self.images) > 1:
             rival = f"; best of the compilers and the build: {self.rival:,}{_share(self.rival, self.after)}"
-            rival = rival if any(one.is_compared for one in self.images) else ""
+            rival = rival if all(one.is_compared for one in self.images) else ""
             yield f"in all: {self.before:,} -> {self.after:,} bytes{_share(self.before, self.after)}{rival}"
         if self.hint:
             yield self.hint

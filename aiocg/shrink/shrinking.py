@@ -294,7 +294,8 @@ class Shrinking:
     def _repeat(self, image: Candidates, entry: Entry) -> None:
         """Make the image that an entry says."""
         image.by_lock = True
-        by_gcc = tuple(part for part in image.linker.parts if self._source(part) in entry.by_gcc)
+        parts = (*image.linker.parts, *image.linker.kept)
+        by_gcc = tuple(part for part in parts if self._source(part) in entry.by_gcc)
         recipe = Recipe(entry.actions, dict.fromkeys(entry.options, 0), by_gcc, entry.line)
         if entry.chosen in OURS:
             image.add_found(entry.actions)

@@ -31,10 +31,10 @@ PARTS = {
 BUILD = f"gcc -O2 -c {' '.join(PARTS)} && gcc -o app {' '.join(name.replace('.c', '.o') for name in PARTS)}"
 
 
-def begun(folder: Path, name: str, lock: Lock) -> Shrinking:
+def begun(folder: Path, name: str, lock: Lock, build: str = BUILD) -> Shrinking:
     """Build, and begin to shrink, in folders with a name of their own."""
     log, scratch = folder / f"{name}.record", folder / f"{name}.scratch"
-    assert record_build(BUILD, log, folder / f"{name}.bin") == 0
+    assert record_build(build, log, folder / f"{name}.bin") == 0
     scratch.mkdir()
     work = Shrinking(understand(read_record(log)), folder, scratch, lock)
     work.begin()
@@ -219,3 +219,20 @@ def test_an_image_that_cannot_be_taken_is_noted(gcc: GccImages, image: Candidate
     image.add_tuned_level(Recipe(image.quick))
     assert len(image.notes) == 2 and all("an image of another kind" in note for note in image.notes)
     assert MIXED not in image.images and TUNED_LEVEL not in image.images
+
+
+@pytest.mark.slow
+def test_gcc_makes_units_smaller_that_clang_cannot_replace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
+    for name, text in PARTS.items():
+        (tmp_path / name).write_text(text)
+    trapping = BUILD.replace("sum.c twice.c", "twice.c && gcc -O2 -ftrapv -c sum.c")
+    gcc = begun(tmp_path, "first", Lock(), trapping).gcc["app"]
+    (kept,) = gcc.image.linker.kept
+    assert name_of(kept) == "sum.c" and kept in gcc.mixable
+    assert gcc.add_mixed(Recipe(gcc.image.quick, by_gcc=(kept,)))
+    gcc.image.choose(MIXED)
+    lock = Lock(images={"app": gcc.image.entry(searched_with())})
+    (again,) = begun(tmp_path, "again", lock, trapping).images
+    assert (again.chosen, again.content) == (MIXED, gcc.image.content)
