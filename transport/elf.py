@@ -54,6 +54,8 @@ _WORDS: Mapping[int, Set[int]] = {
     243: {1, 2},  # RISC-V
     258: {1, 2},  # LoongArch
 }
+_COPIES = {3: 5, 40: 20, 62: 5, 183: 1024, 243: 4}
+"""By machine: the relocation by which a program gets a copy of a library's variable."""
 _WITHOUT_ADDEND = (3, 8, 40)  # machines whose dynamic relocations are two words, not three
 
 
@@ -296,6 +298,23 @@ def exported_definitions(content: bytes) -> set[str]:
         version = versions.get(number & ~_HIDDEN, "")
         names.add(f"{name}{'@' if number & _HIDDEN else '@@'}{version}" if version else name)
     return names
+
+
+def copied_variables(content: bytes) -> set[str]:
+    """Return the variables of libraries of which a linked ELF file has copies, for all to use.
+
+    Raises:
+        NotElf: if the content is not ELF, or cut short.
+    """
+    found = sections(content)
+    symbols, kind = _symbols(content, found, _DYNAMIC_SYMBOLS), _COPIES.get(_half(content, 18))
+    tables = [one for one in found if one.kind == _RELOCATIONS and one.is_loaded]
+    return {
+        _text(content, symbols[symbol].name)
+        for table in tables
+        for _, symbol, type, _ in _relocations(content, table)
+        if type == kind and symbol < len(symbols)
+    }
 
 
 def keep_unique(content: bytes, other: bytes) -> bytes:

@@ -14,7 +14,14 @@ from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
 from aiocg.shrink.record import Link
-from aiocg.transport.elf import sections, symbol_counts, used_definitions
+from aiocg.transport.elf import (
+    copied_variables,
+    exported_definitions,
+    loader_requests,
+    sections,
+    symbol_counts,
+    used_definitions,
+)
 
 _FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
 _DROPPED = (
@@ -52,6 +59,8 @@ def name_of(part: Part) -> str:
     """Return the name by which people know a part."""
     return part.path.name if isinstance(part, Module) else part.input.path
 
+
+_SYMBOLIC = 2  # flag of a library: it uses its own definitions
 
 Objects = Callable[[Part], Path | None]
 """The object that stands for a part; None where another one has its code."""
@@ -197,6 +206,32 @@ class Inputs:
                     f"the link wraps what {name_of(part) if part else 'an object'} defines and calls: {min(names)}"
                 )
 
+    def check_copies(self) -> None:
+        """Check that no library uses variables of its own of which the program has copies.
+
+        What the program sees then depends on the code that is generated for it: a copy, or the library's.
+
+        Raises:
+            ValueError: when one does.
+        """
+        image = self.link.output.read_bytes()
+        copies = copied_variables(image) if image.startswith(b"\x7fELF") else ()
+        for path in self._libraries() if copies else ():
+            content = path.read_bytes()
+            own = {name.partition("@")[0] for name in exported_definitions(content)}.intersection(copies)
+            if own and any(kind == "flags" and int(value, 16) & _SYMBOLIC for kind, value in loader_requests(content)):
+                raise ValueError(f"{path.name} uses {min(own)} of its own, of which the program has a copy")
+
+    def _libraries(self) -> Iterator[Path]:
+        """Yield the shared libraries that the link names, where they are in its folders."""
+        tokens = self.link.command.tokens
+        folders = [self.link.directory / token.value.removeprefix("-L") for token in tokens if _is_folder(token)]
+        for token in tokens:
+            word = "".join(token.words)
+            names = [f"lib{word[2:]}.so"] if word.startswith("-l") else [word] if token.kind == "input" else []
+            for folder in (self.link.directory, *folders):
+                yield from (path for name in names if (path := folder / name).is_file() and _is_linked(path))
+
     def original_words(self) -> list[str]:
         """Return the words after the driver of the link as it was, with objects in the places of sources."""
         words: list[str] = []
@@ -266,7 +301,7 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
         scratch: where bitcode from archives, and objects of the link's own sources, are written.
 
     Raises:
-        OSError: when an archive cannot be read; ValueError when it is damaged.
+        OSError: when an archive cannot be read; ValueError when it is damaged, or as `check_copies`.
         BenchmarkInitError: when a source cannot be compiled as the build did.
     """
     compiled, named = iter(link.units), iter(link.command.inputs)
@@ -293,7 +328,9 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
             place = _archive(library, units, scratch)
         static = _static_after(token, static)
         places.append(place)
-    return Inputs(link, tuple(places))
+    found = Inputs(link, tuple(places))
+    found.check_copies()
+    return found
 
 
 def _object(unit: Unit, target: Path) -> Path | None:
@@ -353,11 +390,21 @@ def _is_bitcode(path: Path) -> bool:
 
 def _is_object(path: Path) -> bool:
     """Say whether a file is an ELF object that has not been linked."""
+    return _type_of(path) == 1
+
+
+def _is_linked(path: Path) -> bool:
+    """Say whether a file is a shared library."""
+    return _type_of(path) == 3
+
+
+def _type_of(path: Path) -> int:
+    """Return the type of an ELF file, 0 of any other."""
     if not path.is_file():
-        return False
+        return 0
     with open(path, "rb") as file:
         head = file.read(18)
-    return head[:4] == b"\x7fELF" and 1 in head[16:18]  # ET_REL, in either order of bytes
+    return max(head[16:18], default=0) if head[:4] == b"\x7fELF" else 0  # in either order of bytes
 
 
 def _repacked(archive: Archive, objects: Objects, target: Path) -> Path:

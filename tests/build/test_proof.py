@@ -507,6 +507,16 @@ CASES |= {
     "the name of a function, beside what compilers differ in": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return sizeof(__PRETTY_FUNCTION__) + __GNUC__; }\n"}
     ),
+    "a copy of a variable that its library does not see": Case(
+        {
+            "main.c": "#include <stdio.h>\nint get(void);\nextern int shared;\n"
+            'int main(void) { shared++; printf("%d %d\\n", get(), shared); return 0; }\n',
+            "lib.c": "int shared = 5;\nint get(void) { return shared; }\n",
+        },
+        "gcc -O2 -fPIC -shared -Wl,-Bsymbolic -o libx.so lib.c && gcc -O2 -c main.c && "
+        "gcc -o app main.o -L. -lx -Wl,-rpath,.",
+        "libx.so uses shared of its own",
+    ),
     "folders of libraries in the environment": Case(
         {
             "main.c": PRINTS,
