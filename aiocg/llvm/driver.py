@@ -260,7 +260,7 @@ def describe(verdict: Verdict, level: str) -> str:
     cost = verdict.costs[verdict.chosen]
     others = ", ".join(f"{names[name]} {value}" for name, value in verdict.costs.items() if name != verdict.chosen)
     took = f" by {verdict.how}" if verdict.chosen == FOUND else f" as {names[verdict.chosen]} alone"
-    return f"{cost} {verdict.unit}{took}; {others}"
+    return "; ".join(filter(None, (f"{cost} {verdict.unit}{took}", others)))
 
 
 def _colours() -> list[str]:
