@@ -117,11 +117,12 @@ class Inputs:
 
     @property
     def unknown(self) -> list[str]:
-        """The names of objects, and of archives of such, that this build has not compiled."""
+        """The names of objects and archives below the folder of the link that this build has not compiled."""
         named, found = iter(self.link.command.inputs), []
         for token, place in zip(self.link.command.tokens, self.places, strict=True):
             path = self.link.directory / next(named).path if token.kind == "input" else None
-            if path is not None and place is None and (is_archive(path) or _is_object(path)):
+            is_near = path is not None and place is None and path.is_relative_to(self.link.directory)
+            if path is not None and is_near and (is_archive(path) or _is_object(path)):
                 found.append(path.name)
         return found
 
