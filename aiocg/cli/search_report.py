@@ -325,7 +325,7 @@ class Finding:
             yield f"levels      {levels} cannot compile this program: {reason}"
         if missing and result.baselines and self._failed:
             yield f"levels      not compared with {', '.join(map(_start_name, missing))}"
-        elif missing and result.baselines and not result.complete:
+        elif missing and not result.complete and (result.baselines or result.levels >= LONG):
             yield f"levels      {', '.join(map(_start_name, missing))} did not compile in the time, and may be better"
         if not result.evaluations and result.levels >= LONG and not result.complete:
             yield (

@@ -232,6 +232,7 @@ OVERTIME = 1.1  # share of the time until which what was found last may be evalu
 CLEANING = 0.9  # used part of the budget until which cleanups are tried
 TOGETHER = 4  # cleanups that are tried before the search looks at the clock
 CONFIRMING = 0.1  # share of the time that is kept for running what was found
+LONGEST_BEGINNING = 10.0  # seconds that the first baselines may take, if the time is shorter
 EARLY = ("O0", "OzMinsize", FRAME_POINTERS)  # the program as it is, and what is nearly always the best baseline
 ENDING, LONGEST_ENDING = 3, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
@@ -263,10 +264,10 @@ async def functionwise(
     bases compete during the first part of the budget. The functions of the best base are then combined, the module is
     cleaned up, and its functions are searched again.
 
-    The result is never worse than the best of LLVM's optimisation levels that `SearchResult.baselines` has. Where they
-    take long, all but `clang -Oz` are evaluated beside the search, and those that are not finished when the time is up
-    are left out. The same seed and number of evaluations give the same result, whatever the number of
-    lanes.
+    The result is never worse than the best of LLVM's optimisation levels that `SearchResult.baselines` has: none, if
+    the first of them take longer than there is time. Where they take long, all but `clang -Oz` are evaluated beside the
+    search, and those that are not finished when the time is up are left out. The same seed and number of evaluations
+    give the same result, whatever the number of lanes.
 
     Args:
         env: an LLVM environment, with a reward space that is based on the instruction count or on the bytes in the
@@ -376,8 +377,13 @@ class _Search:
 
     async def whole(self, crew: list[Env], known: Mapping[str, Actions], before: Actions, total: Meter) -> None:
         """Evaluate baselines and search, until the time is up."""
-        await self.begin(crew, known, before)
+        longest = None if total.seconds is None else max(LONGEST_BEGINNING, OVERTIME * total.seconds)
+        with anyio.move_on_after(longest) as beginning:
+            await self.begin(crew, known, before)
         self.levels = total.elapsed
+        if beginning.cancelled_caught:
+            self._late = {}  # without the first of them no cost is known
+            return
         with anyio.move_on_after(total.left()):
             await self.run(crew)
 

@@ -258,6 +258,19 @@ async def reward_of(env: aiocg.Env, actions: Sequence[str]) -> float:
     return float(reward)
 
 
+async def test_levels_that_take_too_long_for_the_time_are_left_out(
+    runtime: aiocg.Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("aiocg.search._functionwise"), "LONGEST_BEGINNING", 0.0)
+    async with await runtime.make(
+        "llvm-v0", benchmark="programs-v0/lisp", reward_space="ObjectImageSizeOzMinsize"
+    ) as env:
+        await env.reset()
+        found = await functionwise(env, budget=Budget(seconds=1e-3))
+        assert (found.actions, dict(found.baselines), found.complete) == (("mark<minsize>",), {}, False)
+        await env.step_texts(["mem2reg"])
+
+
 async def test_a_reward_that_functions_have_no_part_in_is_refused(runtime: aiocg.Runtime) -> None:
     env = await made(runtime, "gcd", "TextSizeOz")
     with pytest.raises(ValueError, match="functionwise knows what each function costs for rewards of"):
