@@ -215,7 +215,7 @@ class Inputs:
         Raises:
             ValueError: when one does.
         """
-        image = self.link.output.read_bytes()
+        image = self.link.output.read_bytes() if self.link.output.is_file() else b""
         copies = copied_variables(image) if image.startswith(b"\x7fELF") else ()
         for path in self._libraries() if copies else ():
             content = path.read_bytes()
