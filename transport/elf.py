@@ -300,20 +300,20 @@ def exported_definitions(content: bytes) -> set[str]:
     return names
 
 
-def copied_variables(content: bytes) -> set[str]:
-    """Return the variables of libraries of which a linked ELF file has copies, for all to use.
+def loader_relocations(content: bytes) -> set[tuple[str, bool]]:
+    """Return the symbols for which a linked ELF file has relocations, and whether it copies a library's variable so.
 
     Raises:
         NotElf: if the content is not ELF, or cut short.
     """
     found = sections(content)
-    symbols, kind = _symbols(content, found, _DYNAMIC_SYMBOLS), _COPIES.get(_half(content, 18))
-    tables = [one for one in found if one.kind == _RELOCATIONS and one.is_loaded]
+    symbols, copying = _symbols(content, found, _DYNAMIC_SYMBOLS), _COPIES.get(_half(content, 18))
+    tables = [one for one in found if one.kind in (_RELOCATIONS, _BARE_RELOCATIONS) and one.is_loaded]
     return {
-        _text(content, symbols[symbol].name)
+        (_text(content, symbols[symbol].name), type == copying)
         for table in tables
         for _, symbol, type, _ in _relocations(content, table)
-        if type == kind and symbol < len(symbols)
+        if symbol < len(symbols)
     }
 
 

@@ -15,9 +15,8 @@ from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
 from aiocg.shrink.record import Link
 from aiocg.transport.elf import (
-    copied_variables,
     exported_definitions,
-    loader_requests,
+    loader_relocations,
     sections,
     symbol_counts,
     used_definitions,
@@ -59,8 +58,6 @@ def name_of(part: Part) -> str:
     """Return the name by which people know a part."""
     return part.path.name if isinstance(part, Module) else part.input.path
 
-
-_SYMBOLIC = 2  # flag of a library: it uses its own definitions
 
 Objects = Callable[[Part], Path | None]
 """The object that stands for a part; None where another one has its code."""
@@ -216,11 +213,12 @@ class Inputs:
             ValueError: when one does.
         """
         image = self.link.output.read_bytes() if self.link.output.is_file() else b""
-        copies = copied_variables(image) if image.startswith(b"\x7fELF") else ()
+        relocations = loader_relocations(image) if image.startswith(b"\x7fELF") else ()
+        copies = {name for name, is_copy in relocations if is_copy}
         for path in self._libraries() if copies else ():
             content = path.read_bytes()
-            own = {name.partition("@")[0] for name in exported_definitions(content)}.intersection(copies)
-            if own and any(kind == "flags" and int(value, 16) & _SYMBOLIC for kind, value in loader_requests(content)):
+            defined = {name.partition("@")[0] for name in exported_definitions(content)}
+            if own := (defined & copies) - {name for name, _ in loader_relocations(content)}:
                 raise ValueError(f"{path.name} uses {min(own)} of its own, of which the program has a copy")
 
     def _libraries(self) -> Iterator[Path]:

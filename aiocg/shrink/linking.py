@@ -19,7 +19,7 @@ from aiocg.transport.elf import has_executable_stack, loader_requests, sections
 
 _FIXED = 2  # the type of an ELF file that is loaded where it says
 _BUILTIN = "__builtin_"
-_CHECKED = re.compile(r"__(\w+)_chk")
+_CHECKED = re.compile(r"__(\w+)_(?:chk|2)")  # such as __read_chk and __open_2
 _NOW = 1  # flag: all symbols are bound when the image is loaded
 _BUILD_ID = ".note.gnu.build-id"
 

@@ -143,6 +143,16 @@ CASES = {
         "clang would call read without the checks of __read_chk",
         "./app; ./app 1 2 3 4 5 6 7 8 9 0 < /dev/null; nm -uD app | grep -c __read_chk",
     ),
+    "checks of how a file is opened that clang leaves out": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#include <fcntl.h>\n#include <unistd.h>\n"
+            'int value(int x) { int f = open("/dev/null", x); close(f); return f > 0; }\n',
+        },
+        "gcc -O2 -D_FORTIFY_SOURCE=2 -c main.c part.c && gcc -o app main.o part.o",
+        "clang would call open without the checks of __open_2",
+        "./app; nm -uD app | grep -c __open_2",
+    ),
     "arguments of an inlined function": Case(
         {
             "main.c": PRINTS,
@@ -514,6 +524,17 @@ CASES |= {
             "lib.c": "int shared = 5;\nint get(void) { return shared; }\n",
         },
         "gcc -O2 -fPIC -shared -Wl,-Bsymbolic -o libx.so lib.c && gcc -O2 -c main.c && "
+        "gcc -o app main.o -L. -lx -Wl,-rpath,.",
+        "libx.so uses shared of its own",
+    ),
+    "a copy of a variable that a list keeps its library from seeing": Case(
+        {
+            "main.c": "#include <stdio.h>\nint get(void);\nextern int shared;\n"
+            'int main(void) { shared++; printf("%d %d\\n", get(), shared); return 0; }\n',
+            "lib.c": "int shared = 5;\nint get(void) { return shared; }\n",
+            "list": "{ get; };\n",
+        },
+        "gcc -O2 -fPIC -shared -Wl,--dynamic-list=list -o libx.so lib.c && gcc -O2 -c main.c && "
         "gcc -o app main.o -L. -lx -Wl,-rpath,.",
         "libx.so uses shared of its own",
     ),
