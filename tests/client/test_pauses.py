@@ -135,7 +135,9 @@ async def test_sessions_do_not_wait_for_a_worker_that_hangs_while_it_starts() ->
             await asyncio.sleep(0)
         results = [await step for step in steps]
         assert [(result[0], result[2]) for result in results] == [(number + 1, False) for number in range(10)]
-        assert state_of(hanging) == b"T" and {env._session.worker for env in envs} == {supervisor.workers[1]}
+        while state_of(hanging) != b"T":  # noqa: ASYNC110, it stops when it is scheduled next
+            await asyncio.sleep(0.01)
+        assert {env._session.worker for env in envs} == {supervisor.workers[1]}
         os.kill(hanging, signal.SIGCONT)
         another = await runtime.make("scripted-v0", benchmark=scripted_benchmark(3))  # on the one that is idle
         await another.reset()
