@@ -247,15 +247,24 @@ def test_a_full_disk_leaves_nothing(index: Wheel, own_cache: Path, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_terminal_is_told_what_takes_so_long(index: Wheel, own_cache: Path) -> None:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.run(
-        fetching(index, "package_index.fetch_members(wheel)"), stderr=theirs, env=environment, check=False
+    program = (
+        "links = package_index._links\n"
+        "package_index._links = lambda *words: links(*words) if input() is not None else []\n"  # until the bar was seen
+        "package_index.fetch_members(wheel)"
     )
-    told = os.read(ours, 65536)  # while it is open here, too: what nobody read may be lost when the last one closes it
-    os.close(theirs)
-    os.close(ours)
-    assert process.returncode == 0 and b"Looking for tiny-1.0" in told
+    terminal, end = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    command = fetching(index, program)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=end, env=environment) as child:
+        os.close(end)
+        try:
+            told = b""
+            while b"Looking for tiny-1.0" not in told:
+                told += os.read(terminal, 65536)
+            child.communicate(b"\n" * 10)
+        finally:
+            os.close(terminal)
+    assert child.returncode == 0
 
 
 @pytest.mark.slow
