@@ -24,7 +24,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 
-from aiocg.build.commands import Origin, Unit
+from aiocg.build.commands import Origin, Unit, object_name
 from aiocg.build.compilation import front_end_words
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
@@ -48,6 +48,7 @@ _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)|\.?\d(?:[eEpP][+-]|[\w.'])*|\w+|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\S""",
     re.DOTALL,
 )
+_HEX = re.compile(r"^0[xX][0-9a-fA-F]+$")
 _DEFINED = re.compile(r"^#define (\w+)(.*)$", re.MULTILINE)
 _PLACES = {"__LINE__", "assert", "__FILE__", "__BASE_FILE__", "__FILE_NAME__", "__INCLUDE_LEVEL__", "__COUNTER__"}
 _TELLING = re.compile(r"__FINITE_MATH_ONLY__|__USER_LABEL_PREFIX__|__SIZEOF_[A-EG-Z]\w*__")
@@ -364,18 +365,7 @@ def _same_text(
             return unit, headers
         if _literals(_run(by_build, unit, origin), folders) == _literals(_clang(by_clang, unit).stdout, folders):
             return unit, headers
-    language = "c++-cpp-output" if cplusplus else "cpp-output"
-    path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
-    pretty = [] if cplusplus or not is_gcc(origin.compiler) else [_PRETTY]
-    text = _run([*by_build, *pretty], unit, origin)
-    if _PACK in text:
-        text = _run([*by_build, *pretty, *_without_packs(scratch)], unit, origin)
-    for theirs_only, known in _PACKS.items() if cplusplus else ():
-        text = text.replace(theirs_only, known)
-    if not cplusplus and not _FLOAT.search("\n".join(_by_files(text, folders)[0])):  # only a system's has any
-        text = _FLOAT.sub(lambda found: _FLOATS[found[0]], text)
-    path.write_text(text, errors="surrogateescape")
-    found = replace(unit, source=path, input=Input(str(path), language, language))
+    found = _retold(unit, origin, scratch)
     done = _clang([*_known_words(found, level, unknown), "-fsyntax-only", "-fno-color-diagnostics"], found)
     if done.returncode:
         why = next((line for line in done.stderr.splitlines() if "error:" in line), "")
@@ -384,6 +374,59 @@ def _same_text(
             f"clang would read another text, and not take that of {os.path.basename(origin.compiler[0])}: {why}",
         )
     return found, headers
+
+
+def retold(unit: Unit, scratch: Path) -> Unit:
+    """Return a unit with the text that the build's compiler reads, as `readable` does where clang would read another.
+
+    The rules for `make` that the build asks for are written as well.
+
+    Args:
+        unit: with what was recorded of it.
+        scratch: where the text is written.
+
+    Raises:
+        BenchmarkInitError: when it cannot be preprocessed.
+    """
+    assert unit.origin is not None
+    return _as_gcc(_retold(unit, unit.origin, scratch, _rule_words(unit)), unit.origin)
+
+
+def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ()) -> Unit:
+    by_build = [*origin.compiler, *_recorded(unit), "-E", *more]
+    cplusplus = unit.input.language.startswith("c++")
+    language = "c++-cpp-output" if cplusplus else "cpp-output"
+    path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
+    pretty = [] if cplusplus or not is_gcc(origin.compiler) else [_PRETTY]
+    text = _run([*by_build, *pretty], unit, origin)
+    if _PACK in text:
+        text = _run([*by_build, *pretty, *_without_packs(scratch)], unit, origin)
+    for theirs_only, known in _PACKS.items() if cplusplus else ():
+        text = text.replace(theirs_only, known)
+    if not cplusplus and not _FLOAT.search(
+        "\n".join(_by_files(text, _own_folders(unit))[0])
+    ):  # only a system's has any
+        text = _FLOAT.sub(lambda found: _FLOATS[found[0]], text)
+    path.write_text(text, errors="surrogateescape")
+    return replace(unit, source=path, input=Input(str(path), language, language))
+
+
+def has_plain_rules(unit: Unit) -> bool:
+    """Say whether `retold` can write what the build's compiler wrote beside an object of a unit."""
+    return unit.origin is not None and not any(word.startswith("-Wp,-M") for word in unit.origin.command.words)
+
+
+def _rule_words(unit: Unit) -> list[str]:
+    """Return the options with which a preprocessor writes the rules for `make` that a unit's compilation writes."""
+    assert unit.origin is not None and unit.object is not None
+    words = [word for token in unit.origin.command.tokens if token.kind == "dependency" for word in token.words]
+    if {"-MD", "-MMD"}.isdisjoint(words):
+        return []
+    if not any(word.startswith("-MF") for word in words):
+        words += ["-MF", str(unit.object.with_suffix(".d"))]
+    if not any(word.startswith(("-MT", "-MQ")) for word in words):
+        words += ["-MQ", object_name(unit.origin.command, unit)]
+    return words
 
 
 def _conditioned(line: Sequence[str], unit: Unit, origin: Origin) -> tuple[str, tuple[str, ...]]:
@@ -430,7 +473,12 @@ def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractS
 
 def _literals(text: str, folders: tuple[str, ...]) -> list[str]:
     """Return the numbers and strings in the user's lines."""
-    return [token for token in _user_tokens(text, folders) if token.isdigit() or token.startswith('"')]
+    tokens = (_HEX.sub(_decimal, token) for token in _user_tokens(text, folders))  # GCC's INT_MAX is 0x7fffffff
+    return [token for token in tokens if token.isdigit() or token.startswith('"')]
+
+
+def _decimal(number: "re.Match[str]") -> str:
+    return str(int(number[0], 16))
 
 
 def _own_folders(unit: Unit) -> tuple[str, ...]:
@@ -446,7 +494,8 @@ def _own_folders(unit: Unit) -> tuple[str, ...]:
 def _user_tokens(text: str, folders: tuple[str, ...]) -> list[str]:
     """Return the tokens of the lines that do not come from system headers or the command line."""
     lines, _, _ = _by_files(text, folders)
-    return [found[0] for found in _TOKEN.finditer("\n".join(lines)) if found["skip"] is None]
+    spliced = "\n".join(lines).replace("\\\n", "")  # as GCC leaves them where macros are not expanded
+    return [found[0] for found in _TOKEN.finditer(spliced) if found["skip"] is None]
 
 
 def _by_files(text: str, folders: tuple[str, ...]) -> tuple[list[str], set[str], set[str]]:

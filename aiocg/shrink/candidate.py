@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from aiocg.build.commands import Unit
+from aiocg.build.proof import has_plain_rules
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
@@ -247,6 +248,8 @@ class Candidates:
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
         ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
         recipe = self.recipes.get(self.chosen, NAMED)
+        compiled = [unit for unit in units if unit not in self.linker.kept]
+        retold = list(filter(self.linker.compiled.is_retold, compiled))
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
             input=digest(self.module),
@@ -254,7 +257,9 @@ class Candidates:
             chosen=self.chosen,
             actions=recipe.actions,
             options=tuple(recipe.saved),
+            units=tuple(sorted({*map(source, compiled)})),
             kept=kept,
+            retold=tuple(sorted({*map(source, retold)})),
             by_gcc=tuple(sorted(map(source, recipe.by_gcc))),
             line=recipe.line,
             sizes={name: image.bytes for name, image in self.images.items()},
@@ -263,10 +268,11 @@ class Candidates:
             left_out=tuple(sorted(left_out)),
             repeatable=self.chosen in (*OURS, TUNED_LEVEL)
             and bool(recipe.actions)
-            and not kept
+            and not recipe.by_gcc
             and ours
             and not self.linker.keeps_all
-            and not any(map(self.linker.compiled.is_retold, units))
+            and not self.linker.inputs.reads_results
+            and all(has_plain_rules(unit) for unit in retold)
             and all(unit.object is not None for unit in units)  # the link compiles others by itself
             and len(units) == len(self.linker.inputs.parts)
             and Path(self.linker.inputs.link.command.output or "a.out").name == self.linker.inputs.link.output.name,

@@ -9,12 +9,18 @@ import os
 import sys
 
 VARIABLE = "AIOCG_SHRINK_PLAN"
-"""The environment variable with what is to be done, written by `plan_text`."""
+"""The environment variable with the path of a file that says what is to be done, written by `plan_text`."""
 
-SOCKET = "links"
-"""In the plan's folder: takes the folder, the umask and the words of a link, and says why it cannot be done, or ""."""
+SOCKET = "requests"
+"""In the plan's folder: takes what `request_text` writes, and says why it cannot be done, or ""."""
 
-END, SEPARATOR = "\x1e", "\x1f"
+NOT_OURS = "not ours"
+"""The answer about a link of nothing that has become bitcode."""
+
+COMPILED = "compiled"
+"""In the plan's folder: a line of `compiled_text` for each unit that has become bitcode."""
+
+LAST, END, SEPARATOR = "\x1d", "\x1e", "\x1f"
 
 _C = (".c", ".i")
 _CPLUSPLUS = (".cc", ".cp", ".cpp", ".cxx", ".c++", ".C", ".CC", ".CPP", ".CXX", ".ii")
@@ -26,7 +32,6 @@ _OTHERS = (
 )
 _PROBES = ("CMakeFiles/", "CMakeTmp/", "meson-private/")
 _RECORDING = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "llvm", "recording.py")
-_BITCODE = b"BC\xc0\xde"
 
 
 Plan = dict[str, list[str]]
@@ -42,39 +47,75 @@ def plan_of(text: str) -> Plan:
     return {name: words for name, *words in (line.split(SEPARATOR) for line in text.split(END)) if name}
 
 
+def request_text(kind: str, own: str, words: list[str]) -> str:
+    """Write a request of this process: "compile" or "link", the path of the build's compiler, and the command line."""
+    os.umask(mask := os.umask(0o077))
+    variables = (f"{name}={value}" for name, value in os.environ.items())
+    return END.join((SEPARATOR.join((kind, os.getcwd(), str(mask), own, *words)), SEPARATOR.join(variables)))
+
+
+def request_of(text: str) -> tuple[str, str, int, str, list[str], dict[str, str]]:
+    """Read a request: its kind, folder, umask, compiler, command line and environment."""
+    request, _, variables = text.partition(END)
+    kind, folder, mask, own, *words = request.split(SEPARATOR)
+    pairs = (variable.partition("=") for variable in variables.split(SEPARATOR))
+    return kind, folder, int(mask), own, words, {name: value for name, _, value in pairs}
+
+
+def compiled_text(content: bytes, request: str) -> str:
+    """Write for `COMPILED` which bitcode a request to compile has become."""
+    import hashlib
+
+    return f"{hashlib.sha256(content).hexdigest()}{END}{request}{LAST}"
+
+
+def compiled_of(text: str) -> dict[str, str]:
+    """Read a file of `compiled_text`: the requests by the SHA-256 of the bitcode."""
+    return {digest: request for digest, _, request in (line.partition(END) for line in text.split(LAST)) if digest}
+
+
 def main() -> None:
     """Do what a compiler's command line asks for."""
     own, name, *words = sys.argv[1:]
-    if not (plan := plan_of(os.environ.get(VARIABLE, ""))):  # CMake remembers us, whatever it is called for
+    try:
+        with open(os.environ.get(VARIABLE, ""), errors="surrogateescape") as file:
+            plan = plan_of(file.read())
+    except OSError:  # CMake remembers us, whatever it is called for
         os.execv(sys.executable, [sys.executable, "-I", "-S", _RECORDING, *sys.argv[1:]])
     foreign = name == "zig" or name.rpartition("-")[2].startswith("ld")
     if foreign or any(word in _OTHER_MODES or word.startswith(_OTHERS) for word in words):
         os.execv(own, [own, *words])
     sources = [word for word in words if word.endswith(SOURCES) and not word.startswith("-")]
-    cplusplus = "++" in name or any(word.endswith(_CPLUSPLUS) for word in sources)
-    clang = plan["c++" if cplusplus else "c"]
+    compiled = os.path.join(plan["folder"][0], COMPILED)
     if "-c" in words:
-        if len(sources) == 1 and not _is_probe(sources[0]):
-            _compile(clang, sources[0], words, plan, own)
-    elif _output(words) in plan["images"]:
-        if not (problem := _linked(plan["folder"][0], name, words)):
+        source = os.path.abspath(sources[0]) if len(sources) == 1 else ""
+        if source in plan["retold"]:
+            if not _asked(plan, "compile", own, [name, *words]):
+                sys.exit(0)
+        elif source in plan["units"]:
+            cplusplus = "++" in name or source.endswith(_CPLUSPLUS)
+            output = _compile(plan["c++" if cplusplus else "c"], sources[0], words, plan, own)
+            if output:
+                with open(output, "rb") as bitcode, open(compiled, "a", errors="surrogateescape") as file:
+                    file.write(compiled_text(bitcode.read(), request_text("compile", own, [name, *words])))
+                sys.exit(0)
+    elif os.path.exists(compiled) and not any(map(_is_probe, sources)):
+        problem = _asked(plan, "link", own, [name, *words])
+        if not problem:
             sys.exit(0)
-        print(f"aiocg shrink: {' '.join((name, *words))[:99]}: linked by clang alone: {problem}", file=sys.stderr)
-        os.execv(clang[0], [*clang, *plan["lto"], *words])
-    elif any(_is_bitcode(word) for word in words):
-        os.execv(clang[0], [*clang, *plan["lto"], *words])
+        if problem != NOT_OURS:
+            print(f"aiocg shrink: {' '.join((name, *words))[:99]}: {problem}", file=sys.stderr)
     os.execv(own, [own, *words])
 
 
-def _linked(folder: str, name: str, words: list[str]) -> str:
-    """Have an image linked, and say why that cannot be done; "" if it is."""
+def _asked(plan: Plan, kind: str, own: str, words: list[str]) -> str:
+    """Have something done by the process that has started the build, and say why that cannot be; "" if it is."""
     import socket
 
-    os.umask(mask := os.umask(0o077))
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(address(os.open(folder, os.O_RDONLY)))
-            connection.sendall(os.fsencode(SEPARATOR.join((os.getcwd(), str(mask), name, *words))))
+            connection.connect(address(os.open(plan["folder"][0], os.O_RDONLY)))
+            connection.sendall(os.fsencode(request_text(kind, own, words)))
             connection.shutdown(socket.SHUT_WR)
             with connection.makefile("rb") as file:
                 return file.read().decode()
@@ -87,22 +128,28 @@ def address(folder: int) -> str:
     return f"/proc/self/fd/{folder}/{SOCKET}"
 
 
-def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: str) -> None:
-    """Compile a source, for which the build calls the compiler `own`, to bitcode and exit; return if clang does not."""
+def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: str) -> str:
+    """Compile a source to bitcode, and return its path; "" if clang does not.
+
+    Args:
+        clang: the first words of the command.
+        source: one of the words.
+        words: of the build's command line, after the compiler's name.
+        plan: of the build.
+        own: the path of the build's compiler.
+    """
     level = ([word for word in words if word.startswith("-O")] or ["-O0"])[-1]
     known = [*plan.get("level" + level, plan["level-O2"]), *(word for word in words if word not in plan["left_out"])]
     if own in plan["gnu"]:
         language = "c" if clang is plan["c"] else "c++"
         unaliased = plan["unaliased"] if language == "c++" and any(word in plan["shared"] for word in words) else []
         known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *unaliased, *known]
-    named = any(word.startswith("-o") for word in words)
-    output = [] if named else ["-o", f"{os.path.splitext(os.path.basename(source))[0]}.o"]
+    default = f"{os.path.splitext(os.path.basename(source))[0]}.o"
     lenient = plan["lenient"] if source.endswith(_C) else []
-    line = [*clang, *known, *plan["bitcode"], *lenient, *output]
+    line = [*clang, *known, *plan["bitcode"], *lenient, *([] if _named(words) else ["-o", default])]
     silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
     child = os.posix_spawn(line[0], line, os.environ, file_actions=silent)
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
-        sys.exit(0)
+    return "" if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) else _named(words) or default
 
 
 def _is_probe(source: str) -> bool:
@@ -110,22 +157,15 @@ def _is_probe(source: str) -> bool:
     return os.path.basename(source).startswith(("conftest.", "ztest")) or any(one in source for one in _PROBES)
 
 
-def _output(words: list[str]) -> str:
-    """Return the absolute path of what a link writes."""
-    name = "a.out"
+def _named(words: list[str]) -> str:
+    """Return the output that a command line names, "" if it names none."""
+    name = ""
     for before, word in zip(("", *words), words, strict=False):
         if before == "-o":
             name = word
         elif word.startswith("-o") and len(word) > 2:
             name = word[2:]
-    return os.path.abspath(name)
-
-
-def _is_bitcode(word: str) -> bool:
-    if word.startswith("-") or not os.path.isfile(word):
-        return False
-    with open(word, "rb") as file:
-        return file.read(4) == _BITCODE
+    return name
 
 
 if __name__ == "__main__":

@@ -137,6 +137,18 @@ class Inputs:
         return any(word.removeprefix("-Wl,").startswith(_FILES) for word in self.link.command.words)
 
     @property
+    def reads_results(self) -> bool:
+        """Whether the link reads a text that was written after one of its objects, such as a list of their symbols."""
+        words = linker_words(self.link.command.words)
+        named = {self.link.directory / word.rpartition("=")[2] for word in words} - {self.link.output}
+        texts = [path for path in named if path.is_file() and not is_archive(path) and not _type_of(path)]
+        objects = [
+            place.path for place in self.places if isinstance(place, (Single, Archive)) and place.path is not None
+        ]
+        written = [path.stat().st_mtime_ns for path in objects if path.exists()]
+        return any(path.stat().st_mtime_ns > min(written, default=0) for path in texts)
+
+    @property
     def has_script(self) -> bool:
         """Whether a script says which sections there are, and which of them stay though nothing uses them."""
         words = [word.removeprefix("-Wl,") for word in self.link.command.words]
@@ -238,6 +250,22 @@ class Inputs:
             words += [str(place.path)] if isinstance(place, Single) and place.path is not None else _kept(token)
         return words
 
+    def own_words(self, objects: Objects, scratch: Path) -> list[str]:
+        """Return the words after the driver of the link as the build has it, with other objects, as `words`."""
+        assert self.link.origin is not None, "it was recorded"
+        others: dict[tuple[str, ...], list[str]] = {}
+        for number, (token, place) in enumerate(zip(self.link.command.tokens, self.places, strict=True)):
+            if place is not None:
+                others[token.words] = self._replaced(number, place, objects, scratch)
+        tokens = [token for token in self.link.origin.command.tokens if token.kind != "output"]
+        return [word for token in tokens for word in others.get(token.words, token.words)]
+
+    @staticmethod
+    def _replaced(number: int, place: Single | Archive, objects: Objects, scratch: Path) -> list[str]:
+        if isinstance(place, Archive):
+            return [str(_repacked(place, objects, scratch / f"{number}-{place.path.name}"))]
+        return [] if (path := objects(place.part)) is None else [str(path)]
+
     def words(self, objects: Objects, scratch: Path, program: Path | None = None) -> list[str]:
         """Return the words after the driver of the same link with other objects.
 
@@ -254,10 +282,7 @@ class Inputs:
                 continue
             words += waiting
             waiting = []
-            if isinstance(place, Archive):
-                words.append(str(_repacked(place, objects, scratch / f"{number}-{place.path.name}")))
-            elif (path := objects(place.part)) is not None:
-                words.append(str(path))
+            words += self._replaced(number, place, objects, scratch)
         return words
 
 

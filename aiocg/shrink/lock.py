@@ -23,14 +23,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "gcc -Oz", or "own" for what the build itself makes.
         actions: of the search.
         options: of the code generator and the linker, see `aiocg.shrink.tuning`.
-        kept: sources whose own objects are linked, since the check fails with others.
+        units: sources that clang compiles.
+        kept: sources whose own objects are linked, since clang would make another program of them, or the check fails.
+        retold: sources that clang reads as the build's preprocessor leaves them.
         by_gcc: sources of which GCC's objects are linked, since those are smaller.
         line: the options of GCC for those sources.
         sizes: bytes of the image by each way of making it.
         code: the options that generate its code.
         link: the options that link it, beside those of the build.
         left_out: options of its units that clang does not know.
-        repeatable: whether it is made of nothing but what clang compiles, with the actions.
+        repeatable: whether it is made of nothing but what clang compiles, with the actions, and what is kept.
         own: the SHA-256 of the image that the build itself makes.
         image: the SHA-256 of the image that was taken.
     """
@@ -40,7 +42,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     chosen: str
     actions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    retold: tuple[str, ...] = ()
     by_gcc: tuple[str, ...] = ()
     line: tuple[str, ...] = ()
     sizes: Mapping[str, int] = {}

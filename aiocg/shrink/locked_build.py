@@ -1,40 +1,43 @@
 """A build by the lock file: sources become bitcode, and images are linked from it at once, with nothing compiled twice.
 
-As with link-time optimisation, the objects of such a build are bitcode. That takes an image of nothing but units that
-clang compiles, with the search's passes; with others, the build is done as always, and its images are made once more.
+As with link-time optimisation, the objects of such a build are bitcode, but for those that are to stay as they are.
+That takes an image by the search's passes; with others, the build is done as always, and its images are made once more.
 
-The compilers of the build (`compiler`) ask this process to link: it has everything imported, and LLVM loaded beside it.
+The compilers of the build (`compiler`) ask this process to link, and to compile what clang does not read by itself: it
+has everything imported, and LLVM loaded beside it.
 """
 
+import asyncio
 import os
 import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aiocg.build.commands import Start, run_build
-from aiocg.build.compilation import ALWAYS, OLD_C
-from aiocg.build.proof import SHARED, UNALIASED, gcc_words, is_gcc
+from aiocg.build.commands import Start, Unit, run_build, units_of
+from aiocg.build.compilation import ALWAYS, OLD_C, compile_unit
+from aiocg.build.proof import SHARED, UNALIASED, gcc_words, is_gcc, retold
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
+from aiocg.datasets.toolchain import compile_flags, find_toolchain
 from aiocg.errors import AiocgError
-from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words
+from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words, parse
 from aiocg.llvm.recording import compilers, recording_commands
 from aiocg.llvm.tools import LoadedTool
 from aiocg.shrink import compiler
-from aiocg.shrink.candidate import Candidates
 from aiocg.shrink.image import read_image
-from aiocg.shrink.inputs import read_inputs
+from aiocg.shrink.inputs import Inputs, Module, Part, name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
-from aiocg.shrink.lock import Lock
-from aiocg.shrink.record import understand
+from aiocg.shrink.lock import Entry, Lock, digest
+from aiocg.shrink.record import Build, understand
 from aiocg.shrink.tools import Clang, searched_with
 from aiocg.shrink.tuning import optimised
-from aiocg.shrink.units import LEVEL, Units
+from aiocg.shrink.units import LEVEL, Units, run
+
+_OTHER = "another image than the lock file was written with: --update makes it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +66,25 @@ def build(text: str, lock: Lock, commands: Path, scratch: Path) -> tuple[int, li
     commands.mkdir(parents=True, exist_ok=True)
     search_path = os.environ.get("PATH", os.defpath)
     recording_commands(str(commands), search_path, compiler.__file__)
-    images = {os.path.abspath(name): name for name in lock.images}
-    with LoadedTool(), _Links(lock, images).served(scratch) as links:
+    plan = scratch / "plan"
+    plan.write_text(compiler.plan_text(_plan(lock, scratch)), errors="surrogateescape")
+    with LoadedTool(), _Requests(lock, scratch).served() as requests:
         variables = {
-            compiler.VARIABLE: compiler.plan_text(_plan(lock, list(images), scratch)),
+            compiler.VARIABLE: str(plan),
             "PATH": os.pathsep.join((str(commands), search_path)),
             "CCACHE_DISABLE": "1",
         }
-        return run_build(["/bin/sh", "-c", text], {**os.environ, **variables}), links.done
+        return run_build(["/bin/sh", "-c", text], {**os.environ, **variables}), requests.done
 
 
 def is_repeatable(lock: Lock) -> bool:
     """Say whether everything that a lock file has can be built by it at once."""
-    return lock.whole and all(entry.repeatable for entry in lock.images.values())
+    return lock.whole and all(entry.repeatable and entry.units for entry in lock.images.values())
 
 
-def _plan(lock: Lock, images: list[str], scratch: Path) -> compiler.Plan:
+def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
     """Return what the compilers of the build are to do."""
     toolchain = find_toolchain()
-    lld = scratch / "ld.lld"
-    lld.symlink_to(Path(toolchain.linker_command()[0]).resolve())
     clang = {
         language: [*toolchain.command(language), *compile_flags(toolchain.clang, language)] for language in ("c", "c++")
     }
@@ -90,7 +92,6 @@ def _plan(lock: Lock, images: list[str], scratch: Path) -> compiler.Plan:
         **clang,
         "bitcode": [LEVEL, "-Xclang", "-disable-llvm-passes", *ALWAYS, "-emit-llvm"],
         "lenient": list(OLD_C),
-        "lto": [LEVEL, "-flto", *link_flags(toolchain.clang, "c"), f"--ld-path={lld}", "-w", "-Qunused-arguments"],
         **{f"level{level}": level_words(level) for level in (*UNTYPED_LEVELS, "-O2", "-Os", "-Oz", "-Ofast")},
         **{
             f"gcc {language}{level}": gcc_words(level, cplusplus=language == "c++")
@@ -101,37 +102,42 @@ def _plan(lock: Lock, images: list[str], scratch: Path) -> compiler.Plan:
         "unaliased": [UNALIASED],
         "gnu": [path for path in compilers(os.environ.get("PATH", os.defpath)).values() if is_gcc((path,))],
         "left_out": sorted({word for entry in lock.images.values() for word in entry.left_out}),
-        "images": images,
+        "retold": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.retold}),
+        "units": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.units}),
         "folder": [str(scratch)],
     }
 
 
-class _Links:
-    """Links the images of a lock file when the build's compilers ask for it.
+class _Requests:
+    """Does what the build's compilers ask for.
 
     Args:
         lock: the lock file.
-        images: the names of its images by their paths.
+        folder: of the plan.
     """
 
-    def __init__(self, lock: Lock, images: dict[str, str]) -> None:
+    def __init__(self, lock: Lock, folder: Path) -> None:
         self.done: list[Linked] = []
-        self._lock, self._images = lock, images
+        self._lock, self._folder = lock, folder
+        self._images = {os.path.abspath(name): name for name in lock.images}
 
     @contextmanager
-    def served(self, folder: Path) -> "Iterator[_Links]":
-        """Answer at the socket in a folder."""
-        links = self
+    def served(self) -> "Iterator[_Requests]":
+        """Answer at the socket in the folder."""
+        requests = self
 
         class Answer(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                directory, mask, *words = os.fsdecode(self.rfile.read()).split(compiler.SEPARATOR)
+                text = os.fsdecode(self.rfile.read())
                 try:
-                    links.link(words, Path(directory), 0o777 & ~int(mask))
+                    if text.startswith("link"):
+                        requests.link(text)
+                    else:
+                        requests.compile(text)
                 except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
                     self.wfile.write(first_diagnostic(error).encode())
 
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(self._folder, os.O_RDONLY)
         try:
             with socketserver.ThreadingUnixStreamServer(compiler.address(descriptor), Answer) as server:
                 server.daemon_threads = True
@@ -143,46 +149,146 @@ class _Links:
         finally:
             os.close(descriptor)
 
-    def link(self, words: list[str], directory: Path, mode: int) -> None:
-        """Link an image from bitcode.
+    def compile(self, text: str) -> None:
+        """Compile a unit to bitcode from the text that the build's compiler reads.
 
-        Args:
-            words: the compiler's name and what follows it.
-            directory: where it was started.
-            mode: of the image.
+        Raises:
+            BenchmarkInitError, OSError, ValueError: when it cannot be done.
+        """
+        start, mode = _start_of(text)
+        unit = _unit_of(start)
+        assert unit.object is not None, "it is compiled to an object"
+        with scratch_folder() as scratch:
+            bitcode = compile_unit(retold(unit, Path(scratch)), LEVEL).bitcode
+        with replacing(unit.object, 0o666 & mode) as file:
+            file.write(bitcode)
+        with open(self._folder / compiler.COMPILED, "a", errors="surrogateescape") as record:
+            record.write(compiler.compiled_text(bitcode, text))
+
+    def link(self, text: str) -> None:
+        """Link an image from bitcode: as the lock file says, or as if there were none.
 
         Raises:
             AiocgError, BenchmarkInitError, OSError, ValueError: when it cannot be done.
         """
-        found = understand([Start(tuple(words), directory)])
+        start, mode = _start_of(text)
+        found = understand([start])
         if not found.links:
-            raise ValueError("; ".join(found.left_alone.values()) or "it is no link")
+            raise ValueError(next(iter(found.left_alone.values()), compiler.NOT_OURS))
         (one,) = found.links
-        name = self._images[str(one.output)]
-        entry, note = self._lock.images[name], ""
-        with scratch_folder() as scratch:
-            (units := Path(scratch, "units")).mkdir()
-            inputs = read_inputs(one, {}, Path(scratch))
-            linker = Linker(inputs, Units(units, plain=True), Path(scratch), Form(entry.code, entry.link), Clang())
-            module, actions = linker.joined(), entry.actions
-            if why := entry.staleness(module, searched_with()):
-                note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)
-            module = optimised(module, actions, entry.options, subject=name)
-            content = linker.image(module, entry.options)
-        with replacing(one.output, mode) as file:
-            file.write(content)
-        self.done.append(Linked(name, read_image(content).bytes, note))
+        name = self._images.get(str(one.output), "")
+        with scratch_folder() as folder:
+            scratch = Path(folder)
+            inputs = read_inputs(one, {}, scratch)
+            if not inputs.parts:
+                raise ValueError(compiler.NOT_OURS)
+            try:
+                content = self._locked(self._lock.images[name], inputs, scratch)
+                note = "" if digest(content) == self._lock.images[name].image else _OTHER
+            except (AiocgError, BenchmarkInitError, KeyError) as error:
+                why = first_diagnostic(error, one.output.name)
+                note = f"the lock file is of no use for it: {why}; only the core set was tried"
+                content = self._anew(inputs, scratch, shrunk=bool(name))
+            with replacing(one.output, 0o777 & mode) as file:
+                file.write(content)
+        if name:
+            self.done.append(Linked(name, read_image(content).bytes, note))
+
+    def _locked(self, entry: Entry, inputs: Inputs, scratch: Path) -> bytes:
+        """Return the image of an entry of the lock file.
+
+        Raises:
+            AiocgError, BenchmarkInitError: when the program is another one.
+        """
+        (units := scratch / "units").mkdir()
+        linker = Linker(inputs, Units(units, plain=True), scratch, Form(entry.code, entry.link), Clang())
+        module = linker.joined()
+        if why := entry.staleness(module, searched_with()):
+            raise BenchmarkInitError(inputs.link.output.name, why)
+        return linker.image(optimised(module, entry.actions, entry.options), entry.options)
+
+    def _anew(self, inputs: Inputs, scratch: Path, *, shrunk: bool) -> bytes:
+        """Return the image as if there were no lock file, from objects by the build's own compiler.
+
+        Args:
+            shrunk: whether the core set is tried; otherwise the image is the build's own.
+
+        Raises:
+            BenchmarkInitError, OSError, ValueError: when the build would fail.
+        """
+        (folder := scratch / "own").mkdir()
+        known = compiler.compiled_of((self._folder / compiler.COMPILED).read_text(errors="surrogateescape"))
+        starts: list[Start] = []
+        objects: dict[Part, Path] = {}
+        for number, part in enumerate(inputs.parts):
+            if not isinstance(part, Module):
+                raise ValueError(f"{name_of(part)} is compiled by the link")
+            if (text := known.get(digest(part.path.read_bytes()))) is None:
+                raise ValueError(f"{part.path.name} is bitcode that was there before this build")
+            objects[part] = folder / f"{number}.o"
+            starts.append(_made(_start_of(text)[0], ["-c"], objects[part]))
+        link = inputs.link
+        assert link.origin is not None, "it was recorded"
+        words = inputs.own_words(objects.get, folder)
+        for archive in folder.glob("*.a"):
+            run(["ranlib", str(archive)], folder, archive.name)
+        start = Start((link.command.driver, *words), link.directory)
+        start = replace(start, compiler=link.origin.compiler, environment=link.origin.environment)
+        starts.append(_made(start, [], folder / link.output.name))
+        if shrunk:
+            _shrink(understand(starts), folder, scratch / "work")
+        return (folder / link.output.name).read_bytes()
 
 
-def _core(module: bytes) -> tuple[str, ...]:
-    """Return what the core set finds for a module."""
-    import asyncio
+def _start_of(text: str) -> tuple[Start, int]:
+    """Return the start of a compiler that a request is about, and the permissions of the files that it writes."""
+    _, directory, mask, own, words, environment = compiler.request_of(text)
+    return Start(tuple(words), Path(directory), compiler=(own,), environment=environment), ~mask
 
-    from aiocg.runtime import Runtime
-    from aiocg.shrink.searching import CORE, search
 
-    async def found() -> tuple[str, ...]:
+def _unit_of(start: Start) -> Unit:
+    """Return the only unit that a compiler compiles."""
+    whole = parse(start.arguments, str(start.directory))
+    (unit,) = units_of(whole.plain(), start.directory)
+    return replace(unit, origin=start.origin(whole, ""))
+
+
+def _made(start: Start, mode: list[str], output: Path) -> Start:
+    """Have the build's own compiler do what it was started for, but write another file, and return that start.
+
+    Args:
+        mode: "-c" to compile.
+
+    Raises:
+        BenchmarkInitError: when it fails.
+    """
+    whole = parse(start.arguments, str(start.directory))
+    tokens = [token for token in whole.tokens if token.kind not in ("output", "dependency", "mode")]
+    words = [*(word for token in tokens for word in token.words), *mode, "-o", str(output)]
+    run([*start.compiler, *words], start.directory, output.name, start.environment)
+    named = [path for one in whole.inputs if (path := start.directory / one.path).is_file()]
+    files = {str(path): digest(path.read_bytes()) for path in (*named, output)}
+    return replace(start, arguments=(start.arguments[0], *words), files=files)
+
+
+def _shrink(build: Build, folder: Path, scratch: Path) -> None:
+    """Shrink the image of a build in a folder by the core set.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    from aiocg.runtime import Runtime  # which a build by the lock file does not need
+    from aiocg.shrink.searching import CORE
+    from aiocg.shrink.shrinking import Shrinking
+
+    async def search() -> None:
         async with Runtime(workers=1) as runtime:  # builds use `make -j`
-            return await search(runtime, module, CORE) or Candidates.quick
+            await work.search(runtime, missing, CORE)
 
-    return asyncio.run(found())
+    scratch.mkdir()
+    work = Shrinking(build, folder, scratch, Lock())
+    work.begin()
+    if missing := work.compare(locked=True):
+        asyncio.run(search())
+        work.choose(missing)
+    work.place(None)

@@ -5,7 +5,7 @@ import fnmatch
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -354,13 +354,27 @@ class Shrinking:
     def remember(self) -> Lock:
         """Return the lock with what is known now of each image."""
         known = dict(self.lock.images)
+        several = _compiled_in_several_ways(self.images, self._source)
         for image in self.images:
             if self._keeps_entry(image):
                 continue
             now, before = image.entry(self.compiler, self._source), known.get(image.name)
+            if not several.isdisjoint(map(self._source, image.linker.inputs.parts)):
+                now = msgspec.structs.replace(now, repeatable=False)
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now
         return Lock(whole=not self.left_alone and set(self.only) == {"*"}, images=known)
+
+
+def _compiled_in_several_ways(images: Sequence[Candidates], source: Callable[[Part], str]) -> set[str]:
+    """Return the sources that stay as they are in some images only, or that clang reads by itself in some only."""
+    ways: dict[str, set[str]] = {}
+    for image in images:
+        for part in image.linker.inputs.parts:
+            retold = isinstance(part, Unit) and image.linker.compiled.is_retold(part)
+            way = "kept" if part in image.linker.kept else "retold" if retold else ""
+            ways.setdefault(source(part), set()).add(way)
+    return {name for name, found in ways.items() if len(found) > 1}
 
 
 def renamed(links: Sequence[Link], folder: Path) -> list[Link]:

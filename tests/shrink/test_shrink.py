@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aiocg.shrink.image import read_image
+from aiocg.transport.elf import exported_definitions
 
 pytestmark = pytest.mark.needs("libc", "make", "cc")
 
@@ -393,6 +394,102 @@ def test_a_locked_build_of_a_program_with_a_library_of_its_own_is_the_same(proje
     done = project.shrink("--locked", "--", "make")
     assert done.returncode == 0 and project.output("9") == said == "4 18 33\n"
     assert {name: (project.folder / name).read_bytes() for name in shrunk} == shrunk
+
+
+def build_rules(project: Project, *, more: str = "") -> None:
+    """Let the build write rules for `make`, as those of Automake and CMake do, and make something more."""
+    project.folder.joinpath("Makefile").write_text(
+        f"all: app{more and ' more'}\nclean:\n\trm -f *.o *.d app more\n"
+        "app: main.o sized.o part.o\n\tgcc -O2 -o $@ $^\n"
+        f"%.o: %.c\n\tgcc -O2 -MMD -MP -c -o $@ $<\n{more}"
+    )
+
+
+def is_bitcode(project: Project, name: str) -> bool:
+    """Say whether a file of a project is bitcode."""
+    return (project.folder / name).read_bytes().startswith(b"BC")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_a_locked_build_compiles_once_also_what_clang_would_read_otherwise(project: Project) -> None:
+    build_rules(project)
+    (project.folder / "sized.h").write_text("int wrong(void);\n")
+    (project.folder / "sized.c").write_text(
+        '#include "sized.h"\n#if __GNUC__ > 4\nint wrong(void) { return 0; }\n'
+        "#else\nint wrong(void) { return 1; }\n#endif\n"
+    )
+    project.make()
+    rules = (project.folder / "sized.d").read_text()
+    project.make("clean")
+    project.report("--budget", "0.2", "--", "make")
+    shrunk = project.app
+    project.make("clean")
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 0 and done.stdout.endswith("as the lock file says\n"), done.stderr
+    assert project.app == shrunk and project.output("9") == "4 18 33\n"
+    assert is_bitcode(project, "sized.o")
+    assert (project.folder / "sized.d").read_text() == rules
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_a_locked_build_leaves_what_stays_to_the_builds_compiler(project: Project) -> None:
+    build_rules(project)
+    stays = PART.replace("int half", '__attribute__((optimize("no-strict-aliasing"))) int half', 1)
+    (project.folder / "part.c").write_text(stays)
+    (image,) = project.report("--budget", "0.2", "--", "make")["images"]
+    assert any("part.c stays" in note for note in image["notes"])
+    shrunk = project.app
+    project.make("clean")
+    assert project.shrink("--locked", "--", "make").returncode == 0
+    assert project.app == shrunk and project.output("9") == "4 18 33\n"
+    assert not is_bitcode(project, "part.o")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_a_change_after_the_lock_is_proved_or_left_to_the_builds_compiler(project: Project) -> None:
+    build_rules(project)
+    project.report("--budget", "0.2", "--", "make")
+    project.make("clean")
+    (project.folder / "sized.c").write_text(
+        "#ifdef __clang__\nint wrong(void) { return 1; }\n#else\nint wrong(void) { return 0; }\n#endif\n"
+    )
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 0 and "the program has changed" in done.stdout, done.stderr
+    assert project.output("9") == "4 18 33\n"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_what_the_lock_file_does_not_have_is_built_by_the_builds_compiler(project: Project) -> None:
+    build_rules(project)
+    project.report("--budget", "0.2", "--", "make")
+    shrunk = project.app
+    project.make("clean")
+    (project.folder / "more.c").write_text("int half(int);\nint main(void) { return half(6); }\n")
+    build_rules(project, more="more: more.o part.o\n\tgcc -o $@ $^\n")
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 0 and project.app == shrunk, done.stderr
+    assert subprocess.run([project.folder / "more"]).returncode == 3
+    assert is_bitcode(project, "part.o") and not is_bitcode(project, "more.o")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc", "nm")
+def test_a_library_that_exports_what_nm_finds_in_its_objects_is_locked(project: Project) -> None:
+    project.folder.joinpath("Makefile").write_text(
+        "libpart.so: part.c\n\tgcc -O2 -fPIC -c part.c\n"
+        "\t(echo '{ global:'; nm part.o | sed -n 's/.* T \\(.*\\)/\\1;/p'; echo 'local: *; };') > part.map\n"
+        "\tgcc -shared -o $@ part.o -Wl,--version-script=part.map\nclean:\n\trm -f *.o *.so *.map\n"
+    )
+    project.report("--budget", "0.2", "--", "make")
+    shrunk = (project.folder / "libpart.so").read_bytes()
+    assert exported_definitions(shrunk) >= {"half", "sum", "unused"}
+    project.make("clean")
+    assert project.shrink("--locked", "--", "make").returncode == 0
+    assert (project.folder / "libpart.so").read_bytes() == shrunk
 
 
 @pytest.mark.slow
