@@ -77,6 +77,8 @@ class Candidates:
         measure: what counts as the size of an image, see `image.measure`; "" for the bytes that are loaded.
         by_lock: whether the lock file says which image is taken.
         known: the lock file's entry, if the image was made by it and nothing else is known.
+        untuned: the image of clang's -Oz for the whole program, which `tune_level` makes.
+        saved: the options that `tune_level` has found for it, and the bytes that each has saved; None before.
     """
 
     compiler: ClassVar[str] = "clang"
@@ -95,6 +97,8 @@ class Candidates:
     measure: str = ""
     by_lock: bool = False
     known: Entry | None = None
+    untuned: bytes = b""
+    saved: Mapping[str, int] | None = None
 
     @classmethod
     def begin(cls, name: str, linker: Linker, how: str = "") -> "Candidates":
@@ -170,7 +174,8 @@ class Candidates:
     def tune_level(self) -> None:
         """Make the image of clang's -Oz for the whole program with options that make it smaller, if there are any."""
         with self.noting(f"the levels of {self.compiler} cannot be tuned"):
-            saved = self._tuned(self.quick, measure(self.built(self.quick), self.measure).bytes)
+            self.untuned = self.built(self.quick)
+            self.saved = saved = self._tuned(self.quick, self.untuned)
             self.add_tuned_level(Recipe(self.quick, saved))
             if isinstance(self.linker.tools, Clang):
                 self.add_tuned_level(Recipe((), {one: saved[one] for one in saved if one != FRAME_POINTERS}))
@@ -183,14 +188,20 @@ class Candidates:
             self.add_smaller(TUNED_LEVEL, content, recipe)
 
     def tune(self) -> None:
-        """Make the image of what was found with options that make it smaller, if there are any."""
+        """Make the image of what was found with those options of the tuned level that make it smaller, if any do."""
         if FOUND in self.images:
-            actions = self.recipes[FOUND].actions
-            self.add_tuned(Recipe(actions, self._tuned(actions, self.images[FOUND].bytes)))
+            actions, content = self.recipes[FOUND].actions, self.contents[FOUND]
+            same = self.saved is not None and content == self.untuned  # nothing was found
+            self.add_tuned(Recipe(actions, self.saved or {} if same else self._tuned(actions, content)))
 
-    def _tuned(self, actions: Sequence[str], start: int) -> dict[str, int]:
-        """Return the options that make the program after actions smaller, and the bytes that each saves."""
-        options = candidates(self.linker.inputs.link.command.words, foreign=not isinstance(self.linker.tools, Clang))
+    def _tuned(self, actions: Sequence[str], content: bytes) -> dict[str, int]:
+        """Return the options that make the image of the program after actions smaller, and the bytes that each saves.
+
+        Args:
+            content: of the image without options.
+        """
+        words, is_foreign = self.linker.inputs.link.command.words, not isinstance(self.linker.tools, Clang)
+        options = candidates(words, foreign=is_foreign) if self.saved is None else tuple(self.saved)
         module = functools.cache(lambda options: optimised(self.module, actions, options))
 
         def size(options: tuple[str, ...]) -> int | None:
@@ -200,7 +211,7 @@ class Candidates:
             except BenchmarkInitError:
                 return None
 
-        return tune(start, size, options)
+        return tune(measure(content, self.measure).bytes, size, options)
 
     def add_tuned(self, recipe: Recipe) -> None:
         """Make the image of what was found with options, if there are any; a failure is noted."""
