@@ -18,7 +18,10 @@ NOT_OURS = "not ours"
 """The answer about a link of nothing that has become bitcode."""
 
 COMPILED = "compiled"
-"""In the plan's folder: a line of `compiled_text` for each unit that has become bitcode."""
+"""In the plan's folder: a line of `compiled_text` for each unit of the lock file that was compiled."""
+
+KEPT = "keep"
+"""The kind of a request about a unit that the build's compiler has compiled."""
 
 LAST, END, SEPARATOR = "\x1d", "\x1e", "\x1f"
 
@@ -63,14 +66,14 @@ def request_of(text: str) -> tuple[str, str, int, str, list[str], dict[str, str]
 
 
 def compiled_text(content: bytes, request: str) -> str:
-    """Write for `COMPILED` which bitcode a request to compile has become."""
+    """Write for `COMPILED` which object a request to compile has become."""
     import hashlib
 
     return f"{hashlib.sha256(content).hexdigest()}{END}{request}{LAST}"
 
 
 def compiled_of(text: str) -> dict[str, str]:
-    """Read a file of `compiled_text`: the requests by the SHA-256 of the bitcode."""
+    """Read a file of `compiled_text`: the requests by the SHA-256 of the objects."""
     return {digest: request for digest, _, request in (line.partition(END) for line in text.split(LAST)) if digest}
 
 
@@ -96,9 +99,13 @@ def main() -> None:
             cplusplus = "++" in name or source.endswith(_CPLUSPLUS)
             output = _compile(plan["c++" if cplusplus else "c"], sources[0], words, plan, own)
             if output:
-                with open(output, "rb") as bitcode, open(compiled, "a", errors="surrogateescape") as file:
-                    file.write(compiled_text(bitcode.read(), request_text("compile", own, [name, *words])))
+                _record(compiled, output, request_text("compile", own, [name, *words]))
                 sys.exit(0)
+        elif source in plan["kept"]:
+            child = os.posix_spawn(own, [own, *words], os.environ)
+            if not (status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])):
+                _record(compiled, _named(words) or _object_of(source), request_text(KEPT, own, [name, *words]))
+            sys.exit(status if status >= 0 else 128 - status)
     elif os.path.exists(compiled) and not any(map(_is_probe, sources)):
         problem = _asked(plan, "link", own, [name, *words])
         if not problem:
@@ -144,12 +151,23 @@ def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: s
         language = "c" if clang is plan["c"] else "c++"
         unaliased = plan["unaliased"] if language == "c++" and any(word in plan["shared"] for word in words) else []
         known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *unaliased, *known]
-    default = f"{os.path.splitext(os.path.basename(source))[0]}.o"
+    default = _object_of(source)
     lenient = plan["lenient"] if source.endswith(_C) else []
     line = [*clang, *known, *plan["bitcode"], *lenient, *([] if _named(words) else ["-o", default])]
     silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
     child = os.posix_spawn(line[0], line, os.environ, file_actions=silent)
     return "" if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) else _named(words) or default
+
+
+def _record(path: str, output: str, request: str) -> None:
+    """Add to the file `COMPILED` what a request has become."""
+    with open(output, "rb") as made, open(path, "a", errors="surrogateescape") as file:
+        file.write(compiled_text(made.read(), request))
+
+
+def _object_of(source: str) -> str:
+    """Return the name of the object that a compiler makes of a source unless one is named."""
+    return f"{os.path.splitext(os.path.basename(source))[0]}.o"
 
 
 def _is_probe(source: str) -> bool:

@@ -141,7 +141,9 @@ class Inputs:
         """Whether the link reads a text that was written after one of its objects, such as a list of their symbols."""
         words = linker_words(self.link.command.words)
         named = {self.link.directory / word.rpartition("=")[2] for word in words} - {self.link.output}
-        texts = [path for path in named if path.is_file() and not is_archive(path) and not _type_of(path)]
+        texts = [
+            path for path in named if path.is_file() and not (is_archive(path) or _type_of(path) or _is_bitcode(path))
+        ]
         objects = [
             place.path for place in self.places if isinstance(place, (Single, Archive)) and place.path is not None
         ]

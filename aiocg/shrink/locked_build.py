@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aiocg.build.commands import Start, Unit, run_build, units_of
+from aiocg.build.commands import Start, Unit, object_name, run_build, units_of
 from aiocg.build.compilation import ALWAYS, OLD_C, compile_unit
 from aiocg.build.proof import SHARED, UNALIASED, gcc_words, is_gcc, retold
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
@@ -29,7 +29,7 @@ from aiocg.llvm.recording import compilers, recording_commands
 from aiocg.llvm.tools import LoadedTool
 from aiocg.shrink import compiler
 from aiocg.shrink.image import read_image
-from aiocg.shrink.inputs import Inputs, Module, Part, name_of, read_inputs
+from aiocg.shrink.inputs import Inputs, Module, Part, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock, digest
 from aiocg.shrink.record import Build, understand
@@ -103,6 +103,7 @@ def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
         "gnu": [path for path in compilers(os.environ.get("PATH", os.defpath)).values() if is_gcc((path,))],
         "left_out": sorted({word for entry in lock.images.values() for word in entry.left_out}),
         "retold": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.retold}),
+        "kept": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.kept}),
         "units": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.units}),
         "folder": [str(scratch)],
     }
@@ -172,15 +173,15 @@ class _Requests:
             AiocgError, BenchmarkInitError, OSError, ValueError: when it cannot be done.
         """
         start, mode = _start_of(text)
-        found = understand([start])
+        found = understand([_with_files(start)])
         if not found.links:
             raise ValueError(next(iter(found.left_alone.values()), compiler.NOT_OURS))
         (one,) = found.links
         name = self._images.get(str(one.output), "")
         with scratch_folder() as folder:
             scratch = Path(folder)
-            inputs = read_inputs(one, {}, scratch)
-            if not inputs.parts:
+            inputs = read_inputs(one, self._kept_units(), scratch)
+            if not any(isinstance(part, Module) for part in inputs.parts):
                 raise ValueError(compiler.NOT_OURS)
             try:
                 content = self._locked(self._lock.images[name], inputs, scratch)
@@ -201,11 +202,21 @@ class _Requests:
             AiocgError, BenchmarkInitError: when the program is another one.
         """
         (units := scratch / "units").mkdir()
-        linker = Linker(inputs, Units(units, plain=True), scratch, Form(entry.code, entry.link), Clang())
+        kept = {part: path for part in inputs.parts if (path := inputs.own(part, scratch)) is not None}
+        linker = Linker(inputs, Units(units, plain=True), scratch, Form(entry.code, entry.link), Clang(), kept)
         module = linker.joined()
         if why := entry.staleness(module, searched_with()):
             raise BenchmarkInitError(inputs.link.output.name, why)
         return linker.image(optimised(module, entry.actions, entry.options), entry.options)
+
+    def _compiled(self) -> dict[str, str]:
+        """Return what was compiled up to now: requests by the SHA-256 of objects."""
+        return compiler.compiled_of((self._folder / compiler.COMPILED).read_text(errors="surrogateescape"))
+
+    def _kept_units(self) -> dict[str, Unit]:
+        """Return the units that the build's compiler has compiled, by the SHA-256 of their objects."""
+        kept = {one: text for one, text in self._compiled().items() if text.startswith(compiler.KEPT)}
+        return {one: _unit_of(_start_of(text)[0]) for one, text in kept.items()}
 
     def _anew(self, inputs: Inputs, scratch: Path, *, shrunk: bool) -> bytes:
         """Return the image as if there were no lock file, from objects by the build's own compiler.
@@ -217,12 +228,14 @@ class _Requests:
             BenchmarkInitError, OSError, ValueError: when the build would fail.
         """
         (folder := scratch / "own").mkdir()
-        known = compiler.compiled_of((self._folder / compiler.COMPILED).read_text(errors="surrogateescape"))
-        starts: list[Start] = []
+        known = self._compiled()
+        starts = [_with_files(_start_of(text)[0]) for text in known.values() if text.startswith(compiler.KEPT)]
         objects: dict[Part, Path] = {}
         for number, part in enumerate(inputs.parts):
-            if not isinstance(part, Module):
-                raise ValueError(f"{name_of(part)} is compiled by the link")
+            if isinstance(part, Unit):
+                if (own := inputs.own(part, folder)) is not None:
+                    objects[part] = own
+                continue
             if (text := known.get(digest(part.path.read_bytes()))) is None:
                 raise ValueError(f"{part.path.name} is bitcode that was there before this build")
             objects[part] = folder / f"{number}.o"
@@ -266,9 +279,17 @@ def _made(start: Start, mode: list[str], output: Path) -> Start:
     tokens = [token for token in whole.tokens if token.kind not in ("output", "dependency", "mode")]
     words = [*(word for token in tokens for word in token.words), *mode, "-o", str(output)]
     run([*start.compiler, *words], start.directory, output.name, start.environment)
-    named = [path for one in whole.inputs if (path := start.directory / one.path).is_file()]
-    files = {str(path): digest(path.read_bytes()) for path in (*named, output)}
-    return replace(start, arguments=(start.arguments[0], *words), files=files)
+    return _with_files(replace(start, arguments=(start.arguments[0], *words)))
+
+
+def _with_files(start: Start) -> Start:
+    """Return the start of a compiler with the SHA-256 of its inputs and its output, as far as they are there."""
+    whole = parse(start.arguments, str(start.directory))
+    names = [one.path for one in whole.inputs]
+    names += [object_name(whole, unit) for unit in units_of(whole, start.directory) if whole.mode == "compile"]
+    names += [whole.output] if whole.output else []
+    files = {name: path for name in names if (path := start.directory / name).is_file()}
+    return replace(start, files={name: digest(path.read_bytes()) for name, path in files.items()})
 
 
 def _shrink(build: Build, folder: Path, scratch: Path) -> None:

@@ -12,10 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from aiocg.build.commands import read_record, record_build
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import FILES_VARIABLE
+from aiocg.shrink import locked_build
 from aiocg.shrink.candidate import FOUND, MIXED, OWN, Candidates, Recipe
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.image import put
@@ -35,6 +38,12 @@ WAYS: dict[str, tuple[type[Shrinking], str]] = {
     "gcc -flto": (GccShrinking, "-Os -flto"),
 }
 """Ways of making the images of a build: the kind of work, and the candidate that is put into place."""
+
+LOCKED = "locked"
+"""Building once more by a lock file that has what the first way found; the images must be the same to the byte."""
+
+STALE = "stale lock"
+"""Building once more by a lock file for other programs, a fifth of the time: each image is made anew."""
 
 OPTIONS = (
     *("-fno-ivopts", "-fipa-pta", "-fno-tree-vrp", "-fno-inline", "-funroll-loops", "-fomit-frame-pointer"),
@@ -184,8 +193,8 @@ def compare(seed: int, folder: Path, ways: Sequence[str] = tuple(WAYS)) -> Outco
     os.chdir(place)
     try:
         (folder / "build.sh").write_text(script)
-        log = folder / "record"
-        if record_build(f"sh {folder / 'build.sh'} 2> {folder / 'said'}", log, folder / "commands"):
+        log, text = folder / "record", f"sh {folder / 'build.sh'} 2> {folder / 'said'}"
+        if record_build(text, log, folder / "commands"):
             return Outcome(False, {}, {}, {})
         expected = _printed(run)
         if expected != _printed(run):
@@ -208,6 +217,10 @@ def compare(seed: int, folder: Path, ways: Sequence[str] = tuple(WAYS)) -> Outco
                 differences[way] = f"--- before\n{expected}--- after\n{got}"
             for image in work.images:
                 put(image.linker.inputs.link.output, image.contents[OWN])
+        for way in (LOCKED, STALE) if seed % 5 == 0 else (LOCKED,):
+            replaced[way], others = _build_locked(works[Shrinking], text, folder / way.replace(" ", "-"), way)
+            if (got := _printed(run)) != expected or others:
+                differences[way] = f"--- before\n{expected}--- after\n{got}{others}"
         return Outcome(True, differences, replaced, notes)
     finally:
         os.chdir(here)
@@ -232,6 +245,24 @@ def _replace(work: Shrinking, name: str) -> int:
     return count
 
 
+def _build_locked(work: Shrinking, text: str, scratch: Path, way: str) -> tuple[int, str]:
+    """Build by the lock file of some work, and return how many images it has made, and which are others."""
+    for image in work.images:
+        image.choose(FOUND)
+    lock, made = work.remember(), {image.name: image.content for image in work.images}
+    if way == STALE:
+        images = {name: msgspec.structs.replace(entry, input="", own="") for name, entry in lock.images.items()}
+        lock = msgspec.structs.replace(lock, images=images)
+    if not lock.images or not locked_build.is_repeatable(lock):
+        return 0, ""
+    scratch.mkdir()
+    status, done = locked_build.build(text, lock, scratch / "commands", scratch)
+    if status or {one.name for one in done} != lock.images.keys():
+        return len(done), f"the build ended with {status}; linked: {done}\n"
+    others = [one for one in done if way == LOCKED and (one.note or Path(one.name).read_bytes() != made[one.name])]
+    return len(done), "".join(f"{one.name} is another image: {one.note}\n" for one in others)
+
+
 def _printed(command: str) -> str:
     done = subprocess.run(["/bin/sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
     return done.stdout.decode(errors="replace")
@@ -250,4 +281,4 @@ def differing(seeds: Sequence[int], tally: Counter[str] | None = None) -> Iterat
         tally["built"] += outcome.built
         tally.update({way: bool(count) for way, count in outcome.replaced.items()})
         for way, text in outcome.differences.items():
-            yield seed, f"{way}\n{text}" + "\n".join(outcome.notes[way])
+            yield seed, f"{way}\n{text}" + "\n".join(outcome.notes.get(way, []))
