@@ -17,20 +17,9 @@ from aiocg.datasets.dependency import Dependencies
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning
 from aiocg.datasets.locking import ForkedLock
-from aiocg.datasets.process import cancellable, run_bounded, told_of
+from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
-
-__all__ = [
-    "DEFAULT_FLAGS",
-    "LANGUAGES",
-    "LENIENT",
-    "cancellable",
-    "compile_file",
-    "compile_source",
-    "compile_words",
-    "is_bitcode",
-]
 
 DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")
 """Optimisable code that no optimisation has touched: at -O0 every function would be marked `optnone`."""

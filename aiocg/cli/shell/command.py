@@ -16,24 +16,6 @@ from aiocg.cli.output import CommandError
 from aiocg.cli.shell.session import ShellSession
 from aiocg.errors import UnknownName
 
-__all__ = [
-    "PATIENCE",
-    "Command",
-    "CommandError",
-    "CommandTable",
-    "Complete",
-    "Context",
-    "Handler",
-    "Progress",
-    "Result",
-    "Section",
-    "Suggestion",
-    "count_of",
-    "fragment_of",
-    "split_commands",
-    "split_words",
-]
-
 
 def split_commands(text: str, raw: Container[str] = ()) -> list[str]:
     """Split at line ends and at semicolons outside of quotes and brackets; drop empty lines and comments.
