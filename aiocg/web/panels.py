@@ -540,7 +540,7 @@ class ActionList:
         tried = {gain.action for gain in known}
         names = view.labels([*texts, *tried])
         self._rows = [_action_row(gain, names[gain.action]) for gain in sorted(known, key=Gain.rank)]
-        untried = (Gain(text, {}, 0.0, 0, True) for text in texts if text not in tried)
+        untried = (Gain(text, {}, 0.0, None, True) for text in texts if text not in tried)
         self._rows += [_action_row(gain, names[gain.action], tried=False) for gain in untried]
         self._list()
 
