@@ -13,22 +13,26 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
+from aiocg.errors import AiocgError
+
+try:
+    from fastapi import APIRouter, Body, FastAPI, Request, WebSocket, WebSocketDisconnect
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse
+    from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+    from starlette.requests import HTTPConnection
+except ImportError:
+    raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
+
 from aiocg import __version__
 from aiocg.agents.server import EXPECTED, Tools
 from aiocg.agents.sessions import LONGEST_ERROR, AgentSessions, Limits, Refused, sayable
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.errors import AiocgError
 from aiocg.registry import environment as find_environment
 from aiocg.runtime import Runtime
 from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 
 __all__ = ["STEPS", "Action", "Observation", "OpenEnvSession", "Reset", "State", "error_of", "openenv_app"]
-
-try:
-    from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-except ImportError:
-    raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
-
 
 STEPS = 45  # of an episode
 OFFERED = (Tools.list_programs, Tools.list_actions, Tools.list_observations, Tools.undo, Tools.expand, Tools.observe)
@@ -43,10 +47,8 @@ class Reset(BaseModel):
     seed: int | None = Field(None, description="not used: nothing is left to chance")
 
 
-class Action(BaseModel):
+class Action(BaseModel, extra="forbid"):
     """What a client does: take actions of the compiler, which is a step, or call a tool."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["step", "call_tool", "list_tools"] = "step"
     actions: list[str] = Field([], description="of a step: texts of the compiler's language, one after the other")
@@ -70,10 +72,8 @@ class Observation(BaseModel):
     tools: list[dict[str, Any]] | None = None
 
 
-class State(BaseModel):
+class State(BaseModel, extra="allow"):
     """Where an episode stands."""
-
-    model_config = ConfigDict(extra="allow")
 
     episode_id: str | None = None
     step_count: int = 0
@@ -202,16 +202,6 @@ def _listed() -> list[dict[str, Any]]:
 def error_of(error: Exception) -> dict[str, str]:
     """Return what a client is told of an error."""
     return {"error_type": "execution_error", "message": sayable(str(error))[:LONGEST_ERROR]}
-
-
-try:
-    from fastapi import APIRouter, Body, FastAPI, Request, WebSocket, WebSocketDisconnect
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse
-    from pydantic import BaseModel, ValidationError
-    from starlette.requests import HTTPConnection
-except ImportError:
-    raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
 
 
 METHOD_NOT_FOUND = -32601  # of JSON-RPC

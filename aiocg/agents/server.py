@@ -1,9 +1,7 @@
 """An MCP server: the sessions of an agent as tools, after the Model Context Protocol."""
 
-import asyncio
 import contextlib
 import functools
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -13,7 +11,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.transport.errors import TransportError
 
-__all__ = ["EXPECTED", "Tools", "mcp_server", "serve_stdio"]
+__all__ = ["EXPECTED", "Tools", "mcp_server"]
 
 EXPECTED = (AiocgError, DatasetError, TransportError)  # that a call may end with: their messages are for agents
 
@@ -131,27 +129,3 @@ def mcp_server(sessions: AgentSessions) -> Any:
     ):
         server.add_tool(_answering(tool))
     return server
-
-
-async def serve_stdio(server: Any) -> int:
-    """Serve over standard input and output until the client closes them, or SIGINT or SIGTERM comes.
-
-    Returns:
-        The number of the signal, 0 if there was none. After a signal a thread still waits for standard input, which
-        only the client can end, and so does a task: clean up, and leave by `os._exit`.
-    """
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[int] = loop.create_future()
-
-    def stop(number: int) -> None:
-        if not stopped.done():
-            stopped.set_result(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
-    serving = asyncio.create_task(server.run_stdio_async())
-    await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
-    if stopped.done():
-        return stopped.result()
-    await serving
-    return 0

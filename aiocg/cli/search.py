@@ -23,6 +23,7 @@ from aiocg.cli.options import Flags, as_command, command, count_option, describe
 from aiocg.cli.output import (
     check_writable,
     console,
+    ended_by,
     fail,
     interrupted_status,
     print_json,
@@ -80,7 +81,10 @@ def _pareto(
         async with aiocg.Runtime(workers=workers) as runtime:
             benchmark = await runtime.find_benchmark(target, flags or ())
             made = await runtime.make(env, benchmark=benchmark, action_space=action_space)
-            with working("pareto", "evaluating the compiler's own levels", json=json) as show:
+            with (
+                working("pareto", "evaluating the compiler's own levels", json=json) as show,
+                ended_by(lambda: ended.append(True)),
+            ):
                 options["progress"] = lambda now: show(f"{now.evaluations} evaluations")
                 options["watch"] = lambda _: not ended
                 try:
@@ -92,7 +96,7 @@ def _pareto(
                 fail(f"none of {', '.join(found.costs)} can be had of {made.benchmark.uri}")
             await _tell(made, found, plot, json, validate=not ended)
 
-    run(search(), ending=lambda: ended.append(True))
+    run(search())
     if ended:
         sys.exit(interrupted_status())
 

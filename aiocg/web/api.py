@@ -11,14 +11,23 @@ from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, Field
+from aiocg.errors import AiocgError
+
+try:
+    from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request, WebSocket, WebSocketDisconnect
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse, Response
+    from pydantic import BaseModel, BeforeValidator, Field
+    from starlette.exceptions import HTTPException
+    from starlette.requests import HTTPConnection
+except ImportError:
+    raise AiocgError("the Explorer needs FastAPI: pip install 'aiocg[web]'") from None
 
 from aiocg import __version__
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import (
     ActionFailed,
-    AiocgError,
     InvalidAction,
     ObservationFailed,
     RuntimeClosed,
@@ -213,16 +222,6 @@ class SearchReply(BaseModel):
     runs: list[Run]
     resumable: bool = Field(description="whether the last one can go on")
     searches: list[str] = Field(description="which there are for the session")
-
-
-try:
-    from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request, WebSocket, WebSocketDisconnect
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse, Response
-    from starlette.exceptions import HTTPException
-    from starlette.requests import HTTPConnection
-except ImportError:
-    raise AiocgError("the Explorer needs FastAPI: pip install 'aiocg[web]'") from None
 
 
 PAGE = 100  # names of one reply of /datasets
