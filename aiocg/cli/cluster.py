@@ -324,21 +324,34 @@ async def _watch(cluster: str, interval: float, count: int | None) -> None:
 def _table(reports: "Sequence[Report]", *, rates: bool = False) -> "Table | Text":
     columns = ["node", "state", "clients", "workers", "busy", "sessions", "memory", "requests"]
     columns += ["per s", "failed"] if rates else ["failed"]
-    rows = [_row(report, rates=rates) for report in reports]
-    answers = [report.said for report in reports if report.said is not None]
+    rows = [
+        [report.address, f"up, {1000 * report.delay:.0f} ms", *_cells([report], rates=rates)]
+        if report.said is not None
+        else [report.address, "down", *[""] * (len(columns) - 2)]
+        for report in reports
+    ]
     if len(reports) > 1:
-        cells = [
-            str(sum(one.clients for one in answers)),
-            f"{sum(one.workers for one in answers)} of {sum(one.most for one in answers)}",
-            str(sum(one.busy for one in answers)),
-            str(sum(one.sessions for one in answers)),
-            f"{sum(one.memory for one in answers) // MIB} MiB",
-            str(sum(one.requests for one in answers)),
-            *([f"{sum(report.rate for report in reports):.0f}"] if rates else []),
-            str(sum(one.failures for one in answers)),
-        ]
-        rows.append(["all", f"{len(answers)} of {len(reports)} up", *cells])
+        count = sum(report.said is not None for report in reports)
+        rows.append(["all", f"{count} of {len(reports)} up", *_cells(reports, rates=rates)])
     return _fitting(columns, rows)
+
+
+def _cells(reports: "Sequence[Report]", *, rates: bool) -> list[str]:
+    """Return what nodes say, all together."""
+
+    def total(name: str) -> int:
+        return sum(getattr(report.said, name) for report in reports if report.said is not None)
+
+    return [
+        str(total("clients")),
+        f"{total('workers')} of {total('most')}",
+        str(total("busy")),
+        str(total("sessions")),
+        f"{total('memory') // MIB} MiB",
+        str(total("requests")),
+        *([f"{sum(report.rate for report in reports):.0f}"] if rates else []),
+        str(total("failures")),
+    ]
 
 
 def _waits(reports: "Sequence[Report]") -> "Iterator[Table | Text]":
@@ -379,24 +392,6 @@ def _fitting(columns: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> "Tabl
 def _problems(reports: "Sequence[Report]") -> list[Text]:
     """Return a paragraph for each node that is down."""
     return [Text(f"{report.address} is down: {report.problem}") for report in reports if report.said is None]
-
-
-def _row(report: "Report", *, rates: bool) -> list[str]:
-    said = report.said
-    if said is None:
-        return [report.address, "down", *([""] * (8 if rates else 7))]
-    return [
-        report.address,
-        f"up, {1000 * report.delay:.0f} ms",
-        str(said.clients),
-        f"{said.workers} of {said.most}",
-        str(said.busy),
-        str(said.sessions),
-        f"{said.memory // MIB} MiB",
-        str(said.requests),
-        *([f"{report.rate:.0f}"] if rates else []),
-        str(said.failures),
-    ]
 
 
 def _as_json(report: "Report") -> dict[str, object]:
