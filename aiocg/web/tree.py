@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from aiocg.pictures.graph import Box, Edge, Graph
@@ -266,10 +266,7 @@ class Tree:
     def copy(self) -> Self:
         """Return a tree that grows by itself from here on."""
         other = type(self)(0, {}, self._most)
-        other._nodes = [
-            Node(one.number, one.state, one.costs, one.parent, one.action, one.depth, dict(one.edges))
-            for one in self._nodes
-        ]
+        other._nodes = [replace(one, edges=dict(one.edges)) for one in self._nodes]
         other._by_state = dict(self._by_state)
         other._trail = list(self._trail)
         return other
