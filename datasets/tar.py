@@ -16,7 +16,7 @@ from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, Compila
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.locking import ForkedLock, locked
 from aiocg.datasets.process import Cancelled
-from aiocg.datasets.replacing import replacing
+from aiocg.datasets.replacing import remove_tree, replacing
 from aiocg.datasets.uri import BenchmarkUri
 
 
@@ -165,8 +165,6 @@ class TarDataset(ListedDataset):
 
     def _remove_leftovers(self) -> None:
         if self._removed_path.exists():
-            from aiocg.datasets.archive import remove_tree  # as in `_install`
-
             remove_tree(self._removed_path)
 
     @contextlib.contextmanager
