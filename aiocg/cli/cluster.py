@@ -19,7 +19,7 @@ from rich.text import Text
 
 from aiocg.cli.keys import key_folder, told
 from aiocg.cli.options import command, count_option, time_option
-from aiocg.cli.output import check_writable, console, counted, fail, print_json, print_line, run, table
+from aiocg.cli.output import answer, check_writable, console, counted, fail, print_line, run, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -203,12 +203,8 @@ def _status(nodes: Annotated[str | None, typer.Argument()] = None, json: bool = 
     Example: aiocg cluster status file:hosts.toml
     """
     reports = run(_look(_chosen(nodes)))
-    from rich.console import Group
 
-    if json:
-        print_json({"nodes": [_as_json(report) for report in reports]})
-    else:
-        console.print(Group(_table(reports), *_problems(reports)))
+    answer(json, {"nodes": [_as_json(report) for report in reports]}, _table(reports), *_problems(reports))
     sys.exit(any(report.problem for report in reports))
 
 

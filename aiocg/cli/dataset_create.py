@@ -10,16 +10,17 @@ import typer
 from aiocg.cli.output import (
     answer,
     check_writable,
-    console,
     counted,
     fail,
-    print_json,
-    print_line,
     run,
     table,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from aiocg.programs.project import Creation, Project, RunRequest
 
 SHOWN = 50  # problems in the table
@@ -86,10 +87,7 @@ def create(
         license=license,
         replace=replace,
     )
-    if json:
-        print_json(_as_json(made))
-    else:
-        _print(made)
+    answer(json, _as_json(made), *_told(made))
 
 
 def build(
@@ -223,20 +221,20 @@ def _as_json(made: "Creation") -> dict[str, object]:
     }
 
 
-def _print(made: "Creation") -> None:
+def _told(made: "Creation") -> "Iterator[RenderableType]":
     name, programs = made.dataset.name, made.dataset.programs
     if made.targets:
         rows = [
             (f"{name}/{path}", len(programs[path].members), ", ".join(run.name for run in programs[path].runs))
             for path in made.targets
         ]
-        console.print(table(f"Programs of {name}", ("target", "units", "runs"), rows))
+        yield table(f"Programs of {name}", ("target", "units", "runs"), rows)
     if made.problems:
         found = [(problem.subject, problem.reason) for problem in made.problems[:SHOWN]]
-        console.print(table("", ("what", "is otherwise than in the project"), found))
+        yield table("", ("what", "is otherwise than in the project"), found)
         if len(made.problems) > SHOWN:
-            print_line(f"and {len(made.problems) - SHOWN} more: --json tells all")
+            yield f"and {len(made.problems) - SHOWN} more: --json tells all"
     first = made.targets[0] if made.targets else next(iter(programs))
     counts = f"{counted(len(made.targets), 'target')}, {counted(made.units, 'translation unit')}"
-    print_line(f"{name}: {counts}, in {made.dataset.directory}")
-    print_line(f"try: aiocg search greedy {name}/{first}")
+    yield f"{name}: {counts}, in {made.dataset.directory}"
+    yield f"try: aiocg search greedy {name}/{first}"

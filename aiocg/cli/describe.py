@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from aiocg.cli.output import console, print_json, run, table
+from aiocg.cli.output import answer, console, print_json, run, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,17 +22,14 @@ def envs(json: bool = False) -> None:
 
     Example: aiocg envs
     """
-    if json:
-        from aiocg.registry import environments
+    from aiocg.registry import environments
 
-        names = ("id", "description", "observation_space", "reward_space")
-        listed = [
-            {**_fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
-            for spec in environments().values()
-        ]
-        print_json({"environments": listed})
-        return
-    console.print(environments_table())
+    names = ("id", "description", "observation_space", "reward_space")
+    listed = [
+        {**_fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
+        for spec in environments().values()
+    ]
+    answer(json, {"environments": listed}, environments_table())
 
 
 def environments_table() -> "Table":

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from aiocg.cli.options import command
-from aiocg.cli.output import console, counted, fail, print_json, print_line, run
+from aiocg.cli.output import answer, console, counted, fail, print_line, run
 
 if TYPE_CHECKING:
     from aiocg.leaderboard import Report
@@ -186,19 +186,17 @@ def _accepted(text: str) -> tuple[str, str]:
 def _show(report: "Report", json: bool) -> None:
     import msgspec
 
-    if json:
-        print_json({**msgspec.to_builtins(report), "exit_status": report.exit_status})
-        return
-    for note in report.notes:
-        print_line(f"note: {note}")
-    for problem in report.problems[:SHOWN]:
-        print_line(str(problem))
-    if len(report.problems) > SHOWN:
-        print_line(f"... and {counted(len(report.problems) - SHOWN, 'problem')} more; --json has all")
     verdict = "nothing is wrong" if not report.problems else counted(len(report.problems), "problem")
-    print_line(
-        f"{report.submission or 'the submission'}: {verdict}; {counted(report.rows, 'row')}, {report.replayed} "
-        f"replayed, {report.executed} run, in {report.seconds:.1f} s on a machine of calibration {report.calibration:g}"
+    more = f"... and {counted(len(report.problems) - SHOWN, 'problem')} more; --json has all"
+    answer(
+        json,
+        {**msgspec.to_builtins(report), "exit_status": report.exit_status},
+        *(f"note: {note}" for note in report.notes),
+        *map(str, report.problems[:SHOWN]),
+        *([more] if len(report.problems) > SHOWN else []),
+        f"{report.submission or 'the submission'}: {verdict}; {counted(report.rows, 'row')}, "
+        f"{report.replayed} replayed, {report.executed} run, "
+        f"in {report.seconds:.1f} s on a machine of calibration {report.calibration:g}",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -31,21 +31,21 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value), flush=True)
 
 
-def answer(json: bool, value: dict[str, Any], *lines: str) -> None:
-    """Print a command's result: as a JSON object, or as lines of text."""
+def answer(json: bool, value: dict[str, Any], *told: RenderableType) -> None:
+    """Print a command's result: as a JSON object, or as lines of text and tables."""
     if json:
         print_json(value)
-    for line in () if json else lines:
-        print_line(line)
+    for one in () if json else told:
+        print_line(one) if isinstance(one, str) else console.print(one)
 
 
-def print_facts(facts: Iterable[tuple[str, str | None]]) -> None:
-    """Print what is known of one thing, each fact with its name before it; those that are empty are left out."""
+def facts_table(facts: Iterable[tuple[str, str | None]]) -> Table:
+    """Return what is known of one thing, each fact with its name before it; those that are empty are left out."""
     grid = Table.grid("", "", padding=(0, 2))
     for name, fact in facts:
         if fact:
             grid.add_row(Text(name, style="bold"), Text(fact, overflow="fold"))
-    console.print(grid)
+    return grid
 
 
 def print_line(text: str) -> None:
