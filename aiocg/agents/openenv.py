@@ -25,7 +25,7 @@ except ImportError:
     raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
 
 from aiocg import __version__
-from aiocg.agents.server import EXPECTED, Tools
+from aiocg.agents.server import EXPECTED, LOOKING
 from aiocg.agents.sessions import LONGEST_ERROR, AgentSessions, Limits, Refused, sayable
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.registry import environment as find_environment
@@ -35,7 +35,7 @@ from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 __all__ = ["STEPS", "Action", "Observation", "OpenEnvSession", "Reset", "State", "error_of", "openenv_app"]
 
 STEPS = 45  # of an episode
-OFFERED = (Tools.list_programs, Tools.list_actions, Tools.list_observations, Tools.undo, Tools.expand, Tools.observe)
+OFFERED = (*LOOKING, "undo", "expand", "observe")
 
 
 class Reset(BaseModel):
@@ -89,7 +89,7 @@ def _arguments(tool: Callable[..., Any]) -> type[BaseModel]:
     return create_model(tool.__name__, __config__=ConfigDict(extra="forbid"), **fields)
 
 
-TOOLS = {tool.__name__: (tool, _arguments(tool)) for tool in OFFERED}
+TOOLS = {name: (tool := getattr(AgentSessions, name), _arguments(tool)) for name in OFFERED}
 
 
 class OpenEnvSession:
@@ -103,7 +103,6 @@ class OpenEnvSession:
 
     def __init__(self, sessions: AgentSessions, program: str, steps: int = STEPS) -> None:
         self._sessions, self._program, self._steps = sessions, program, steps
-        self._tools = Tools(sessions)
         self._name = ""  # of the session among ours, "" before the first reset
         self._told: dict[str, Any] = {}
         self._state = State()
@@ -178,7 +177,7 @@ class OpenEnvSession:
             given = dict(arguments.model_validate(wanted.arguments))
             if "session" in inspect.signature(tool).parameters:
                 given["session"] = self._name
-            result = await tool(self._tools, **given)
+            result = await tool(self._sessions, **given)
         except ValidationError as error:
             return answer | {"error": {"error_type": "invalid_args", "message": sayable(str(error))[:LONGEST_ERROR]}}
         except EXPECTED as error:
