@@ -16,7 +16,7 @@ _COMPUTED = re.compile(
     \t]*(?:include|include_next|import|embed)\b(?!\s*["<])|__has_(?:include|embed)\w*\s*\(\s*[^\s"<]""",
     re.MULTILINE,
 )
-_FOLDER = re.compile(r"-(?:I|iquote|isystem|idirafter)(.+)")
+_FOLDER = re.compile(r"-(?:I|iquote|isystem|idirafter)(.*)")
 _TIMESTAMP_GRAIN = 20_000_000  # nanoseconds: file systems stamp files with a clock this coarse
 
 
@@ -97,8 +97,12 @@ def _candidates(text: bytes, folders: list[str]) -> Iterator[str]:
 
 
 def include_folders(flags: Iterable[str]) -> list[str]:
-    """Return the folders that flags name, joined to `-I` and the like."""
-    return [found[1] for flag in flags if (found := _FOLDER.fullmatch(flag))]
+    """Return the folders that `-I` and the like name, joined to them or behind them."""
+    folders, words = [], iter(flags)
+    for word in words:
+        if found := _FOLDER.fullmatch(word):
+            folders.append(found[1] or next(words, ""))
+    return folders
 
 
 def prerequisites(rule: str) -> list[str]:

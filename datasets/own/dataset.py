@@ -4,7 +4,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets._listed import ListedDataset
@@ -13,7 +13,7 @@ from aiocg.datasets.errors import BenchmarkInitError, InstallError, ToolchainNot
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, Tree, read, read_header
-from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, by_driver
+from aiocg.datasets.recipe import BenchmarkProgram, LazyFiles, ProgramRun, by_driver
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.toolchain import find_clang, link_flags
 from aiocg.datasets.uri import BenchmarkUri
@@ -128,7 +128,7 @@ class OwnDataset(ListedDataset):
             program.language,
             runs={run.name: self._run(run) for run in program.runs},
             command=link_command(program.language, program.link.words),
-            files=_Files(self, program.link.files),
+            files=self._files(program.link.files),
             measured=program.measured,
         )
 
@@ -138,30 +138,21 @@ class OwnDataset(ListedDataset):
             None if run.stdout is None else self.directory / CONTENT / run.stdout,
             exit_status=run.exit_status,
             stdin=b"" if run.stdin is None else self._content(run.stdin),
-            files=_Files(self, run.files),
+            files=self._files(run.files),
             environment=run.environment,
-            output_files=_Files(self, run.output_files),
+            output_files=self._files(run.output_files),
             timeout=run.timeout,
             output_varies=run.output_varies,
         )
 
+    def _files(self, digests: Mapping[str, str | None]) -> LazyFiles:
+        """Return files by name; the content of unknown outputs is None."""
 
-class _Files(Mapping[str, bytes]):
-    """Files by name, read on access. The content of unknown outputs is None."""
+        def read(name: str) -> bytes:
+            digest = digests[name]
+            return self._content(digest) if digest is not None else None  # type: ignore[return-value]
 
-    def __init__(self, dataset: OwnDataset, digests: Mapping[str, str | None]) -> None:
-        self._dataset = dataset
-        self._digests = digests
-
-    def __getitem__(self, name: str) -> bytes:
-        digest = self._digests[name]
-        return self._dataset._content(digest) if digest is not None else None  # type: ignore[return-value]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._digests)
-
-    def __len__(self) -> int:
-        return len(self._digests)
+        return LazyFiles(digests.keys(), read)
 
 
 def link_command(language: str, words: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ ghostscript, ispell, lame and rijndael.
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from aiocg.datasets.errors import CompilationCancelled, InstallError
 from aiocg.datasets.process import Cancelled
-from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
+from aiocg.datasets.recipe import BenchmarkProgram, LazyFiles, ProgramRun
 
 DATASETS = 20
 """How many inputs there are for most programs; their files are numbered from 1."""
@@ -50,7 +50,7 @@ class Command:
         """Return the run on the input of this number, counted from 0; `inputs` returns the folder of runtime data."""
         return ProgramRun(
             tuple(self._numbered(number).replace("$D/", "").split()),
-            files=InputFiles(self.inputs(number), inputs),
+            files=_input_files(self.inputs(number), inputs),
             environment=self.environment,
             output_files=dict.fromkeys(self.outputs),
             timeout=TIMEOUT,
@@ -61,31 +61,22 @@ class Command:
         return self.arguments.replace("{n}", str(number + 1))
 
 
-class InputFiles(Mapping[str, bytes]):
-    """The files that a program finds in its folder; those of the runtime data are read when they are asked for.
+def _input_files(names: tuple[str, ...], folder: Callable[[], Path]) -> LazyFiles:
+    """Return what a program finds in its folder; files of the runtime data are read when they are asked for.
 
     Args:
-        folder: returns the folder they are in.
+        names: the files that are read, by their paths in the folder of the runtime data, whose names they keep.
+        folder: returns the folder of the runtime data, which it may have to fetch.
+
+    Reading a file raises InstallError when the runtime data has no such file, or it cannot be read; DownloadError when
+    the runtime data cannot be fetched; and CompilationCancelled when the event of `cancellable` was set.
     """
 
-    def __init__(self, names: tuple[str, ...], folder: Callable[[], Path]) -> None:
-        self._names = names
-        self._folder = folder
-
-    def __getitem__(self, name: str) -> bytes:
-        """Read a file.
-
-        Raises:
-            InstallError: when the runtime data has no such file, or it cannot be read.
-            DownloadError: when the runtime data is not there and cannot be fetched.
-            CompilationCancelled: when the event of `cancellable` was set.
-        """
+    def read(name: str) -> bytes:
         if name == ITERATIONS:
             return b"1\n"
-        if name not in self._names:
-            raise KeyError(name)
         try:
-            path = self._folder() / name
+            path = folder() / name
         except Cancelled:
             raise CompilationCancelled("cbench-v1", "fetching its inputs was cancelled") from None
         try:
@@ -93,14 +84,7 @@ class InputFiles(Mapping[str, bytes]):
         except OSError as error:
             raise InstallError("cbench-v1", f"its input {path} cannot be read: {error.strerror}") from error
 
-    def __iter__(self) -> Iterator[str]:
-        yield from (ITERATIONS, *self._names)
-
-    def __len__(self) -> int:
-        return 1 + len(self._names)
-
-    def __contains__(self, name: object) -> bool:
-        return name == ITERATIONS or name in self._names
+    return LazyFiles((ITERATIONS, *names), read)
 
 
 _LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}  # a program that leaks before any optimisation
