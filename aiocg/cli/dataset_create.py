@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,15 +29,51 @@ SHOWN = 50  # problems in the table
 _PROJECT, _PROGRAMS = "The project (one of these)", "Its programs"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSource:
+    """The project of a dataset.
+
+    Args:
+        compile_commands: A compile_commands.json.
+        make: A command that builds the project here, such as "make -j2"; it is recorded.
+        record: What a build under AIOCG_CC_RECORD=FILE has written.
+        sources: A folder of C and C++ files.
+        bitcode: A folder of .bc and .ll files.
+        flags: For --sources: clang's options, such as "-Iinclude -DN=3".
+        root: The folder that names of sources are relative to.
+    """
+
+    compile_commands: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+    make: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = ""
+    record: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+    sources: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+    bitcode: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+    flags: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = ""
+    root: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+
+    def read(self) -> "Project":
+        """Read the project, building it first if that is asked for."""
+        from aiocg.programs.project import Project
+
+        given = [one for one in (self.compile_commands, self.make, self.record, self.sources, self.bitcode) if one]
+        if len(given) != 1:
+            fail("say what the project is by one of --compile-commands, --make, --record, --sources and --bitcode", 2)
+        if self.flags and self.sources is None:
+            fail("--flags is for --sources: the other ways know how each file is compiled", 2)
+        if self.compile_commands is not None:
+            return Project.from_compile_commands(self.compile_commands, self.root)
+        if self.record is not None:
+            return Project.from_record(self.record, self.root)
+        if self.sources is not None:
+            return Project.from_sources(self.sources, _words("--flags", self.flags))
+        if self.bitcode is not None:
+            return Project.from_bitcode(self.bitcode)
+        return Project.from_build(self.make, self.root)
+
+
 def create(
     name: str,
-    compile_commands: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
-    make: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = "",
-    record: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
-    sources: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
-    bitcode: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
-    flags: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = "",
-    root: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
+    source: ProjectSource,
     target: Annotated[list[str] | None, typer.Option(rich_help_panel=_PROGRAMS)] = None,
     link: Annotated[str, typer.Option(rich_help_panel=_PROGRAMS)] = "-lm -pthread",
     run: Annotated[list[str] | None, typer.Option(rich_help_panel=_PROGRAMS)] = None,
@@ -52,13 +89,6 @@ def create(
 
     Args:
         name: The new dataset's name.
-        compile_commands: A compile_commands.json.
-        make: A command that builds the project here, such as "make -j2"; it is recorded.
-        record: What a build under AIOCG_CC_RECORD=FILE has written.
-        sources: A folder of C and C++ files.
-        bitcode: A folder of .bc and .ll files.
-        flags: For --sources: clang's options, such as "-Iinclude -DN=3".
-        root: The folder that names of sources are relative to.
         target: What a target consists of: app=src/a.c,src/b.c.
         link: Libraries, where no link line is known.
         run: How a target is run: 'app: ./app input.txt', or 'app#small: LANG=C ./app -n 3 < input.txt'.
@@ -76,10 +106,9 @@ def create(
     requests += read_runs(runs) if runs is not None else []
     targets = dict(_target(one) for one in target or ())
     libraries = _words("--link", link)
-    project = _project(compile_commands, make, record, sources, bitcode, _words("--flags", flags), root)
     made = create_dataset(
         name,
-        project,
+        source.read(),
         targets=targets,
         link=libraries,
         runs=requests,
@@ -167,33 +196,6 @@ def add(
     dataset = add_dataset(file, replace=replace)
     value = {"dataset": dataset.name, "programs": dataset.size, "directory": str(dataset.directory)}
     answer(json, value, f"{dataset.name}: {dataset.size} programs, in {dataset.directory}")
-
-
-def _project(
-    compile_commands: Path | None,
-    make: str,
-    record: Path | None,
-    sources: Path | None,
-    bitcode: Path | None,
-    flags: list[str],
-    root: Path | None,
-) -> "Project":
-    from aiocg.programs.project import Project
-
-    given = [one for one in (compile_commands, make, record, sources, bitcode) if one]
-    if len(given) != 1:
-        fail("say what the project is by one of --compile-commands, --make, --record, --sources and --bitcode", 2)
-    if flags and sources is None:
-        fail("--flags is for --sources: the other ways know how each file is compiled", 2)
-    if compile_commands is not None:
-        return Project.from_compile_commands(compile_commands, root)
-    if record is not None:
-        return Project.from_record(record, root)
-    if sources is not None:
-        return Project.from_sources(sources, flags)
-    if bitcode is not None:
-        return Project.from_bitcode(bitcode)
-    return Project.from_build(make, root)
 
 
 def _words(option: str, text: str) -> list[str]:

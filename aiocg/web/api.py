@@ -523,7 +523,7 @@ class NewSearch(MoreTime):
 @router.post("/sessions/{id}/search", status_code=202)
 async def start_search(sessions: TheSessions, id: str, body: NewSearch) -> SearchReply:
     """Start a search; its candidates become nodes, and its end is at the best one."""
-    sessions.start_search(id, body.name, body.seconds, here=body.here)
+    sessions.search_of(id).start(body.name, body.seconds, here=body.here)
     return _reply(sessions, id)
 
 
@@ -543,7 +543,7 @@ async def pause_search(sessions: TheSessions, id: str) -> SearchReply:
 @router.post("/sessions/{id}/search/resume", status_code=202)
 async def resume_search(sessions: TheSessions, id: str, body: MoreTime) -> SearchReply:
     """Let the last search go on where it was, whatever was done by hand meanwhile."""
-    sessions.resume_search(id, body.seconds)
+    sessions.search_of(id).resume(body.seconds)
     return _reply(sessions, id)
 
 

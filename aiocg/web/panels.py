@@ -380,14 +380,14 @@ class SearchPanel:
 
     async def _begin(self) -> None:
         seconds, here = float(self._seconds.value or 0), self._here.enabled and bool(self._here.value)
-        self._sessions.start_search(self._id, str(self._name.value), seconds, here=here)
+        self._sessions.search_of(self._id).start(str(self._name.value), seconds, here=here)
         self.show()
 
     async def _stop(self) -> None:
         await self._sessions.search_of(self._id).pause()
 
     async def _go_on(self) -> None:
-        self._sessions.resume_search(self._id, float(self._seconds.value or 0))
+        self._sessions.search_of(self._id).resume(float(self._seconds.value or 0))
         self.show()
 
     def show(self) -> None:
