@@ -20,7 +20,7 @@ from aiocg.datasets.replacing import remove_tree, replacing
 from aiocg.datasets.uri import BenchmarkUri
 
 
-class Archive(Details, total=False):
+class _Archive(Details, total=False):
     """Arguments that describe an archive; see `TarDataset`."""
 
     urls: Required[Sequence[str]]
@@ -266,7 +266,7 @@ class TarDatasetWithManifest(TarDataset):
         *,
         manifest_urls: Sequence[str],
         manifest_sha256: str,
-        **archive: Unpack[Archive],
+        **archive: Unpack[_Archive],
     ) -> None:
         super().__init__(name, description, **archive)
         self.manifest_urls = tuple(manifest_urls)

@@ -209,7 +209,7 @@ METHOD_NOT_FOUND = -32601  # of JSON-RPC
 router = APIRouter()
 
 
-class AsciiJson(JSONResponse):
+class _AsciiJson(JSONResponse):
     """JSON that escapes everything else, since clients may send half a surrogate pair."""
 
     def render(self, content: Any) -> bytes:
@@ -292,7 +292,7 @@ def openenv_app(
         version=__version__,
         docs_url=None,
         redoc_url=None,  # these pages load scripts from another host
-        default_response_class=AsciiJson,
+        default_response_class=_AsciiJson,
     )
     app.add_middleware(Guard, hosts=check_hosts(hosts, token), token=token)
     app.state.clients = Clients(
@@ -306,14 +306,14 @@ def openenv_app(
 
 
 async def _refuse(_: Request, error: Exception) -> JSONResponse:
-    return AsciiJson({"detail": error_of(error)["message"]}, 422)
+    return _AsciiJson({"detail": error_of(error)["message"]}, 422)
 
 
 async def _refuse_malformed(_: Request, error: Exception) -> JSONResponse:
     """Say what is malformed, as FastAPI does, but without repeating it: it may be what JSON cannot say."""
     assert isinstance(error, RequestValidationError)
     told = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
-    return AsciiJson({"detail": told}, 422)
+    return _AsciiJson({"detail": told}, 422)
 
 
 def _clients(connection: HTTPConnection) -> Clients:

@@ -268,7 +268,7 @@ async def _ratio(
     """Return how many times as small or fast as the baseline the program is, with the ends of the interval."""
     program = facts[result.state.benchmark].program
     if track.metric == "size":
-        cost = cost_of(program.start, program.baseline, result.reward or 0.0)
+        cost = _cost_of(program.start, program.baseline, result.reward or 0.0)
         exact = max(program.baseline, 1) / max(cost, 1)
         return exact, exact, exact
     async with contextlib.AsyncExitStack() as stack:
@@ -287,7 +287,7 @@ async def _ratio(
         return speedup(contenders[0].times, contenders[1].times)
 
 
-def cost_of(start: int, baseline: int, reward: float) -> int:
+def _cost_of(start: int, baseline: int, reward: float) -> int:
     """Return the cost that a reward stands for."""
     return round(start - reward * max(start - baseline, 1))
 

@@ -555,54 +555,54 @@ def _reply(sessions: Sessions, id: str) -> SearchReply:
 # ----------------------------------------------------------------------------------------------------- pictures
 
 
-class Svg(Response):
+class _Svg(Response):
     """A picture."""
 
     media_type = "image/svg+xml"
 
 
-class Dot(Response):
+class _Dot(Response):
     """Text for Graphviz."""
 
     media_type = "text/vnd.graphviz"
 
 
-@router.get("/sessions/{id}/tree.svg", response_class=Svg)
+@router.get("/sessions/{id}/tree.svg", response_class=_Svg)
 async def draw_tree(session: TheSession) -> Response:
     """Draw the tree: the best children of each node, and the way to the present one."""
-    return Svg(await in_thread(lambda: session.tree.graph().svg()))
+    return _Svg(await in_thread(lambda: session.tree.graph().svg()))
 
 
-@router.get("/sessions/{id}/chart.svg", response_class=Svg)
+@router.get("/sessions/{id}/chart.svg", response_class=_Svg)
 async def draw_chart(session: TheSession) -> Response:
     """Draw the cost on the way to the present state, beside the compiler's levels."""
     cost, tree = session.costs[0], session.tree
     points = [(float(place), tree[one].costs[cost]) for place, one in enumerate(tree.trail)]
     drawn = stairs({cost: points}, session.lines, across="actions", up=cost, title=f"{cost} on the way here")
-    return Svg(drawn)
+    return _Svg(drawn)
 
 
-@router.get("/sessions/{id}/cfg.svg", response_class=Svg)
+@router.get("/sessions/{id}/cfg.svg", response_class=_Svg)
 async def draw_cfg(session: TheSession, function: str, instructions: bool = False) -> Response:
     """Draw the control flow of a function in the present state."""
     graph = await _cfg(session, function, instructions)
     if len(graph.boxes) > (most := session.limits.blocks):
         raise Refusal(413, f"{function} has {len(graph.boxes)} blocks, and up to {most} are drawn: take cfg.dot")
-    return Svg(await in_thread(graph.svg))
+    return _Svg(await in_thread(graph.svg))
 
 
-@router.get("/sessions/{id}/cfg.dot", response_class=Dot)
+@router.get("/sessions/{id}/cfg.dot", response_class=_Dot)
 async def write_cfg(session: TheSession, function: str, instructions: bool = False) -> Response:
     """Write the control flow of a function in the present state for Graphviz."""
-    return Dot((await _cfg(session, function, instructions)).dot())
+    return _Dot((await _cfg(session, function, instructions)).dot())
 
 
-@router.get("/sessions/{id}/nest.svg", response_class=Svg)
+@router.get("/sessions/{id}/nest.svg", response_class=_Svg)
 async def draw_nest(session: TheSession) -> Response:
     """Draw the loops of the present state as nested boxes."""
     if "loop_tree" not in session.env.observation_spaces:
         raise Refusal(409, f"{session.env.spec.id} has no loops to draw: take loops-v0")
-    return Svg(nested(await session.text(session.tree.present.number), "nest of loops"))
+    return _Svg(nested(await session.text(session.tree.present.number), "nest of loops"))
 
 
 async def _cfg(session: ExplorerSession, function: str, instructions: bool) -> Graph:

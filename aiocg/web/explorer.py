@@ -86,7 +86,7 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
             return
         if new:
             ui.add_body_html(f"<script>history.replaceState(null, '', '/?session={session}')</script>")
-        Page(sessions, session).build()
+        _Page(sessions, session).build()
 
     ui.run_with(
         app,
@@ -123,7 +123,7 @@ def _ask(sessions: Sessions, link: Link) -> None:
     ui.add_css(STYLE)
 
 
-class Page:
+class _Page:
     """The page of one tab."""
 
     def __init__(self, sessions: Sessions, id: str) -> None:

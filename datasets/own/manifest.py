@@ -42,7 +42,7 @@ def is_harmless(word: str) -> bool:
     return bool(_HARMLESS.fullmatch(word))
 
 
-def check_words(words: Iterable[str], files: Container[str]) -> None:
+def _check_words(words: Iterable[str], files: Container[str]) -> None:
     """Check that link options are harmless, or names of the dataset's own files.
 
     Raises:
@@ -261,7 +261,7 @@ def _check(program: Program, dataset: str) -> None:
     if program.tree is not None:
         _check_tree(program.tree)
     if program.link is not None:
-        check_words(program.link.words, files)
+        _check_words(program.link.words, files)
     names = [run.name for run in program.runs]
     if len(set(names)) < len(names) or program.measured not in ("", *names):
         raise ValueError(f"the names of its runs are wrong: {', '.join(names)}; measured: {program.measured!r}")

@@ -24,7 +24,7 @@ _INPUT = re.compile(r"\$D/(\S+)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Command:
+class _Command:
     """How a program is run on each of its inputs.
 
     Attributes:
@@ -89,33 +89,33 @@ def _input_files(names: tuple[str, ...], folder: Callable[[], Path]) -> LazyFile
 
 _LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}  # a program that leaks before any optimisation
 
-COMMANDS: Mapping[str, tuple[Command, ...]] = {
+COMMANDS: Mapping[str, tuple[_Command, ...]] = {
     "adpcm": (),
-    "bitcount": (Command("1125000", datasets=1), Command("512", datasets=1)),
-    "blowfish": (Command("d $D/office_data/{n}.benc output.txt 1234567890abcdeffedcba0987654321", ("output.txt",)),),
-    "bzip2": (Command("-d -k -f -c $D/bzip2_data/{n}.bz2"),),
-    "crc32": (Command("$D/telecom_data/{n}.pcm"),),
-    "dijkstra": (Command("$D/network_dijkstra_data/{n}.dat"),),
+    "bitcount": (_Command("1125000", datasets=1), _Command("512", datasets=1)),
+    "blowfish": (_Command("d $D/office_data/{n}.benc output.txt 1234567890abcdeffedcba0987654321", ("output.txt",)),),
+    "bzip2": (_Command("-d -k -f -c $D/bzip2_data/{n}.bz2"),),
+    "crc32": (_Command("$D/telecom_data/{n}.pcm"),),
+    "dijkstra": (_Command("$D/network_dijkstra_data/{n}.dat"),),
     "ghostscript": (),
-    "gsm": (Command("-fps -c $D/telecom_gsm_data/{n}.au"),),
+    "gsm": (_Command("-fps -c $D/telecom_gsm_data/{n}.au"),),
     "ispell": (),
     "jpeg-c": (
-        Command(
+        _Command(
             "-dct int -progressive -outfile output.jpeg $D/consumer_jpeg_data/{n}.ppm",
             ("output.jpeg",),
             sanitizers=("tsan", "ubsan"),  # it reads beyond a global array
         ),
     ),
-    "jpeg-d": (Command("-dct int -outfile output.ppm $D/consumer_jpeg_data/{n}.jpg", ("output.ppm",)),),
+    "jpeg-d": (_Command("-dct int -outfile output.ppm $D/consumer_jpeg_data/{n}.jpg", ("output.ppm",)),),
     "lame": (),
-    "patricia": (Command("$D/network_patricia_data/{n}.udp", environment=_LEAKS),),
-    "qsort": (Command("$D/automotive_qsort_data/{n}.dat", ("sorted_output.dat",)),),
+    "patricia": (_Command("$D/network_patricia_data/{n}.udp", environment=_LEAKS),),
+    "qsort": (_Command("$D/automotive_qsort_data/{n}.dat", ("sorted_output.dat",)),),
     "rijndael": (),
     # The output of sha depends on uninitialised memory.
-    "sha": (Command("$D/office_data/{n}.txt", output_varies=True, sanitizers=("asan", "ubsan", "tsan")),),
-    "stringsearch": (Command("$D/office_data/{n}.txt $D/office_data/{n}.s.txt output.txt", ("output.txt",), _LEAKS),),
+    "sha": (_Command("$D/office_data/{n}.txt", output_varies=True, sanitizers=("asan", "ubsan", "tsan")),),
+    "stringsearch": (_Command("$D/office_data/{n}.txt $D/office_data/{n}.s.txt output.txt", ("output.txt",), _LEAKS),),
     "stringsearch2": (
-        Command(
+        _Command(
             "$D/office_data/{n}.txt $D/office_data/{n}.s.txt output.txt",
             ("output.txt",),
             _LEAKS,
@@ -123,11 +123,11 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
             datasets=1,  # it takes long, and crashes on some
         ),
     ),
-    "susan": (Command("$D/automotive_susan_data/{n}.pgm output_large.corners.pgm -c", ("output_large.corners.pgm",)),),
-    "tiff2bw": (Command("$D/consumer_tiff_data/{n}.tif output.tif", ("output.tif",), _LEAKS),),
-    "tiff2rgba": (Command("$D/consumer_tiff_data/{n}.tif output.tif", ("output.tif",)),),
-    "tiffdither": (Command("$D/consumer_tiff_data/{n}.bw.tif out.tif", ("out.tif",)),),
-    "tiffmedian": (Command("$D/consumer_tiff_data/{n}.nocomp.tif output.tif", ("output.tif",)),),
+    "susan": (_Command("$D/automotive_susan_data/{n}.pgm output_large.corners.pgm -c", ("output_large.corners.pgm",)),),
+    "tiff2bw": (_Command("$D/consumer_tiff_data/{n}.tif output.tif", ("output.tif",), _LEAKS),),
+    "tiff2rgba": (_Command("$D/consumer_tiff_data/{n}.tif output.tif", ("output.tif",)),),
+    "tiffdither": (_Command("$D/consumer_tiff_data/{n}.bw.tif out.tif", ("out.tif",)),),
+    "tiffmedian": (_Command("$D/consumer_tiff_data/{n}.nocomp.tif output.tif", ("output.tif",)),),
 }
 """How each program is run; nothing for those that are not."""
 
