@@ -178,11 +178,6 @@ def absolute_flags(flags: Iterable[str], directory: str | os.PathLike[str] = "")
     return tuple(result)
 
 
-def _known_flags(flags: Iterable[str], toolchain: Toolchain) -> tuple[str, ...]:
-    """Drop the flag against default configuration files if clang does not know it."""
-    return tuple(flag for flag in flags if flag != "--no-default-config" or toolchain.major >= 16)
-
-
 def _absolute(path: str, flag: str, directory: str | os.PathLike[str]) -> str:
     """Keep names that are searched for like an `#include`, unless they are files here."""
     place = os.path.join(directory, path)
@@ -217,7 +212,8 @@ class _Compilation:
         self.name = name
         self.spelling = f"./{name}" if name.startswith(("-", "@")) else name  # neither a flag nor a response file
         self.text = text
-        self.flags = (*DEFAULT_FLAGS, *_known_flags(flags, toolchain))
+        unknown = () if toolchain.major >= 16 else ("--no-default-config",)
+        self.flags = (*DEFAULT_FLAGS, *(flag for flag in flags if flag not in unknown))
         self.directory = directory
         self.timeout = timeout
         self.inputs = inputs

@@ -277,7 +277,10 @@ def _list(view: "Dataset", limit: int, json: bool) -> None:
     ]
     size = view.size if view.size == view.extent else None  # None if unbounded
     measured = ("instructions", "after -Oz", "bytes", "after -Oz", "status") if rows else ()
-    lines = [(_short(one["uri"]), *(_cells(one["measured"]) if rows else ()), one["description"]) for one in found]
+    lines = [
+        (one["uri"].removeprefix("benchmark://"), *(_cells(one["measured"]) if rows else ()), one["description"])
+        for one in found
+    ]
     told: list[RenderableType] = [f"no program of {view.name} is so"]
     if found:
         columns = ("program", *measured, "description")
@@ -314,10 +317,6 @@ def _cells(measured: dict[str, Any] | None) -> list[str]:
         return ["", "", "", "", "not measured"]
     numbers = [measured[key] for key in ("instructions", "instructions_oz", "text_size", "text_size_oz")]
     return [*("" if number is None else str(number) for number in numbers), measured["status"]]
-
-
-def _short(uri: str) -> str:
-    return uri.removeprefix("benchmark://")
 
 
 # ------------------------------------------------------------------------------------------------- one program
@@ -552,10 +551,12 @@ def _remove(names: list[str], yes: bool = False, json: bool = False) -> None:
     Args:
         yes (--yes, -y): Do not ask.
     """
+    from aiocg.datasets.own.dataset import OwnDataset
+
     found = [_removable(name) for name in names]
     rows = []
     for dataset in found:
-        size, own = dataset.site_data_size_in_bytes, _is_own(dataset)
+        size, own = dataset.site_data_size_in_bytes, isinstance(dataset, OwnDataset)
         what = f"{decimal(size)} in {dataset.site_data_path}" if size else "what it has put into the cache"
         question = f"Remove {dataset.name}{' for good' if own else ''} ({what})?"
         if not yes and not _confirmed(question):
@@ -590,12 +591,6 @@ def _confirmed(question: str) -> bool:
             raise KeyboardInterrupt from None
         errors.print()  # end the line of the question
         fail("nobody answered: give --yes to remove without being asked")
-
-
-def _is_own(dataset: "Dataset") -> bool:
-    from aiocg.datasets.own.dataset import OwnDataset
-
-    return isinstance(dataset, OwnDataset)
 
 
 def index(

@@ -211,16 +211,13 @@ def actions_table(space: "ActionSpace", pattern: str = "") -> "Table":
         "\n".join(" | ".join(one.choices) for one in action.parameters)
         for action in (space.actions if isinstance(space, ParametrizedActions) else ())
     ]
+    wanted = pattern.lower() if set(pattern) & set("*?[") else f"*{pattern.lower()}*"
     rows = []
     for index, name in enumerate(space.names):
-        if _matches(pattern.lower(), name.lower()):
+        if fnmatch.fnmatchcase(name.lower(), wanted):
             rows.append((index, name, *parameters[index : index + 1], space.descriptions[index]))
     title = f"Actions of {space.name} ({len(rows)})"
     if space.targets is not None:
         title += f", for {', '.join(space.targets[:5])}{' ...' if len(space.targets) > 5 else ''}"
     headings = ("index", "action", *(("parameters",) if parameters else ()), "description")
     return table(title, headings, rows, right=(0,))
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern) if set(pattern) & set("*?[") else pattern in name

@@ -102,7 +102,8 @@ class Summary:
         if self.unavailable:
             hint = "AIOCG_DATASET_MIRROR can name who has it"
             text += f"; {self.unavailable} could not be checked for want of the benchmark ({hint})"
-        lines = [*(f"skipped: {reason}" for reason in self._skipped()), text]
+        skipped = dict.fromkeys(reason for result in self.results for reason in result.skipped)
+        lines = [*(f"skipped: {reason}" for reason in skipped), text]
         walltimes = [result.state.walltime for result in valid]
         if any(walltimes):
             lines.append(f"mean wall time {fmean(walltimes):.3f} s (standard deviation {pstdev(walltimes):.3f} s)")
@@ -174,9 +175,6 @@ class Summary:
                 reasons |= result.translation.reasons
                 flags += result.translation.flags
         return {flag: (times, reasons[flag]) for flag, times in counts.most_common()}, flags
-
-    def _skipped(self) -> list[str]:
-        return list(dict.fromkeys(reason for result in self.results for reason in result.skipped))
 
 
 def width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:

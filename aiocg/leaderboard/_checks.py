@@ -268,7 +268,7 @@ async def _ratio(
     """Return how many times as small or fast as the baseline the program is, with the ends of the interval."""
     program = facts[result.state.benchmark].program
     if track.metric == "size":
-        cost = _cost_of(program.start, program.baseline, result.reward or 0.0)
+        cost = round(program.start - (result.reward or 0.0) * max(program.start - program.baseline, 1))
         exact = max(program.baseline, 1) / max(cost, 1)
         return exact, exact, exact
     async with contextlib.AsyncExitStack() as stack:
@@ -285,11 +285,6 @@ async def _ratio(
         except ServiceError as error:
             raise Refused(Kind.UNAVAILABLE, f"{program.uri} cannot be measured: {error}") from error
         return speedup(contenders[0].times, contenders[1].times)
-
-
-def _cost_of(start: int, baseline: int, reward: float) -> int:
-    """Return the cost that a reward stands for."""
-    return round(start - reward * max(start - baseline, 1))
 
 
 NEAR = 0.5  # the part of a test program, in lines of functions, that makes it one that was trained on

@@ -135,9 +135,8 @@ def _rows(database: sqlite3.Connection, flags: Sequence[str]) -> Iterator[Row]:
             yield Start(uri, _hash(state))
             continue
         for length in reversed(range(len(numbers))):  # the longest beginning that was logged
-            before = database.execute(
-                f"{query} WHERE benchmark_uri = ? AND actions = ?", (uri, _text(numbers[:length]))
-            )
+            beginning = " ".join(map(str, numbers[:length]))
+            before = database.execute(f"{query} WHERE benchmark_uri = ? AND actions = ?", (uri, beginning))
             if (found := before.fetchone()) is not None:
                 actions = tuple(flags[number] for number in numbers[length:])
                 yield Step(
@@ -150,10 +149,6 @@ def _rows(database: sqlite3.Connection, flags: Sequence[str]) -> Iterator[Row]:
         yield Observation(_hash(state), "Ir", zlib.decompress(code).decode())
         yield Observation(_hash(state), "Autophase", _array(autophase))
         yield Observation(_hash(state), "InstCount", _array(counts))
-
-
-def _text(numbers: list[int]) -> str:
-    return " ".join(map(str, numbers))
 
 
 def _hash(state: str) -> int:
