@@ -576,10 +576,9 @@ async def draw_tree(session: TheSession) -> Response:
 @router.get("/sessions/{id}/chart.svg", response_class=_Svg)
 async def draw_chart(session: TheSession) -> Response:
     """Draw the cost on the way to the present state, beside the compiler's levels."""
-    cost, tree = session.costs[0], session.tree
-    points = [(float(place), tree[one].costs[cost]) for place, one in enumerate(tree.trail)]
-    drawn = stairs({cost: points}, session.lines, across="actions", up=cost, title=f"{cost} on the way here")
-    return _Svg(drawn)
+    cost = session.costs[0]
+    way, title = {cost: session.tree.way(cost)}, f"{cost} on the way here"
+    return _Svg(stairs(way, session.lines, across="actions", up=cost, title=title))
 
 
 @router.get("/sessions/{id}/cfg.svg", response_class=_Svg)

@@ -217,8 +217,8 @@ class _Page:
         self._tree.show(view.tree_nodes(self._session.tree, self._session.costs[0], self._whole))
 
     def _show_chart(self) -> None:
-        session = self._session
-        self._chart.show(view.chart(session.tree, session.costs[0], session.lines))
+        session, cost = self._session, self._session.costs[0]
+        self._chart.show(view.chart({cost: session.tree.way(cost)}, session.lines, cost, symbols=True))
 
     def _show_tab(self) -> None:
         """Show in the open tab what it missed while it was not seen."""

@@ -416,7 +416,7 @@ class SearchPanel:
         """Return a chart of those searches that lower what the last one lowers."""
         last = runs[-1]
         alike = {title(run): run for run in runs if run.cost == last.cost}
-        return view.course({name: run.points for name, run in alike.items()}, last.lines, last.cost)
+        return view.chart({name: run.points for name, run in alike.items()}, last.lines, f"lowest {last.cost}")
 
     async def _open(self) -> None:
         """Show two searches beside each other: how they went, and how the programs differ that they found."""

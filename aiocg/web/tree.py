@@ -206,6 +206,10 @@ class Tree:
         """Return the actions that first led to a node."""
         return tuple(node.action for node in self.line(number)[1:])
 
+    def way(self, cost: str) -> list[tuple[int, float]]:
+        """Return a cost after each action on the way that was taken."""
+        return [(place, self[number].costs[cost]) for place, number in enumerate(self._trail)]
+
     def children(self, number: int) -> list[Node]:
         """Return the nodes that were first reached from this one."""
         numbers = dict.fromkeys(self[number].edges.values())
