@@ -30,8 +30,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-import msgspec
-
 from aiocg.datasets.frontend import LANGUAGES
 
 PROJECTS_DIRECTORY = Path(__file__).with_name("projects")
@@ -101,6 +99,8 @@ class Project:
             OSError, tomllib.TOMLDecodeError: when it cannot be read.
             KeyError, msgspec.ValidationError: when it lacks what a person must say.
         """
+        import msgspec  # here, because most programs read no description
+
         table = tomllib.loads(path.read_text("utf-8"))
         for group in table["group"]:
             group["sources"] = group.get("sources", "").split("\n")[:-1]
