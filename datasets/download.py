@@ -327,7 +327,8 @@ def _fetch(addresses: list[_Address], partial: "_Partial", name: str, title: str
             address.note(failure, partial.size - furthest)
             furthest = max(furthest, partial.size)
     if not partial.complete:
-        partial.remove_if_empty()
+        if not partial.size:
+            partial.path.unlink(missing_ok=True)
         raise DownloadError(
             name,
             "none of its addresses gives it; try again later, set AIOCG_DATASET_MIRROR to the address of a folder that "
@@ -369,11 +370,6 @@ class _Partial:
         self.path.write_bytes(b"")
         self.size = 0
         self.digest = hashlib.sha256()
-
-    def remove_if_empty(self) -> None:
-        """Remove the file if it is empty."""
-        if not self.size:
-            self.path.unlink(missing_ok=True)
 
     def append(self, chunks: Iterable[bytes], advance: Advance) -> None:
         """Append chunks; if the disk is full, the file is removed."""

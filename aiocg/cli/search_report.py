@@ -501,12 +501,10 @@ def _checked(checks: "Checks", said: str) -> Iterator[str]:
 
 def _times(timing: "Timing") -> str:
     spreads, runs = timing.spreads, len(timing.times[timing.baseline])
-    times = [f"{_named(n)} {1000 * median:.3f} ms (spread {spreads[n]:.0%})" for n, median in timing.medians.items()]
+    times = [
+        f"{_start_name(n)} {1000 * median:.3f} ms (spread {spreads[n]:.0%})" for n, median in timing.medians.items()
+    ]
     return f"{', '.join(times)}; medians of {runs} runs in turns"
-
-
-def _named(name: str) -> str:
-    return name if name == "found" else _start_name(name)
 
 
 def _start_name(start: str) -> str:

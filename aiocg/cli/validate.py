@@ -211,17 +211,11 @@ def _details(result: "ValidationResult") -> str:
     elif len(result.errors) == 1:
         data = result.errors[0].data
         if "error_details" in data:
-            first, last = _ends(data["error_details"])
-            text += f": {first.partition(';')[0]} ({last})" if result.unavailable and last else f": {first}"
+            first, *more = data["error_details"].splitlines() or [""]
+            text += f": {first.partition(';')[0]} ({more[-1]})" if result.unavailable and more else f": {first}"
         elif result.reward_validation_failed:
             text += f": said {data['expected']:.4f}, is {data['actual']:.4f}"
     return text if len(text) <= _DETAILS else f"{text[: _DETAILS - 3]}..."
-
-
-def _ends(text: str) -> tuple[str, str]:
-    """Return the first line, and the last one if there are several."""
-    lines = text.splitlines() or [""]
-    return lines[0], lines[-1] if len(lines) > 1 else ""
 
 
 def _name(benchmark: str) -> str:

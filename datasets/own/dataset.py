@@ -11,7 +11,6 @@ from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError, InstallError, ToolchainNotFound
 from aiocg.datasets.index import DatasetIndex
-from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, Tree, read, read_header
 from aiocg.datasets.recipe import BenchmarkProgram, LazyFiles, ProgramRun, by_driver
 from aiocg.datasets.source_tree import SourceTree
@@ -46,9 +45,6 @@ class OwnDataset(ListedDataset):
         )
         self.compiler = header.compiler
         self._count = header.programs
-        self._lock = ForkedLock()
-        self._programs: dict[str, Program] | None = None
-        self._paths: tuple[str, ...] = ()
 
     @property
     def site_data_path(self) -> Path:
@@ -59,30 +55,25 @@ class OwnDataset(ListedDataset):
     def size(self) -> int:
         return self._count
 
-    @property
+    @functools.cached_property
     def programs(self) -> Mapping[str, Program]:
         """The manifest's entry of each program, by path, in order; raises InstallError when the manifest is damaged."""
-        with self._lock:
-            if self._programs is None:
-                try:
-                    _, programs = read(self.directory)
-                except OSError as error:
-                    raise InstallError(str(self.root), f"its manifest cannot be read: {error.strerror}") from error
-                self._paths = tuple(program.path for program in programs)
-                self._programs = {program.path: program for program in programs}
-            return self._programs
+        try:
+            _, programs = read(self.directory)
+        except OSError as error:
+            raise InstallError(str(self.root), f"its manifest cannot be read: {error.strerror}") from error
+        return {program.path: program for program in programs}
 
-    @property
+    @functools.cached_property
     def names(self) -> Sequence[str]:
         """The targets, then the translation units."""
-        assert self.programs is not None  # reads them
-        return self._paths
+        return tuple(self.programs)
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
         """Make the benchmark of one program; raise BenchmarkNotFound when there is no such program."""
         program = self.programs.get(uri.path)
         if program is None or uri.params or uri.fragment:
-            raise self._not_found(uri, self._paths)
+            raise self._not_found(uri, self.names)
         tree = program.tree
         return Benchmark(
             uri,
