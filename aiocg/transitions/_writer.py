@@ -182,14 +182,9 @@ class Writer:
         with self._changed:
             self._changed.notify_all()  # there is room again
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
                 self._write(rows)
-                self._database.execute("COMMIT")
-            except BaseException:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
-                raise
         except Exception as error:  # whatever it is, nobody may wait for a thread that has ended
             self.dropped += len(rows)
             self.error = TransitionsError(f"nothing more is logged to {self._path}: {error}")

@@ -75,8 +75,8 @@ def merge(
 def _add(database: sqlite3.Connection, source: Path) -> None:
     database.execute("ATTACH ? AS other", (f"{source.resolve().as_uri()}?mode=ro",))
     try:
-        database.execute("BEGIN IMMEDIATE")
-        try:
+        with database:
+            database.execute("BEGIN IMMEDIATE")
             database.execute("INSERT OR IGNORE INTO Meta SELECT * FROM other.Meta")
             for table, column in _TABLES.items():
                 database.execute(_TEXTS.format(table, column))
@@ -86,11 +86,6 @@ def _add(database: sqlite3.Connection, source: Path) -> None:
                 database.execute(statement)
             for table in _TABLES:
                 database.execute(f"DROP TABLE temp.{table}Ids")
-            database.execute("COMMIT")
-        except BaseException:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
-            raise
     finally:
         database.execute("DETACH other")
 
