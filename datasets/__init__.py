@@ -24,7 +24,8 @@ _HOMES = {
         "errors": "BenchmarkInitError BenchmarkNotFound CacheError CacheWarning CompilationCancelled DatasetError "
         "DatasetNotFound DownloadError IndexNotFound InstallError InvalidBenchmarkUri ToolchainNotFound",
         "_files": "FilesDataset",
-        "frontend": "cancellable compile_file compile_source",
+        "frontend": "compile_file compile_source",
+        "process": "cancellable",
         "index": "DatasetIndex",
         "_mixture": "Mixture",
         "programs": "ProgramsDataset",
@@ -94,8 +95,9 @@ if TYPE_CHECKING:
         InvalidBenchmarkUri,
         ToolchainNotFound,
     )
-    from aiocg.datasets.frontend import cancellable, compile_file, compile_source
+    from aiocg.datasets.frontend import compile_file, compile_source
     from aiocg.datasets.index import DatasetIndex
+    from aiocg.datasets.process import cancellable
     from aiocg.datasets.programs import ProgramsDataset
     from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
     from aiocg.datasets.registry import default_datasets, mix, resolve

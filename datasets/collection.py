@@ -1,7 +1,10 @@
 """The datasets an environment draws its benchmarks from."""
 
+import bisect
+import collections
 import dataclasses
 import difflib
+import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
@@ -138,7 +141,9 @@ class Datasets:
         chances = [float(given[d.name]) if d.name in given else float(d.size) for d in datasets]
         if min(chances) < 0 or not sum(chances):
             raise DatasetError("the weights must not be negative, and one must be positive")
-        return _draw(datasets, chances, random_fraction(rng)).random_benchmark(rng)
+        bounds = list(itertools.accumulate(chances))
+        last = max(place for place, chance in enumerate(chances) if chance)  # rounding must lead to no other
+        return datasets[bisect.bisect(bounds, random_fraction(rng) * bounds[-1], hi=last)].random_benchmark(rng)
 
     def mix(self, weights: Mapping[Key, float], seed: int = 0) -> Mixture:
         """Mix datasets into one endless stream of benchmarks that the seed decides.
@@ -198,21 +203,10 @@ class Datasets:
 
 
 def _round_robin(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
-    waiting = list(iterators)
+    waiting = collections.deque(iterators)
     while waiting:
-        unfinished = []
-        for iterator in waiting:
-            for item in iterator:
-                yield item
-                unfinished.append(iterator)
-                break
-        waiting = unfinished
-
-
-def _draw(datasets: list[Dataset], weights: list[float], fraction: float) -> Dataset:
-    remaining = fraction * sum(weights)
-    for dataset, weight in zip(datasets, weights, strict=True):
-        if weight and remaining < weight:
-            return dataset
-        remaining -= weight
-    return next(d for d, w in reversed(list(zip(datasets, weights, strict=True))) if w)  # rounding
+        try:
+            yield next(waiting[0])
+            waiting.rotate(-1)
+        except StopIteration:
+            waiting.popleft()

@@ -16,7 +16,7 @@ _COMPUTED = re.compile(
     \t]*(?:include|include_next|import|embed)\b(?!\s*["<])|__has_(?:include|embed)\w*\s*\(\s*[^\s"<]""",
     re.MULTILINE,
 )
-_INCLUDE_FLAGS = ("-I", "-iquote", "-isystem", "-idirafter")
+_FOLDER = re.compile(r"-(?:I|iquote|isystem|idirafter)(.*)")
 _TIMESTAMP_GRAIN = 20_000_000  # nanoseconds: file systems stamp files with a clock this coarse
 
 
@@ -50,7 +50,7 @@ class Dependencies:
             exclude: a file that is part of the key already.
         """
         fetched = str(cache_directory() / "headers") + os.sep
-        folders = [folder for folder in _include_directories(flags) if not folder.startswith(fetched)]
+        folders = [folder for folder in include_folders(flags) if not folder.startswith(fetched)]
         own = [directory, *(os.path.join(directory, folder) for folder in folders)]
         roots = tuple(os.path.realpath(folder) + os.sep for folder in own)
         files: dict[str, str] = {}
@@ -96,18 +96,13 @@ def _candidates(text: bytes, folders: list[str]) -> Iterator[str]:
             yield os.path.join(folder, name)
 
 
-def _include_directories(flags: Iterable[str]) -> Iterator[str]:
-    pending = False
-    for flag in flags:
-        if pending:
-            yield flag
-            pending = False
-        elif flag in _INCLUDE_FLAGS:
-            pending = True
-        else:
-            for prefix in _INCLUDE_FLAGS:
-                if flag.startswith(prefix):
-                    yield flag.removeprefix(prefix)
+def include_folders(flags: Iterable[str]) -> list[str]:
+    """Return the folders that `-I` and the like name, joined to them or behind them."""
+    folders, words = [], iter(flags)
+    for word in words:
+        if found := _FOLDER.fullmatch(word):
+            folders.append(found[1] or next(words, ""))
+    return folders
 
 
 def prerequisites(rule: str) -> list[str]:

@@ -56,7 +56,7 @@ class Failure(Exception):
 
 
 @dataclass(frozen=True)
-class Head:
+class _Head:
     """The head of an answer.
 
     Attributes:
@@ -70,7 +70,7 @@ class Head:
     kind: str = ""
 
 
-def receive(url: str, start: int) -> Iterator[Head | bytes]:
+def receive(url: str, start: int) -> Iterator[_Head | bytes]:
     """Ask an address for a file from this byte on; yield the head, then the content.
 
     Raises:
@@ -114,20 +114,20 @@ def _cause(error: BaseException) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
-def _read_file(url: str, start: int) -> Iterator[Head | bytes]:
+def _read_file(url: str, start: int) -> Iterator[_Head | bytes]:
     path = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
     try:
         with open(path, "rb") as file:
             total = path.stat().st_size
             start = file.seek(start if start < total else 0)
-            yield Head(start, total)
+            yield _Head(start, total)
             while chunk := file.read(CHUNK):
                 yield chunk
     except OSError as error:
         raise Failure(f"cannot be read: {error.strerror}", HOPELESS) from error
 
 
-def _head(response: "requests.Response", start: int) -> Head | None:
+def _head(response: "requests.Response", start: int) -> _Head | None:
     """Parse the head of an answer; None when the requested part is not available.
 
     Raises:
@@ -144,8 +144,8 @@ def _head(response: "requests.Response", start: int) -> Head | None:
     length = headers.get("Content-Length", "")
     kind = f" of {headers['Content-Type']}" if "Content-Type" in headers else ""
     if status == 206 and part:
-        return Head(start, int(part[2]) if part[2] != "*" else None, kind)
-    return Head(0, int(length) if length.isdecimal() else None, kind)
+        return _Head(start, int(part[2]) if part[2] != "*" else None, kind)
+    return _Head(0, int(length) if length.isdecimal() else None, kind)
 
 
 def _retry_after(text: str) -> float | None:
@@ -158,7 +158,7 @@ def _retry_after(text: str) -> float | None:
         return None
 
 
-def in_thread(items: Iterator[T]) -> Generator[T, None, None]:
+def _in_thread(items: Iterator[T]) -> Generator[T, None, None]:
     """Yield what another iterator yields, which runs in a thread of its own.
 
     So the caller can stop while the other waits for the network; closing this one ends the other when it resumes.
@@ -327,7 +327,8 @@ def _fetch(addresses: list[_Address], partial: "_Partial", name: str, title: str
             address.note(failure, partial.size - furthest)
             furthest = max(furthest, partial.size)
     if not partial.complete:
-        partial.remove_if_empty()
+        if not partial.size:
+            partial.path.unlink(missing_ok=True)
         raise DownloadError(
             name,
             "none of its addresses gives it; try again later, set AIOCG_DATASET_MIRROR to the address of a folder that "
@@ -370,11 +371,6 @@ class _Partial:
         self.size = 0
         self.digest = hashlib.sha256()
 
-    def remove_if_empty(self) -> None:
-        """Remove the file if it is empty."""
-        if not self.size:
-            self.path.unlink(missing_ok=True)
-
     def append(self, chunks: Iterable[bytes], advance: Advance) -> None:
         """Append chunks; if the disk is full, the file is removed."""
         try:
@@ -396,9 +392,9 @@ def _continue(partial: _Partial, url: str, title: str) -> None:
     Raises:
         Failure: when that does not give the whole file, or not the right one.
     """
-    with contextlib.closing(in_thread(receive(url, partial.size))) as items:
+    with contextlib.closing(_in_thread(receive(url, partial.size))) as items:
         head = next(items)
-        assert isinstance(head, Head)
+        assert isinstance(head, _Head)
         if head.start != partial.size:
             partial.restart()
         _check_room(partial, head.total)

@@ -17,20 +17,9 @@ from aiocg.datasets.dependency import Dependencies
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning
 from aiocg.datasets.locking import ForkedLock
-from aiocg.datasets.process import cancellable, run_bounded, told_of
+from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
-
-__all__ = [
-    "DEFAULT_FLAGS",
-    "LANGUAGES",
-    "LENIENT",
-    "cancellable",
-    "compile_file",
-    "compile_source",
-    "compile_words",
-    "is_bitcode",
-]
 
 DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")
 """Optimisable code that no optimisation has touched: at -O0 every function would be marked `optnone`."""
@@ -189,11 +178,6 @@ def absolute_flags(flags: Iterable[str], directory: str | os.PathLike[str] = "")
     return tuple(result)
 
 
-def _known_flags(flags: Iterable[str], toolchain: Toolchain) -> tuple[str, ...]:
-    """Drop the flag against default configuration files if clang does not know it."""
-    return tuple(flag for flag in flags if flag != "--no-default-config" or toolchain.major >= 16)
-
-
 def _absolute(path: str, flag: str, directory: str | os.PathLike[str]) -> str:
     """Keep names that are searched for like an `#include`, unless they are files here."""
     place = os.path.join(directory, path)
@@ -228,7 +212,8 @@ class _Compilation:
         self.name = name
         self.spelling = f"./{name}" if name.startswith(("-", "@")) else name  # neither a flag nor a response file
         self.text = text
-        self.flags = (*DEFAULT_FLAGS, *_known_flags(flags, toolchain))
+        unknown = () if toolchain.major >= 16 else ("--no-default-config",)
+        self.flags = (*DEFAULT_FLAGS, *(flag for flag in flags if flag not in unknown))
         self.directory = directory
         self.timeout = timeout
         self.inputs = inputs

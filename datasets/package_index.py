@@ -22,7 +22,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.download import digest_of, download
@@ -227,12 +227,10 @@ def _session(settings: Mapping[str, str]) -> "requests.Session":
 
     session = requests.Session()
     session.headers["Accept"] = _ACCEPT
-    proxy = settings.get("proxy", "")
-    options: dict[str, Any] = {"proxies": {"http": proxy, "https": proxy}} if proxy else {}
-    options |= {"verify": settings["cert"]} if settings.get("cert") else {}
-    options |= {"cert": settings["client-cert"]} if settings.get("client-cert") else {}
-    for name, value in options.items():
-        setattr(session, name, value)
+    if proxy := settings.get("proxy"):
+        session.proxies = {"http": proxy, "https": proxy}
+    session.verify = settings.get("cert") or True
+    session.cert = settings.get("client-cert") or None
     retry = Retry(int(settings.get("retries", 2)), backoff_factor=0.5, status_forcelist=(500, 502, 503, 504))
     for scheme in ("http://", "https://"):
         session.mount(scheme, HTTPAdapter(max_retries=retry))

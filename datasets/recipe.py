@@ -24,7 +24,7 @@ A recipe is MessagePack of one map; `aiocg.workers.programs.recipe` reads it::
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,29 @@ class ProgramRun:
     def expected_output(self) -> bytes | None:
         """Read the expected standard output; None when it is not known."""
         return None if self.expected_output_path is None else self.expected_output_path.read_bytes()
+
+
+class LazyFiles(Mapping[str, bytes]):
+    """Files by name that are read when they are asked for."""
+
+    def __init__(self, names: Collection[str], read: Callable[[str], bytes]) -> None:
+        self._names = names
+        self._read = read
+
+    def __getitem__(self, name: str) -> bytes:
+        """Read a file; raise KeyError when it is none of the names."""
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

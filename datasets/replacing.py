@@ -1,11 +1,15 @@
-"""Atomic file replacement."""
+"""Files and folders that appear at once and complete."""
 
 import contextlib
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
+
+from aiocg.datasets.locking import locked
+from aiocg.datasets.progress import progress
 
 
 @contextlib.contextmanager
@@ -27,3 +31,41 @@ def replacing(target: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def make_folder(target: Path, fill: Callable[[Path], object], waiting_for: str) -> None:
+    """Make a folder by a function that fills an empty one; do nothing if it is there already.
+
+    Safe in several threads and processes at once; leftovers of killed processes are removed.
+
+    Args:
+        waiting_for: shown while another one does the same.
+
+    Raises:
+        OSError: when it cannot be written.
+        Cancelled: when the event of `cancellable` was set.
+    """
+    with locked(target.with_name(f".{target.name}.lock"), waiting_for):
+        if target.exists():
+            return
+        folder = target.with_name(f".new-{target.name}")
+        if folder.exists():
+            remove_tree(folder)
+        folder.mkdir()
+        try:
+            fill(folder)
+            folder.rename(target)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the next one removes it
+                remove_tree(folder)
+            raise
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with its content, showing progress if it takes long.
+
+    Raises:
+        OSError: when something cannot be removed.
+    """
+    with progress(f"Removing {folder}"):
+        shutil.rmtree(folder)

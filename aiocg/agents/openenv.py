@@ -13,25 +13,29 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
+from aiocg.errors import AiocgError
+
+try:
+    from fastapi import APIRouter, Body, FastAPI, Request, WebSocket, WebSocketDisconnect
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse
+    from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+    from starlette.requests import HTTPConnection
+except ImportError:
+    raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
+
 from aiocg import __version__
-from aiocg.agents.server import EXPECTED, Tools
+from aiocg.agents.server import EXPECTED, LOOKING
 from aiocg.agents.sessions import LONGEST_ERROR, AgentSessions, Limits, Refused, sayable
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.errors import AiocgError
 from aiocg.registry import environment as find_environment
 from aiocg.runtime import Runtime
 from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 
 __all__ = ["STEPS", "Action", "Observation", "OpenEnvSession", "Reset", "State", "error_of", "openenv_app"]
 
-try:
-    from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-except ImportError:
-    raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
-
-
 STEPS = 45  # of an episode
-OFFERED = (Tools.list_programs, Tools.list_actions, Tools.list_observations, Tools.undo, Tools.expand, Tools.observe)
+OFFERED = (*LOOKING, "undo", "expand", "observe")
 
 
 class Reset(BaseModel):
@@ -43,10 +47,8 @@ class Reset(BaseModel):
     seed: int | None = Field(None, description="not used: nothing is left to chance")
 
 
-class Action(BaseModel):
+class Action(BaseModel, extra="forbid"):
     """What a client does: take actions of the compiler, which is a step, or call a tool."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["step", "call_tool", "list_tools"] = "step"
     actions: list[str] = Field([], description="of a step: texts of the compiler's language, one after the other")
@@ -70,10 +72,8 @@ class Observation(BaseModel):
     tools: list[dict[str, Any]] | None = None
 
 
-class State(BaseModel):
+class State(BaseModel, extra="allow"):
     """Where an episode stands."""
-
-    model_config = ConfigDict(extra="allow")
 
     episode_id: str | None = None
     step_count: int = 0
@@ -89,7 +89,7 @@ def _arguments(tool: Callable[..., Any]) -> type[BaseModel]:
     return create_model(tool.__name__, __config__=ConfigDict(extra="forbid"), **fields)
 
 
-TOOLS = {tool.__name__: (tool, _arguments(tool)) for tool in OFFERED}
+TOOLS = {name: (tool := getattr(AgentSessions, name), _arguments(tool)) for name in OFFERED}
 
 
 class OpenEnvSession:
@@ -103,7 +103,6 @@ class OpenEnvSession:
 
     def __init__(self, sessions: AgentSessions, program: str, steps: int = STEPS) -> None:
         self._sessions, self._program, self._steps = sessions, program, steps
-        self._tools = Tools(sessions)
         self._name = ""  # of the session among ours, "" before the first reset
         self._told: dict[str, Any] = {}
         self._state = State()
@@ -178,7 +177,7 @@ class OpenEnvSession:
             given = dict(arguments.model_validate(wanted.arguments))
             if "session" in inspect.signature(tool).parameters:
                 given["session"] = self._name
-            result = await tool(self._tools, **given)
+            result = await tool(self._sessions, **given)
         except ValidationError as error:
             return answer | {"error": {"error_type": "invalid_args", "message": sayable(str(error))[:LONGEST_ERROR]}}
         except EXPECTED as error:
@@ -204,23 +203,13 @@ def error_of(error: Exception) -> dict[str, str]:
     return {"error_type": "execution_error", "message": sayable(str(error))[:LONGEST_ERROR]}
 
 
-try:
-    from fastapi import APIRouter, Body, FastAPI, Request, WebSocket, WebSocketDisconnect
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse
-    from pydantic import BaseModel, ValidationError
-    from starlette.requests import HTTPConnection
-except ImportError:
-    raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
-
-
 METHOD_NOT_FOUND = -32601  # of JSON-RPC
 
 
 router = APIRouter()
 
 
-class AsciiJson(JSONResponse):
+class _AsciiJson(JSONResponse):
     """JSON that escapes everything else, since clients may send half a surrogate pair."""
 
     def render(self, content: Any) -> bytes:
@@ -303,7 +292,7 @@ def openenv_app(
         version=__version__,
         docs_url=None,
         redoc_url=None,  # these pages load scripts from another host
-        default_response_class=AsciiJson,
+        default_response_class=_AsciiJson,
     )
     app.add_middleware(Guard, hosts=check_hosts(hosts, token), token=token)
     app.state.clients = Clients(
@@ -317,14 +306,14 @@ def openenv_app(
 
 
 async def _refuse(_: Request, error: Exception) -> JSONResponse:
-    return AsciiJson({"detail": error_of(error)["message"]}, 422)
+    return _AsciiJson({"detail": error_of(error)["message"]}, 422)
 
 
 async def _refuse_malformed(_: Request, error: Exception) -> JSONResponse:
     """Say what is malformed, as FastAPI does, but without repeating it: it may be what JSON cannot say."""
     assert isinstance(error, RequestValidationError)
     told = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
-    return AsciiJson({"detail": told}, 422)
+    return _AsciiJson({"detail": told}, 422)
 
 
 def _clients(connection: HTTPConnection) -> Clients:

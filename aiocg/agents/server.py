@@ -1,9 +1,7 @@
 """An MCP server: the sessions of an agent as tools, after the Model Context Protocol."""
 
-import asyncio
 import contextlib
 import functools
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -13,9 +11,13 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.transport.errors import TransportError
 
-__all__ = ["EXPECTED", "Tools", "mcp_server", "serve_stdio"]
+__all__ = ["EXPECTED", "TOOLS", "mcp_server"]
 
 EXPECTED = (AiocgError, DatasetError, TransportError)  # that a call may end with: their messages are for agents
+
+LOOKING = ("list_programs", "list_actions", "list_observations")
+TOOLS = (*LOOKING, "reset", "step", "undo", "expand", "observe", "close")
+"""The methods of `AgentSessions` that an agent can call."""
 
 INSTRUCTIONS = """\
 You optimise programs with a compiler. reset begins an episode with a program and returns the name of a session. \
@@ -42,61 +44,6 @@ def _answering(tool: Tool) -> Tool:
     return call
 
 
-class Tools:
-    """What an agent can call. The docstrings of the methods are what it reads, and errors what it is told.
-
-    Args:
-        sessions: the sessions of the agent.
-    """
-
-    def __init__(self, sessions: AgentSessions) -> None:
-        self._sessions = sessions
-
-    async def list_programs(self, dataset: str = "", offset: int = 0) -> dict[str, Any]:
-        """List the datasets of programs or, given the name of one, its programs, from an offset on."""
-        return await self._sessions.programs(dataset, offset)
-
-    async def list_actions(self, contains: str = "", offset: int = 0) -> dict[str, Any]:
-        """List actions whose name or description contains a text, from an offset on.
-
-        Other texts of the compiler's language are actions, too: for LLVM whole pipelines such as
-        `function(sroa,instcombine)`, passes with parameters, and `default<Oz>`.
-        """
-        return await self._sessions.actions(contains, offset)
-
-    async def list_observations(self, contains: str = "", offset: int = 0) -> dict[str, Any]:
-        """List what can be observed and whose name or description contains a text, from an offset on."""
-        return await self._sessions.observations(contains, offset)
-
-    async def reset(self, program: str, session: str = "") -> dict[str, Any]:
-        """Begin an episode with a program, such as `programs-v0/qsort`; in a new session unless one is named."""
-        return await self._sessions.reset(program, session)
-
-    async def step(self, session: str, actions: list[str]) -> dict[str, Any]:
-        """Take actions one after the other; the reward is that of all of them together."""
-        return await self._sessions.find(session).step(actions)
-
-    async def undo(self, session: str, steps: int = 1) -> dict[str, Any]:
-        """Take back the last calls of step."""
-        return await self._sessions.find(session).undo(steps)
-
-    async def expand(self, session: str, candidates: list[list[str]]) -> dict[str, Any]:
-        """Say what each of several lists of actions would be rewarded with, without taking any."""
-        return {"candidates": await self._sessions.find(session).expand(candidates)}
-
-    async def observe(self, session: str, space: str, offset: int = 0) -> dict[str, Any]:
-        """Observe the present program: for LLVM `Ir` is its text, `IrInstructionCount` its size.
-
-        Long text is cut: `characters` says how much there is, and the next part begins at `next_offset`.
-        """
-        return await self._sessions.find(session).observe(space, offset)
-
-    async def close(self, session: str) -> dict[str, Any]:
-        """Close a session."""
-        await self._sessions.close(session)
-        return {"closed": session}
-
-
 def mcp_server(sessions: AgentSessions) -> Any:
     """Return an `MCPServer` of the package `mcp` whose tools are an agent's sessions; they are closed when it ends.
 
@@ -117,41 +64,6 @@ def mcp_server(sessions: AgentSessions) -> Any:
 
     instructions = INSTRUCTIONS.format(sessions=sessions.limits.sessions)
     server = MCPServer("aiocg", version=__version__, instructions=instructions, log_level="WARNING", lifespan=closing)
-    tools = Tools(sessions)
-    for tool in (
-        tools.list_programs,
-        tools.list_actions,
-        tools.list_observations,
-        tools.reset,
-        tools.step,
-        tools.undo,
-        tools.expand,
-        tools.observe,
-        tools.close,
-    ):
-        server.add_tool(_answering(tool))
+    for name in TOOLS:
+        server.add_tool(_answering(getattr(sessions, name)))
     return server
-
-
-async def serve_stdio(server: Any) -> int:
-    """Serve over standard input and output until the client closes them, or SIGINT or SIGTERM comes.
-
-    Returns:
-        The number of the signal, 0 if there was none. After a signal a thread still waits for standard input, which
-        only the client can end, and so does a task: clean up, and leave by `os._exit`.
-    """
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[int] = loop.create_future()
-
-    def stop(number: int) -> None:
-        if not stopped.done():
-            stopped.set_result(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
-    serving = asyncio.create_task(server.run_stdio_async())
-    await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
-    if stopped.done():
-        return stopped.result()
-    await serving
-    return 0

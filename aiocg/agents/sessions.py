@@ -258,6 +258,9 @@ LAST = 2**53  # the greatest offset of a list
 class AgentSessions:
     """The sessions of one agent with one kind of environment, on a runtime.
 
+    The methods from `list_programs` to `close` are the agent's tools: their docstrings are what it reads, and their
+    errors, which are `AiocgError`, `DatasetError` and `TransportError`, what it is told.
+
     Args:
         runtime: where the environments live; an agent that is not to reach files needs one whose compilers know that,
             by `options={"untrusted": True}`.
@@ -287,13 +290,8 @@ class AgentSessions:
         self._shown: Env | None = None  # which is asked for spaces
         self._making = asyncio.Lock()
 
-    async def reset(self, program: str, session: str) -> dict[str, Any]:
-        """Begin an episode with a program, in a session or, if that is "", in a new one.
-
-        Raises:
-            Refused: when there are too many sessions, or not this one, or the program is a file.
-            DatasetError, ServiceError: when there is no such program, or it cannot be loaded.
-        """
+    async def reset(self, program: str, session: str = "") -> dict[str, Any]:
+        """Begin an episode with a program, such as `programs-v0/qsort`; in a new session unless one is named."""
         benchmark = await self._benchmark(program)
         if session:
             return {"session": session, **await self.find(session).reset(benchmark)}
@@ -327,15 +325,31 @@ class AgentSessions:
             raise Refused(f"there is no session {session[:30]!r}; {known}: reset makes one")
         return self._sessions[session]
 
-    async def close(self, session: str) -> None:
-        """Close a session.
+    async def step(self, session: str, actions: list[str]) -> dict[str, Any]:
+        """Take actions one after the other; the reward is that of all of them together."""
+        return await self.find(session).step(actions)
 
-        Raises:
-            Refused: when there is none of this name.
+    async def undo(self, session: str, steps: int = 1) -> dict[str, Any]:
+        """Take back the last calls of step."""
+        return await self.find(session).undo(steps)
+
+    async def expand(self, session: str, candidates: list[list[str]]) -> dict[str, Any]:
+        """Say what each of several lists of actions would be rewarded with, without taking any."""
+        return {"candidates": await self.find(session).expand(candidates)}
+
+    async def observe(self, session: str, space: str, offset: int = 0) -> dict[str, Any]:
+        """Observe the present program: for LLVM `Ir` is its text, `IrInstructionCount` its size.
+
+        Long text is cut: `characters` says how much there is, and the next part begins at `next_offset`.
         """
+        return await self.find(session).observe(space, offset)
+
+    async def close(self, session: str) -> dict[str, Any]:
+        """Close a session."""
         found = self.find(session)
         del self._sessions[session]
         await found.close()
+        return {"closed": session}
 
     async def close_all(self) -> None:
         """Close all sessions."""
@@ -345,15 +359,19 @@ class AgentSessions:
             await self._shown.close()
             self._shown = None
 
-    async def actions(self, contains: str, offset: int) -> dict[str, Any]:
-        """Return the actions whose names or descriptions contain a text."""
+    async def list_actions(self, contains: str = "", offset: int = 0) -> dict[str, Any]:
+        """List actions whose name or description contains a text, from an offset on.
+
+        Other texts of the compiler's language are actions, too: for LLVM whole pipelines such as
+        `function(sroa,instcombine)`, passes with parameters, and `default<Oz>`.
+        """
         space = (await self._example()).action_space
         pairs = zip(space.names, space.descriptions, strict=True)
         listed = [{"name": name, "description": said} for name, said in pairs if _matches(contains, name, said)]
         return self._page("actions", listed, offset)
 
-    async def observations(self, contains: str, offset: int) -> dict[str, Any]:
-        """Return the observations whose names or descriptions contain a text."""
+    async def list_observations(self, contains: str = "", offset: int = 0) -> dict[str, Any]:
+        """List what can be observed and whose name or description contains a text, from an offset on."""
         spaces = (await self._example()).observation_spaces.values()
         listed = [
             {"name": one.name, "description": one.description}
@@ -362,12 +380,8 @@ class AgentSessions:
         ]
         return self._page("observations", listed, offset)
 
-    async def programs(self, dataset: str, offset: int) -> dict[str, Any]:
-        """Return the names of a dataset's programs, or what datasets there are.
-
-        Raises:
-            DatasetError: when there is no such dataset.
-        """
+    async def list_programs(self, dataset: str = "", offset: int = 0) -> dict[str, Any]:
+        """List the datasets of programs or, given the name of one, its programs, from an offset on."""
         kind = (await self._example()).spec.kind
         self._check_offset(offset)
         most = self.limits.listed

@@ -19,8 +19,8 @@ from aiocg.datasets.assembly import includes_files, with_absolute_files
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.dependency import Dependencies, prerequisites
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
-from aiocg.datasets.frontend import absolute_flags, cancellable, compile_words
-from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.frontend import absolute_flags, compile_words
+from aiocg.datasets.process import cancellable, check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, compile_flags, find_toolchain

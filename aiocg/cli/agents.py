@@ -1,44 +1,78 @@
-"""`aiocg mcp` and `aiocg openenv`: compilers for language models and other agents.
-
-Args:
-    reward (default that of the environment): What actions are rewarded by.
-    program: A file that agents may optimise, called by its name; may be given several times.
-    actions (1..): Most actions of a step.
-    candidates (1..): Most candidates of an expand.
-    characters (1..): Most characters of an observation.
-    seconds: Time that the actions of a step may take.
-"""
+"""`aiocg mcp` and `aiocg openenv`: compilers for language models and other agents."""
 
 import os
-import secrets
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
+from aiocg.cli.listening import listen, serve
 from aiocg.cli.options import Flags, time_option
-from aiocg.cli.output import fail, run
+from aiocg.cli.output import ended_by, fail, interrupted_status, run, service_status
 
 if TYPE_CHECKING:
-    import socket
-
     from aiocg.agents import Limits
     from aiocg.datasets import Benchmark
     from aiocg.runtime import Runtime
 
 
-def mcp(
-    env: str = "llvm-ic-v0",
-    reward: str | None = None,
-    program: list[Path] | None = None,
-    sessions: int = 8,
-    actions: int = 100,
-    candidates: int = 256,
-    characters: int = 20_000,
-    seconds: Annotated[float, time_option(least=0.1)] = 30.0,
-    workers: int | None = None,
-    flags: Flags = None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What agents may have.
+
+    Args:
+        reward (default that of the environment): What actions are rewarded by.
+        program: A file that agents may optimise, called by its name; may be given several times.
+        actions (1..): Most actions of a step.
+        candidates (1..): Most candidates of an expand.
+        characters (1..): Most characters of an observation.
+        seconds: Time that the actions of a step may take.
+    """
+
+    env: str = "llvm-ic-v0"
+    reward: str | None = None
+    program: list[Path] | None = None
+    actions: int = 100
+    candidates: int = 256
+    characters: int = 20_000
+    seconds: Annotated[float, time_option(least=0.1)] = 30.0
+    workers: int | None = None
+    flags: Flags = None
+
+    def check(self) -> None:
+        """Fail before anything is started."""
+        from aiocg.registry import environment as find
+
+        find(self.env)
+        names = [path.name for path in self.program or []]
+        if twice := {name for name in names if names.count(name) > 1}:
+            called = ", ".join(sorted(twice))
+            fail(f"two files are called {called}: agents call them by their names alone, so rename one")
+
+    def limits(self, sessions: int) -> "Limits":
+        """Return the limits, with so many sessions."""
+        from aiocg.agents import Limits
+
+        return Limits(
+            sessions=sessions,
+            actions=self.actions,
+            candidates=self.candidates,
+            shown_characters=self.characters,
+            seconds=self.seconds,
+        )
+
+    def runtime(self) -> "Runtime":
+        """Return a runtime whose workers do not trust agents."""
+        from aiocg.runtime import Runtime
+
+        return Runtime(workers=self.workers, options={"untrusted": True})
+
+    async def programs(self, runtime: "Runtime") -> "dict[str, Benchmark]":
+        """Return the files that are offered, by their names."""
+        return {path.name: await runtime.find_benchmark(path, self.flags or ()) for path in self.program or ()}
+
+
+def mcp(offer: Offer, sessions: int = 8) -> None:
     """Serve compilers as tools for language models, over standard input and output (Model Context Protocol).
 
     Clients start it themselves: docs/agents.md has their configuration. Agents have no access to files.
@@ -49,31 +83,18 @@ def mcp(
     Args:
         sessions (1..): Most sessions at once.
     """
-    from aiocg.agents import Limits
-
-    _check(env, program)
-    limits = Limits(
-        sessions=sessions, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
-    )
-    run(_serve_mcp(env, reward, program or [], flags or [], limits, workers))
+    offer.check()
+    run(_serve_mcp(offer, sessions))
 
 
 def openenv(
-    env: str = "llvm-ic-v0",
-    reward: str | None = None,
-    program: list[Path] | None = None,
+    offer: Offer,
     steps: int = 45,
     host: str = "127.0.0.1",
     port: int = 8000,
     name: list[str] | None = None,
     token: str | None = None,
     clients: int = 64,
-    actions: int = 100,
-    candidates: int = 256,
-    characters: int = 20_000,
-    seconds: Annotated[float, time_option(least=0.1)] = 30.0,
-    workers: int | None = None,
-    flags: Flags = None,
 ) -> None:
     """Serve compilers as an environment of OpenEnv, over HTTP and WebSockets, for its clients and trainers.
 
@@ -88,72 +109,47 @@ def openenv(
             if none is given.
         clients (1..): Most clients at once.
     """
-    from aiocg.agents import Limits
+    offer.check()
+    listening = listen(host, port, name, token)
 
-    _check(env, program)
-    limits = Limits(
-        sessions=clients, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
-    )
-    token = token or ("" if host in LOCAL else secrets.token_urlsafe(24))
-    hosts = hosts_of(host, name or [])
-    if not token and not set(hosts) <= set(LOCAL):
-        fail("--name is for calls from other machines: use --token")
-    listening = listen(host, port)
-    said = f"OpenEnv at http://{shown(host)}:{listening.getsockname()[1]}" + (
-        f", with the token {token}" if token else ""
-    )
-    options = {"reward_space": reward, "limits": limits, "steps": steps, "hosts": hosts, "token": token}
-    if status := run(_serve_openenv(env, program or [], flags or [], workers, listening, said, options)):
-        sys.exit(status)
+    async def serving() -> None:
+        from aiocg.agents.openenv import openenv_app
 
+        async with offer.runtime() as runtime:
+            app = openenv_app(
+                runtime,
+                offer.env,
+                reward_space=offer.reward,
+                programs=await offer.programs(runtime),
+                limits=offer.limits(clients),
+                steps=steps,
+                hosts=listening.hosts,
+                token=listening.token,
+            )
+            needed = f", with the token {listening.token}" if listening.token else ""
+            await serve(app, listening, f"OpenEnv at {listening.address}{needed}")
 
-def _check(environment: str, files: list[Path] | None) -> None:
-    """Fail before anything is started."""
-    from aiocg.registry import environment as find
-
-    find(environment)
-    names = [path.name for path in files or []]
-    if twice := {name for name in names if names.count(name) > 1}:
-        fail(f"two files are called {', '.join(sorted(twice))}: agents call them by their names alone, so rename one")
+    run(serving())
+    sys.exit(service_status())
 
 
-async def _offered(runtime: "Runtime", files: list[Path], flags: list[str]) -> "dict[str, Benchmark]":
-    return {path.name: await runtime.find_benchmark(path, flags) for path in files}
+async def _serve_mcp(offer: Offer, most: int) -> None:
+    """Serve until the client closes the streams, or a signal comes."""
+    import asyncio
 
-
-async def _serve_mcp(
-    environment: str,
-    reward: str | None,
-    files: list[Path],
-    flags: list[str],
-    limits: "Limits",
-    workers: int | None,
-) -> None:
     from aiocg.agents import AgentSessions, mcp_server
-    from aiocg.agents.server import serve_stdio
-    from aiocg.runtime import Runtime
 
-    async with Runtime(workers=workers, options={"untrusted": True}) as runtime:
-        programs = await _offered(runtime, files, flags)
-        sessions = AgentSessions(runtime, environment, reward_space=reward, programs=programs, limits=limits)
-        number = await serve_stdio(mcp_server(sessions))
-    if number:
+    stopped = asyncio.Event()
+    async with offer.runtime() as runtime:
+        programs, limits = await offer.programs(runtime), offer.limits(most)
+        sessions = AgentSessions(runtime, offer.env, reward_space=offer.reward, programs=programs, limits=limits)
+        serving = asyncio.create_task(mcp_server(sessions).run_stdio_async())
+        stopping = asyncio.create_task(stopped.wait())
+        with ended_by(stopped.set):
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not stopped.is_set():
+            await serving
+    if stopped.is_set():
         sys.stderr.flush()
-        os._exit(128 + number)  # to leave otherwise would be to wait for the client
-
-
-async def _serve_openenv(
-    environment: str,
-    files: list[Path],
-    flags: list[str],
-    workers: int | None,
-    listening: "socket.socket",
-    said: str,
-    options: dict[str, Any],
-) -> int:
-    from aiocg.agents.openenv import openenv_app
-    from aiocg.runtime import Runtime
-
-    async with Runtime(workers=workers, options={"untrusted": True}) as runtime:
-        app = openenv_app(runtime, environment, programs=await _offered(runtime, files, flags), **options)
-        return await serve(app, listening, said)
+        os._exit(interrupted_status())  # to leave otherwise would be to wait for the client

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from aiocg.cli.keys import key_folder, told
 from aiocg.cli.options import command, count_option, time_option
-from aiocg.cli.output import check_writable, console, counted, fail, print_json, print_line, run, table
+from aiocg.cli.output import answer, check_writable, console, counted, fail, print_line, run, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -203,12 +203,8 @@ def _status(nodes: Annotated[str | None, typer.Argument()] = None, json: bool = 
     Example: aiocg cluster status file:hosts.toml
     """
     reports = run(_look(_chosen(nodes)))
-    from rich.console import Group
 
-    if json:
-        print_json({"nodes": [_as_json(report) for report in reports]})
-    else:
-        console.print(Group(_table(reports), *_problems(reports)))
+    answer(json, {"nodes": [_as_json(report) for report in reports]}, _table(reports), *_problems(reports))
     sys.exit(any(report.problem for report in reports))
 
 
@@ -324,21 +320,34 @@ async def _watch(cluster: str, interval: float, count: int | None) -> None:
 def _table(reports: "Sequence[Report]", *, rates: bool = False) -> "Table | Text":
     columns = ["node", "state", "clients", "workers", "busy", "sessions", "memory", "requests"]
     columns += ["per s", "failed"] if rates else ["failed"]
-    rows = [_row(report, rates=rates) for report in reports]
-    answers = [report.said for report in reports if report.said is not None]
+    rows = [
+        [report.address, f"up, {1000 * report.delay:.0f} ms", *_cells([report], rates=rates)]
+        if report.said is not None
+        else [report.address, "down", *[""] * (len(columns) - 2)]
+        for report in reports
+    ]
     if len(reports) > 1:
-        cells = [
-            str(sum(one.clients for one in answers)),
-            f"{sum(one.workers for one in answers)} of {sum(one.most for one in answers)}",
-            str(sum(one.busy for one in answers)),
-            str(sum(one.sessions for one in answers)),
-            f"{sum(one.memory for one in answers) // MIB} MiB",
-            str(sum(one.requests for one in answers)),
-            *([f"{sum(report.rate for report in reports):.0f}"] if rates else []),
-            str(sum(one.failures for one in answers)),
-        ]
-        rows.append(["all", f"{len(answers)} of {len(reports)} up", *cells])
+        count = sum(report.said is not None for report in reports)
+        rows.append(["all", f"{count} of {len(reports)} up", *_cells(reports, rates=rates)])
     return _fitting(columns, rows)
+
+
+def _cells(reports: "Sequence[Report]", *, rates: bool) -> list[str]:
+    """Return what nodes say, all together."""
+
+    def total(name: str) -> int:
+        return sum(getattr(report.said, name) for report in reports if report.said is not None)
+
+    return [
+        str(total("clients")),
+        f"{total('workers')} of {total('most')}",
+        str(total("busy")),
+        str(total("sessions")),
+        f"{total('memory') // MIB} MiB",
+        str(total("requests")),
+        *([f"{sum(report.rate for report in reports):.0f}"] if rates else []),
+        str(total("failures")),
+    ]
 
 
 def _waits(reports: "Sequence[Report]") -> "Iterator[Table | Text]":
@@ -379,24 +388,6 @@ def _fitting(columns: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> "Tabl
 def _problems(reports: "Sequence[Report]") -> list[Text]:
     """Return a paragraph for each node that is down."""
     return [Text(f"{report.address} is down: {report.problem}") for report in reports if report.said is None]
-
-
-def _row(report: "Report", *, rates: bool) -> list[str]:
-    said = report.said
-    if said is None:
-        return [report.address, "down", *([""] * (8 if rates else 7))]
-    return [
-        report.address,
-        f"up, {1000 * report.delay:.0f} ms",
-        str(said.clients),
-        f"{said.workers} of {said.most}",
-        str(said.busy),
-        str(said.sessions),
-        f"{said.memory // MIB} MiB",
-        str(said.requests),
-        *([f"{report.rate:.0f}"] if rates else []),
-        str(said.failures),
-    ]
 
 
 def _as_json(report: "Report") -> dict[str, object]:

@@ -1,8 +1,7 @@
 """`aiocg llvm` and `aiocg gcc`: about the compilers in use."""
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,17 +12,17 @@ from aiocg.cli.options import command, count_option, time_option
 from aiocg.cli.output import (
     answer,
     check_writable,
-    console,
     fail,
     interrupted_status,
-    print_json,
-    print_line,
     run,
     table,
+    working,
     write_file,
 )
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from aiocg.llvm.audit_report import Report
 
 llvm = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
@@ -67,7 +66,7 @@ def audit(
         seconds = 60.0
     report = Report()
     interrupted = False
-    with _display(json) as progress:
+    with working("audit", "starting workers", json=json) as show:
         try:
             run(
                 run_audit(
@@ -76,7 +75,7 @@ def audit(
                     suspects=suspect or (),
                     seed=seed,
                     pairs=None if workers is None else workers // 2,
-                    progress=progress,
+                    progress=lambda report: show(_how_far(report)),
                     report=report,
                 )
             )
@@ -84,34 +83,20 @@ def audit(
             interrupted = True
     if output is not None and report.trajectories:
         write_file(output, report.to_markdown().encode())
-    if json:
-        print_json(report.to_json() | ({"error": "interrupted"} if interrupted else {}))
-    else:
-        _print(report)
+    value = report.to_json() | ({"error": "interrupted"} if interrupted else {})
+    answer(json, value, *_told(report))
     if interrupted:
         fail("interrupted", interrupted_status()) if not report.trajectories else sys.exit(interrupted_status())
 
 
-@contextlib.contextmanager
-def _display(json: bool) -> Iterator["Callable[[Report], None] | None"]:
-    """Show how far the audit has come, where there is a terminal."""
-    if json or not console.is_terminal:
-        yield None
-        return
-    from rich.live import Live
-
-    with Live(console=console, refresh_per_second=4, transient=True) as live:
-
-        def show(report: "Report") -> None:
-            text = Text(f"audit of {report.compiler_version}  ", no_wrap=True, overflow="ellipsis")
-            text.append(f"{len(report.findings)} findings", style="bold red" if report.findings else "bold green")
-            text.append(f"  {report.trajectories} lists  {sum(report.uses.values())} passes  {report.walltime:.0f} s")
-            live.update(text)
-
-        yield show
+def _how_far(report: "Report") -> Text:
+    text = Text(f"audit of {report.compiler_version}  ", no_wrap=True, overflow="ellipsis")
+    text.append(f"{len(report.findings)} findings", style="bold red" if report.findings else "bold green")
+    text.append(f"  {report.trajectories} lists  {sum(report.uses.values())} passes  {report.walltime:.0f} s")
+    return text
 
 
-def _print(report: "Report") -> None:
+def _told(report: "Report") -> Iterator["RenderableType"]:
     rows = []
     for blame in report.blames():
         first, seen = blame.findings[0], sum(finding.seen for finding in blame.findings)
@@ -119,9 +104,9 @@ def _print(report: "Report") -> None:
         rows.append((blame.action, blame.kind, seen, blame.uses, ",".join(first.actions), program, first.evidence))
     if rows:
         headings = ("pass", "misbehaviour", "times", "of uses", "shortest list", "program", "evidence")
-        console.print(table("", headings, rows))
+        yield table("", headings, rows)
     counted = f"{report.trajectories} lists with {sum(report.uses.values())} passes on {report.programs} programs"
-    print_line(f"{report.compiler_version}: {len(report.findings)} findings in {counted}, {report.walltime:.0f} s")
+    yield f"{report.compiler_version}: {len(report.findings)} findings in {counted}, {report.walltime:.0f} s"
 
 
 _GCC_HELP = (

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import itertools
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,12 +21,13 @@ from rich.table import Table
 from aiocg.cli import dataset_create
 from aiocg.cli.options import Flags, command
 from aiocg.cli.output import (
+    answer,
     console,
     counted,
     errors,
+    facts_table,
     fail,
     interrupted,
-    print_facts,
     print_json,
     print_line,
     run,
@@ -35,6 +37,7 @@ from aiocg.cli.output import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rich.console import RenderableType
     from rich.table import Table
 
     from aiocg import Benchmark, BenchmarkUri, Dataset
@@ -52,11 +55,8 @@ def _list_datasets(deprecated: bool = False, json: bool = False) -> None:
     """
     from aiocg.datasets import default_datasets
 
-    found = default_datasets().datasets(with_deprecated=deprecated)
-    if json:
-        print_json({"datasets": [row_of(dataset) for dataset in found]})
-    else:
-        console.print(datasets_table(found))
+    found = list(default_datasets().datasets(with_deprecated=deprecated))
+    answer(json, {"datasets": [row_of(dataset) for dataset in found]}, datasets_table(found))
 
 
 def datasets_table(found: "Iterable[Dataset]") -> "Table":
@@ -92,12 +92,9 @@ def datasets(
 
 def _list_benchmarks(dataset: "Dataset", limit: int, json: bool) -> None:
     benchmarks = list(islice(dataset.benchmarks(), limit))
-    if json:
-        rows = [{"uri": str(benchmark.uri), "description": benchmark.description} for benchmark in benchmarks]
-        print_json({"dataset": dataset.name, "benchmarks": rows})
-        return
-    listed = [(benchmark.uri, benchmark.description) for benchmark in benchmarks]
-    console.print(table(dataset.name, ("benchmark", "description"), listed))
+    rows = [{"uri": str(benchmark.uri), "description": benchmark.description} for benchmark in benchmarks]
+    listed = table(dataset.name, ("benchmark", "description"), [tuple(row.values()) for row in rows])
+    answer(json, {"dataset": dataset.name, "benchmarks": rows}, listed)
 
 
 def row_of(dataset: "Dataset") -> dict[str, Any]:
@@ -156,18 +153,15 @@ def _stats(
     dataset = _find_dataset(name)
     with progress(f"Counting the programs of {dataset.name}"):
         found = statistics_of(DatasetIndex.of(dataset), llvm)
-    if json:
-        print_json(dataclasses.asdict(found))
-    else:
-        _print_statistics(found)
+    answer(json, dataclasses.asdict(found), *_told_statistics(found))
 
 
-def _print_statistics(found: "Statistics") -> None:
-    print_line(f"{found.dataset}: {counted(found.programs, 'program')} measured with {found.llvm}")
-    print_line("status      " + _counts(found.statuses))
+def _told_statistics(found: "Statistics") -> Iterator["RenderableType"]:
+    yield f"{found.dataset}: {counted(found.programs, 'program')} measured with {found.llvm}"
+    yield "status      " + _counts(found.statuses)
     if found.runs:
-        print_line("runs        " + _counts(found.runs))
-    print_line(f"duplicates  {found.duplicates}")
+        yield "runs        " + _counts(found.runs)
+    yield f"duplicates  {found.duplicates}"
     rows = {
         "instructions": found.instructions,
         "instructions, -Oz": found.instructions_oz,
@@ -184,18 +178,18 @@ def _print_statistics(found: "Statistics") -> None:
         values = (row.minimum, *row.percentiles.values(), row.maximum, row.mean)
         lines.append((title, *(f"{value:.2f}" if row is found.ratio else f"{value:.0f}" for value in values)))
     headings = ("", "least", *(f"{percent} %" for percent in percentiles), "most", "mean")
-    console.print(table("", headings, lines, right=range(1, len(headings))))
-    if found.instructions is not None:
-        _print_histogram("IR instructions", found.instructions, 0)
-    if found.ratio is not None:
-        _print_histogram("-Oz / before", found.ratio, 1)
+    yield table("", headings, lines, right=range(1, len(headings)))
+    for title, distribution, digits in (("IR instructions", found.instructions, 0), ("-Oz / before", found.ratio, 1)):
+        if distribution is not None:
+            yield f"programs by {title}, without the upper bound"
+            yield _histogram(distribution, digits)
 
 
 def _counts(counts: Any) -> str:
     return ", ".join(f"{number} {what}" for what, number in counts.items())
 
 
-def _print_histogram(title: str, distribution: "Distribution", digits: int) -> None:
+def _histogram(distribution: "Distribution", digits: int) -> "Table":
     full = "█" if console.encoding.startswith("utf") else "#"
     most = max(bar.count for bar in distribution.histogram)
     grid = Table.grid("", "", "", padding=(0, 1))
@@ -203,8 +197,7 @@ def _print_histogram(title: str, distribution: "Distribution", digits: int) -> N
     for bar in distribution.histogram:
         width = -(-BAR * bar.count // most)
         grid.add_row(f"{bar.low:.{digits}f} to {bar.high:.{digits}f}", str(bar.count), full * width)
-    print_line(f"programs by {title}, without the upper bound")
-    console.print(grid)
+    return grid
 
 
 def show(
@@ -283,17 +276,18 @@ def _list(view: "Dataset", limit: int, json: bool) -> None:
         for uri, number in zip(uris, numbers, strict=True)
     ]
     size = view.size if view.size == view.extent else None  # None if unbounded
-    if json:
-        print_json({"dataset": view.name, "count": size, "programs": found})
-        return
-    if not found:
-        print_line(f"no program of {view.name} is so")
-        return
     measured = ("instructions", "after -Oz", "bytes", "after -Oz", "status") if rows else ()
-    lines = [(_short(one["uri"]), *(_cells(one["measured"]) if rows else ()), one["description"]) for one in found]
-    console.print(table(view.name, ("program", *measured, "description"), lines, right=range(1, 5) if rows else ()))
-    if size is None or size > len(found):
-        print_line(f"{len(found)} of {'unbounded many' if size is None else size}; --limit shows more")
+    lines = [
+        (one["uri"].removeprefix("benchmark://"), *(_cells(one["measured"]) if rows else ()), one["description"])
+        for one in found
+    ]
+    told: list[RenderableType] = [f"no program of {view.name} is so"]
+    if found:
+        columns = ("program", *measured, "description")
+        told = [table(view.name, columns, lines, right=range(1, 5) if rows else ())]
+        if size is None or size > len(found):
+            told.append(f"{len(found)} of {'unbounded many' if size is None else size}; --limit shows more")
+    answer(json, {"dataset": view.name, "count": size, "programs": found}, *told)
 
 
 def _rows(dataset: "Dataset", numbers: list[int]) -> "dict[int, IndexRow]":
@@ -325,10 +319,6 @@ def _cells(measured: dict[str, Any] | None) -> list[str]:
     return [*("" if number is None else str(number) for number in numbers), measured["status"]]
 
 
-def _short(uri: str) -> str:
-    return uri.removeprefix("benchmark://")
-
-
 # ------------------------------------------------------------------------------------------------- one program
 
 
@@ -358,10 +348,7 @@ def _show(target: str, flags: list[str], fetch: bool, json: bool) -> None:
         "text": None if is_program else benchmark.content.decode(),
         "measured": _measurements(row),
     }
-    if json:
-        print_json(found)
-    else:
-        _print_program(found, dataset)
+    answer(json, found, *_told_program(found, dataset))
 
 
 def _row_of(dataset: "Dataset", uri: "BenchmarkUri") -> "IndexRow | None":
@@ -388,8 +375,8 @@ async def _measure(benchmark: "Benchmark") -> "IndexRow":
         return await measured_row(env, IndexRow(str(benchmark.uri), 0, env.compiler_version))
 
 
-def _print_program(found: dict[str, Any], dataset: "Dataset | None") -> None:
-    print_facts(
+def _told_program(found: dict[str, Any], dataset: "Dataset | None") -> Iterator["RenderableType"]:
+    yield facts_table(
         [
             ("program", found["uri"]),
             ("description", found["description"]),
@@ -401,7 +388,7 @@ def _print_program(found: dict[str, Any], dataset: "Dataset | None") -> None:
         ]
     )
     if not found["installed"] and dataset is not None:
-        print_line(f"{dataset.name} is not installed; --fetch fetches what it takes to say more")
+        yield f"{dataset.name} is not installed; --fetch fetches what it takes to say more"
 
 
 def _measured_lines(measured: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -440,9 +427,6 @@ def info(name: str, json: bool = False) -> None:
 
     dataset = _find_dataset(name)
     found, indexed = _info(dataset), _indexed(DatasetIndex.of(dataset))
-    if json:
-        print_json({**found, "index": indexed})
-        return
     facts = [
         ("dataset", found["root"]),
         ("description", found["description"]),
@@ -456,7 +440,7 @@ def info(name: str, json: bool = False) -> None:
     ]
     for one in indexed:
         facts.append(("measured", f"{counted(one['programs'], 'program')}, {one['ok']} ok, with {one['llvm']}"))
-    print_facts(facts)
+    answer(json, {**found, "index": indexed}, facts_table(facts))
 
 
 def _info(dataset: "Dataset") -> dict[str, Any]:
@@ -535,30 +519,26 @@ def verify(
 
     dataset = _find_dataset(name)
     found = run(verify_dataset(dataset, sample=sample, seed=seed))
-    if json:
-        print_json({"dataset": dataset.name, "okay": found.okay, **dataclasses.asdict(found)})
-    else:
-        _print_verification(dataset, found)
-    if not found.okay:
-        sys.exit(1)
+    value = {"dataset": dataset.name, "okay": found.okay, **dataclasses.asdict(found)}
+    answer(json, value, *_told_verification(dataset, found))
+    sys.exit(not found.okay)
 
 
-def _print_verification(dataset: "Dataset", found: "Verification") -> None:
-    _print_problems({**found.damaged, **found.failed})
+def _told_verification(dataset: "Dataset", found: "Verification") -> Iterator["RenderableType"]:
+    yield from _told_problems({**found.damaged, **found.failed})
     if found.files is not None:
-        print_line(f"{found.files - len(found.damaged)} of {found.files} files are as they should be")
-    print_line(f"{found.loaded} of {found.loaded + len(found.failed)} programs were loaded into LLVM")
+        yield f"{found.files - len(found.damaged)} of {found.files} files are as they should be"
+    yield f"{found.loaded} of {found.loaded + len(found.failed)} programs were loaded into LLVM"
     if found.damaged:
-        print_line(f"remove and install it again: aiocg dataset remove {dataset.name}")
+        yield f"remove and install it again: aiocg dataset remove {dataset.name}"
 
 
-def _print_problems(problems: dict[str, str]) -> None:
-    if not problems:
-        return
-    rows = [(subject, problem.partition("\n")[0]) for subject, problem in list(problems.items())[:SHOWN]]
-    console.print(table("", ("what", "problem"), rows))
+def _told_problems(problems: dict[str, str]) -> Iterator["RenderableType"]:
+    if problems:
+        rows = [(subject, problem.partition("\n")[0]) for subject, problem in list(problems.items())[:SHOWN]]
+        yield table("", ("what", "problem"), rows)
     if len(problems) > SHOWN:
-        print_line(f"and {len(problems) - SHOWN} more")
+        yield f"and {len(problems) - SHOWN} more"
 
 
 def _remove(names: list[str], yes: bool = False, json: bool = False) -> None:
@@ -571,10 +551,12 @@ def _remove(names: list[str], yes: bool = False, json: bool = False) -> None:
     Args:
         yes (--yes, -y): Do not ask.
     """
+    from aiocg.datasets.own.dataset import OwnDataset
+
     found = [_removable(name) for name in names]
     rows = []
     for dataset in found:
-        size, own = dataset.site_data_size_in_bytes, _is_own(dataset)
+        size, own = dataset.site_data_size_in_bytes, isinstance(dataset, OwnDataset)
         what = f"{decimal(size)} in {dataset.site_data_path}" if size else "what it has put into the cache"
         question = f"Remove {dataset.name}{' for good' if own else ''} ({what})?"
         if not yes and not _confirmed(question):
@@ -609,12 +591,6 @@ def _confirmed(question: str) -> bool:
             raise KeyboardInterrupt from None
         errors.print()  # end the line of the question
         fail("nobody answered: give --yes to remove without being asked")
-
-
-def _is_own(dataset: "Dataset") -> bool:
-    from aiocg.datasets.own.dataset import OwnDataset
-
-    return isinstance(dataset, OwnDataset)
 
 
 def index(
@@ -661,30 +637,25 @@ def index(
         interrupted(
             f"interrupted; {counted(count, 'program')} measured, which is kept: the same command goes on from there"
         )
-    if json:
-        names = ("llvm", "measured", "skipped", "statuses", "runs", "unavailable")
-        counts = {name: getattr(summary, name) for name in names}
-        print_json({"dataset": dataset.name, **counts, "seconds": round(summary.seconds, 3), "failures": failures})
-    else:
-        _print_problems(failures)
-        _print_summary(dataset, summary)
+    names = ("llvm", "measured", "skipped", "statuses", "runs", "unavailable")
+    value = {"dataset": dataset.name, **{name: getattr(summary, name) for name in names}}
+    value |= {"seconds": round(summary.seconds, 3), "failures": failures}
+    answer(json, value, *_told_problems(failures), *_told_summary(dataset, summary))
     if summary.unavailable:
         fail(f"{counted(summary.unavailable, 'program')} of {dataset.name} could not be fetched: {summary.reason}")
 
 
-def _print_summary(dataset: "Dataset", summary: "Summary") -> None:
+def _told_summary(dataset: "Dataset", summary: "Summary") -> Iterator[str]:
     statuses = ", ".join(f"{number} {status}" for status, number in summary.statuses.most_common())
     rate = f" in {summary.seconds:.1f} s" if summary.measured else ""
-    print_line(
-        f"measured  {counted(summary.measured, 'program')}{rate} with {summary.llvm}"
-        + (f": {statuses}" if statuses else "")
-    )
+    measured = f"measured  {counted(summary.measured, 'program')}{rate} with {summary.llvm}"
+    yield measured + (f": {statuses}" if statuses else "")
     if summary.skipped:
-        print_line(f"skipped   {summary.skipped} that were measured before")
+        yield f"skipped   {summary.skipped} that were measured before"
     for outcome, number in summary.runs.most_common(SHOWN):
-        print_line(f"runs      {number} {outcome.partition(chr(10))[0]}")
+        yield f"runs      {number} {outcome.partition(chr(10))[0]}"
     if summary.measured or summary.skipped:
-        print_line(f"try: aiocg dataset stats {dataset.name}")
+        yield f"try: aiocg dataset stats {dataset.name}"
 
 
 command(app, "list")(_list_datasets)

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,16 +11,17 @@ import typer
 from aiocg.cli.output import (
     answer,
     check_writable,
-    console,
     counted,
     fail,
-    print_json,
-    print_line,
     run,
     table,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from aiocg.programs.project import Creation, Project, RunRequest
 
 SHOWN = 50  # problems in the table
@@ -27,15 +29,51 @@ SHOWN = 50  # problems in the table
 _PROJECT, _PROGRAMS = "The project (one of these)", "Its programs"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSource:
+    """The project of a dataset.
+
+    Args:
+        compile_commands: A compile_commands.json.
+        make: A command that builds the project here, such as "make -j2"; it is recorded.
+        record: What a build under AIOCG_CC_RECORD=FILE has written.
+        sources: A folder of C and C++ files.
+        bitcode: A folder of .bc and .ll files.
+        flags: For --sources: clang's options, such as "-Iinclude -DN=3".
+        root: The folder that names of sources are relative to.
+    """
+
+    compile_commands: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+    make: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = ""
+    record: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+    sources: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+    bitcode: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+    flags: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = ""
+    root: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None
+
+    def read(self) -> "Project":
+        """Read the project, building it first if that is asked for."""
+        from aiocg.programs.project import Project
+
+        given = [one for one in (self.compile_commands, self.make, self.record, self.sources, self.bitcode) if one]
+        if len(given) != 1:
+            fail("say what the project is by one of --compile-commands, --make, --record, --sources and --bitcode", 2)
+        if self.flags and self.sources is None:
+            fail("--flags is for --sources: the other ways know how each file is compiled", 2)
+        if self.compile_commands is not None:
+            return Project.from_compile_commands(self.compile_commands, self.root)
+        if self.record is not None:
+            return Project.from_record(self.record, self.root)
+        if self.sources is not None:
+            return Project.from_sources(self.sources, _words("--flags", self.flags))
+        if self.bitcode is not None:
+            return Project.from_bitcode(self.bitcode)
+        return Project.from_build(self.make, self.root)
+
+
 def create(
     name: str,
-    compile_commands: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
-    make: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = "",
-    record: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
-    sources: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
-    bitcode: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
-    flags: Annotated[str, typer.Option(rich_help_panel=_PROJECT)] = "",
-    root: Annotated[Path | None, typer.Option(rich_help_panel=_PROJECT)] = None,
+    source: ProjectSource,
     target: Annotated[list[str] | None, typer.Option(rich_help_panel=_PROGRAMS)] = None,
     link: Annotated[str, typer.Option(rich_help_panel=_PROGRAMS)] = "-lm -pthread",
     run: Annotated[list[str] | None, typer.Option(rich_help_panel=_PROGRAMS)] = None,
@@ -51,13 +89,6 @@ def create(
 
     Args:
         name: The new dataset's name.
-        compile_commands: A compile_commands.json.
-        make: A command that builds the project here, such as "make -j2"; it is recorded.
-        record: What a build under AIOCG_CC_RECORD=FILE has written.
-        sources: A folder of C and C++ files.
-        bitcode: A folder of .bc and .ll files.
-        flags: For --sources: clang's options, such as "-Iinclude -DN=3".
-        root: The folder that names of sources are relative to.
         target: What a target consists of: app=src/a.c,src/b.c.
         link: Libraries, where no link line is known.
         run: How a target is run: 'app: ./app input.txt', or 'app#small: LANG=C ./app -n 3 < input.txt'.
@@ -75,10 +106,9 @@ def create(
     requests += read_runs(runs) if runs is not None else []
     targets = dict(_target(one) for one in target or ())
     libraries = _words("--link", link)
-    project = _project(compile_commands, make, record, sources, bitcode, _words("--flags", flags), root)
     made = create_dataset(
         name,
-        project,
+        source.read(),
         targets=targets,
         link=libraries,
         runs=requests,
@@ -86,10 +116,7 @@ def create(
         license=license,
         replace=replace,
     )
-    if json:
-        print_json(_as_json(made))
-    else:
-        _print(made)
+    answer(json, _as_json(made), *_told(made))
 
 
 def build(
@@ -171,33 +198,6 @@ def add(
     answer(json, value, f"{dataset.name}: {dataset.size} programs, in {dataset.directory}")
 
 
-def _project(
-    compile_commands: Path | None,
-    make: str,
-    record: Path | None,
-    sources: Path | None,
-    bitcode: Path | None,
-    flags: list[str],
-    root: Path | None,
-) -> "Project":
-    from aiocg.programs.project import Project
-
-    given = [one for one in (compile_commands, make, record, sources, bitcode) if one]
-    if len(given) != 1:
-        fail("say what the project is by one of --compile-commands, --make, --record, --sources and --bitcode", 2)
-    if flags and sources is None:
-        fail("--flags is for --sources: the other ways know how each file is compiled", 2)
-    if compile_commands is not None:
-        return Project.from_compile_commands(compile_commands, root)
-    if record is not None:
-        return Project.from_record(record, root)
-    if sources is not None:
-        return Project.from_sources(sources, flags)
-    if bitcode is not None:
-        return Project.from_bitcode(bitcode)
-    return Project.from_build(make, root)
-
-
 def _words(option: str, text: str) -> list[str]:
     try:
         return shlex.split(text)
@@ -223,20 +223,20 @@ def _as_json(made: "Creation") -> dict[str, object]:
     }
 
 
-def _print(made: "Creation") -> None:
+def _told(made: "Creation") -> "Iterator[RenderableType]":
     name, programs = made.dataset.name, made.dataset.programs
     if made.targets:
         rows = [
             (f"{name}/{path}", len(programs[path].members), ", ".join(run.name for run in programs[path].runs))
             for path in made.targets
         ]
-        console.print(table(f"Programs of {name}", ("target", "units", "runs"), rows))
+        yield table(f"Programs of {name}", ("target", "units", "runs"), rows)
     if made.problems:
         found = [(problem.subject, problem.reason) for problem in made.problems[:SHOWN]]
-        console.print(table("", ("what", "is otherwise than in the project"), found))
+        yield table("", ("what", "is otherwise than in the project"), found)
         if len(made.problems) > SHOWN:
-            print_line(f"and {len(made.problems) - SHOWN} more: --json tells all")
+            yield f"and {len(made.problems) - SHOWN} more: --json tells all"
     first = made.targets[0] if made.targets else next(iter(programs))
     counts = f"{counted(len(made.targets), 'target')}, {counted(made.units, 'translation unit')}"
-    print_line(f"{name}: {counts}, in {made.dataset.directory}")
-    print_line(f"try: aiocg search greedy {name}/{first}")
+    yield f"{name}: {counts}, in {made.dataset.directory}"
+    yield f"try: aiocg search greedy {name}/{first}"

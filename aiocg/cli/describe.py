@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from aiocg.cli.output import console, print_json, run, table
+from aiocg.cli.output import answer, console, print_json, run, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,17 +22,14 @@ def envs(json: bool = False) -> None:
 
     Example: aiocg envs
     """
-    if json:
-        from aiocg.registry import environments
+    from aiocg.registry import environments
 
-        names = ("id", "description", "observation_space", "reward_space")
-        listed = [
-            {**_fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
-            for spec in environments().values()
-        ]
-        print_json({"environments": listed})
-        return
-    console.print(environments_table())
+    names = ("id", "description", "observation_space", "reward_space")
+    listed = [
+        {**_fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
+        for spec in environments().values()
+    ]
+    answer(json, {"environments": listed}, environments_table())
 
 
 def environments_table() -> "Table":
@@ -214,16 +211,13 @@ def actions_table(space: "ActionSpace", pattern: str = "") -> "Table":
         "\n".join(" | ".join(one.choices) for one in action.parameters)
         for action in (space.actions if isinstance(space, ParametrizedActions) else ())
     ]
+    wanted = pattern.lower() if set(pattern) & set("*?[") else f"*{pattern.lower()}*"
     rows = []
     for index, name in enumerate(space.names):
-        if _matches(pattern.lower(), name.lower()):
+        if fnmatch.fnmatchcase(name.lower(), wanted):
             rows.append((index, name, *parameters[index : index + 1], space.descriptions[index]))
     title = f"Actions of {space.name} ({len(rows)})"
     if space.targets is not None:
         title += f", for {', '.join(space.targets[:5])}{' ...' if len(space.targets) > 5 else ''}"
     headings = ("index", "action", *(("parameters",) if parameters else ()), "description")
     return table(title, headings, rows, right=(0,))
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern) if set(pattern) & set("*?[") else pattern in name

@@ -1,15 +1,14 @@
 """`aiocg explore`: serves the Explorer."""
 
-import secrets
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aiocg.cli.listening import LOCAL, hosts_of, listen, serve, shown
+from aiocg.cli.listening import LOCAL, listen, serve
 from aiocg.cli.options import Flags, time_option
-from aiocg.cli.output import fail, run
+from aiocg.cli.output import fail, run, service_status
 from aiocg.cli.search_job import is_expression
 
 if TYPE_CHECKING:
@@ -54,24 +53,24 @@ def explore(
     local = host in LOCAL
     if trust and not local:
         fail(f"--trust would give the rights of your user to whoever can reach {host}: leave out --host, or --trust")
-    limits = Limits(sessions=sessions, seconds=timeout, boxed_sources=not local)
-    token = token or ("" if local else secrets.token_urlsafe(24))
-    hosts = hosts_of(host, name or [])
-    try:
-        app = _application(
-            program, state, env, flags or [], limits=limits, hosts=hosts, token=token, workers=workers, trust=trust
-        )
-    except ValueError as error:
-        fail(f"{error}: use --token")
-    listening = listen(host, port)
-    address = f"http://{shown(host)}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    if status := run(serve(app, listening, f"explorer at {address}", browser=address if browser else "")):
-        sys.exit(status)
+    listening = listen(host, port, name, token)
+    app = _application(
+        program,
+        state,
+        env,
+        flags or [],
+        limits=Limits(sessions=sessions, seconds=timeout, boxed_sources=not local),
+        hosts=listening.hosts,
+        token=listening.token,
+        workers=workers,
+        options={"untrusted": not trust},
+    )
+    address = f"{listening.address}/" + (f"?token={listening.token}" if listening.token else "")
+    run(serve(app, listening, f"explorer at {address}", browser=address if browser else ""))
+    sys.exit(service_status())
 
 
-def _application(
-    program: str, state: str | None, environment: str, flags: list[str], *, trust: bool, **options: Any
-) -> "FastAPI":
+def _application(program: str, state: str | None, environment: str, flags: list[str], **options: Any) -> "FastAPI":
     from aiocg.datasets import default_datasets, resolve
     from aiocg.registry import environment as find
     from aiocg.web.explorer import create_explorer
@@ -89,4 +88,4 @@ def _application(
         benchmark = make_benchmark(opening.benchmark)
     else:
         benchmark = resolve(opening.benchmark, default_datasets(), flags)
-    return create_explorer(replace(opening, benchmark=benchmark), options={"untrusted": not trust}, **options)
+    return create_explorer(replace(opening, benchmark=benchmark), **options)

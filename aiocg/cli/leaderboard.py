@@ -9,16 +9,16 @@ Args:
 """
 
 import contextlib
+import dataclasses
 import functools
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from aiocg.cli.options import command
-from aiocg.cli.output import console, counted, fail, print_json, print_line, run
+from aiocg.cli.output import answer, console, counted, fail, print_line, run
 
 if TYPE_CHECKING:
     from aiocg.leaderboard import Report
@@ -93,15 +93,37 @@ def _run_(
     print_line(f"{output} is complete: see what `aiocg leaderboard check {output}` says of it")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checking:
+    """How a submission is checked."""
+
+    folder: Path
+    board: Path = Path("leaderboard")
+    thorough: bool = False
+    accept: list[str] | None = None
+    workers: int | None = None
+    json: bool = False
+
+    def report(self) -> "Report":
+        """Check it, and show how far that is."""
+        import aiocg
+        from aiocg.datasets.progress import progress
+        from aiocg.leaderboard import check as check_submission
+
+        return run(
+            check_submission(
+                self.folder,
+                self.board,
+                functools.partial(aiocg.Runtime, workers=self.workers),
+                thorough=self.thorough,
+                accepted=dict(map(_accepted, self.accept or ())),
+                advance=lambda total: progress("Checking", total, unit="programs"),
+            )
+        )
+
+
 @command(app)
-def check(
-    folder: Path,
-    board: Path = Path("leaderboard"),
-    thorough: bool = False,
-    accept: list[str] | None = None,
-    workers: int | None = None,
-    json: bool = False,
-) -> None:
+def check(checking: Checking) -> None:
     """Check a submission: do again what it says, compare costs exactly, run the programs. None of its code is run.
 
     The exit status says what is wrong; of several, the first of these: 10 the files, 11 the track, 12 missing rows or
@@ -111,31 +133,23 @@ def check(
 
     Example: aiocg leaderboard check my-entry --json
     """
-    report = _checked(folder, board, thorough, accept or [], workers)
-    _show(report, json)
+    report = checking.report()
+    _show(report, checking.json)
     sys.exit(report.exit_status)
 
 
 @command(app)
-def add(
-    folder: Path,
-    board: Path = Path("leaderboard"),
-    thorough: bool = False,
-    accept: list[str] | None = None,
-    workers: int | None = None,
-    json: bool = False,
-) -> None:
+def add(checking: Checking) -> None:
     """Check a submission and, if nothing is wrong with it, copy it to the board.
 
     Example: aiocg leaderboard add my-entry
     """
     from aiocg.leaderboard import add_entry
 
-    report = _checked(folder, board, thorough, accept or [], workers)
+    report = checking.report()
     if not report.problems:
-        added = add_entry(board, folder, report)
-        print_line(f"added as {added}")
-    _show(report, json)
+        print_line(f"added as {add_entry(checking.board, checking.folder, report)}")
+    _show(report, checking.json)
     sys.exit(report.exit_status)
 
 
@@ -160,23 +174,6 @@ def build(
     print_line(f"wrote {counted(write_site(board, output), 'track')} to {output}")
 
 
-def _checked(folder: Path, board: Path, thorough: bool, accept: list[str], workers: int | None) -> "Report":
-    import aiocg
-    from aiocg.datasets.progress import progress
-    from aiocg.leaderboard import check as check_submission
-
-    @contextlib.contextmanager
-    def advance(total: int) -> Iterator[Any]:
-        with progress("Checking", total, unit="programs") as advance:
-            yield advance
-
-    accepted = dict(_accepted(one) for one in accept)
-    runtime = functools.partial(aiocg.Runtime, workers=workers)
-    return run(
-        check_submission(folder, board, runtime, thorough=thorough, accepted=accepted, advance=advance)
-    )  # fmt: skip
-
-
 def _accepted(text: str) -> tuple[str, str]:
     """Return the program that is accepted, and who says so and why."""
     uri, _, because = text.partition(" ")
@@ -189,19 +186,17 @@ def _accepted(text: str) -> tuple[str, str]:
 def _show(report: "Report", json: bool) -> None:
     import msgspec
 
-    if json:
-        print_json({**msgspec.to_builtins(report), "exit_status": report.exit_status})
-        return
-    for note in report.notes:
-        print_line(f"note: {note}")
-    for problem in report.problems[:SHOWN]:
-        print_line(str(problem))
-    if len(report.problems) > SHOWN:
-        print_line(f"... and {counted(len(report.problems) - SHOWN, 'problem')} more; --json has all")
     verdict = "nothing is wrong" if not report.problems else counted(len(report.problems), "problem")
-    print_line(
-        f"{report.submission or 'the submission'}: {verdict}; {counted(report.rows, 'row')}, {report.replayed} "
-        f"replayed, {report.executed} run, in {report.seconds:.1f} s on a machine of calibration {report.calibration:g}"
+    more = f"... and {counted(len(report.problems) - SHOWN, 'problem')} more; --json has all"
+    answer(
+        json,
+        {**msgspec.to_builtins(report), "exit_status": report.exit_status},
+        *(f"note: {note}" for note in report.notes),
+        *map(str, report.problems[:SHOWN]),
+        *([more] if len(report.problems) > SHOWN else []),
+        f"{report.submission or 'the submission'}: {verdict}; {counted(report.rows, 'row')}, "
+        f"{report.replayed} replayed, {report.executed} run, "
+        f"in {report.seconds:.1f} s on a machine of calibration {report.calibration:g}",
     )
 
 

@@ -1,9 +1,10 @@
 """Commands that serve an application over HTTP: where they listen, by which names, and until when."""
 
+import secrets
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from aiocg.cli.output import errors, fail, print_line
+from aiocg.cli.output import ended_by, errors, fail, print_line
 
 if TYPE_CHECKING:
     import socket
@@ -16,15 +17,47 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 ANYWHERE = ("0.0.0.0", "::")
 
 
-def hosts_of(host: str, names: list[str]) -> tuple[str, ...]:
-    """Return the names by which others may call this machine where it listens at an address."""
+class Listening(NamedTuple):
+    """Where a command serves.
+
+    Attributes:
+        socket: bound, and not listening yet.
+        address: the URL.
+        hosts: the names by which others may call this machine.
+        token: what they must bring; "" for nothing.
+    """
+
+    socket: "socket.socket"
+    address: str
+    hosts: tuple[str, ...]
+    token: str
+
+
+def listen(host: str, port: int, names: list[str] | None, token: str | None) -> Listening:
+    """Return a socket at an address and a port, 0 for a free one; beyond this machine a token is made if none is given.
+
+    Args:
+        names: other names by which this machine may be called.
+    """
     import socket
 
-    if host in LOCAL:
-        return (*LOCAL, *names)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        fail(f"cannot listen at {host}:{port}: {error.strerror or error}; --port 0 takes a free port")
+    token = token or ("" if host in LOCAL else secrets.token_urlsafe(24))
+    hosts = (*(LOCAL if host in (*LOCAL, *ANYWHERE) else (host,)), *(names or ()))
+    if not token and not set(hosts) <= set(LOCAL):
+        fail("--name is for calls from other machines: use --token")
+    shown = f"[{host}]" if ":" in host else host
     if host in ANYWHERE:
-        return (*LOCAL, socket.gethostname(), socket.getfqdn(), *_addresses(), *names)
-    return (host, *names)
+        shown = socket.getfqdn()
+        hosts += (socket.gethostname(), shown, *_addresses())
+    return Listening(listening, f"http://{shown}:{listening.getsockname()[1]}", hosts, token)
 
 
 def _addresses() -> list[str]:
@@ -36,30 +69,8 @@ def _addresses() -> list[str]:
         return []
 
 
-def shown(host: str) -> str:
-    """Return an address as a URL has it."""
-    import socket
-
-    return socket.getfqdn() if host in ANYWHERE else f"[{host}]" if ":" in host else host
-
-
-def listen(host: str, port: int) -> "socket.socket":
-    """Return a socket at an address and a port, 0 for a free one."""
-    import socket
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        fail(f"cannot listen at {host}:{port}: {error.strerror or error}; --port 0 takes a free port")
-    return listening
-
-
-async def serve(app: "FastAPI", listening: "socket.socket", said: str, *, browser: str = "") -> int:
-    """Serve until Ctrl-C or SIGTERM; return the exit status.
+async def serve(app: "FastAPI", listening: Listening, said: str, *, browser: str = "") -> None:
+    """Serve until Ctrl-C or SIGTERM.
 
     Args:
         app: the application.
@@ -69,7 +80,6 @@ async def serve(app: "FastAPI", listening: "socket.socket", said: str, *, browse
     """
     import asyncio
     import contextlib
-    import signal
     import webbrowser
 
     import uvicorn
@@ -88,15 +98,5 @@ async def serve(app: "FastAPI", listening: "socket.socket", said: str, *, browse
                     errors.print("no browser was found: open this address in one", markup=False)
 
     server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
-    signals: list[int] = []
-
-    def signalled(number: int) -> None:
-        signals.append(number)
-        server.should_exit = True
-        server.force_exit = len(signals) > 1
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, signalled, number)
-    await server.serve([listening])
-    return 130 if signals[:1] == [signal.SIGINT] else 0
+    with ended_by(lambda: setattr(server, "should_exit", True)):
+        await server.serve([listening.socket])

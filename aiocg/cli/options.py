@@ -10,6 +10,7 @@ An entry reads `name (what, what): help`, where each `what` is one of:
 """
 
 import copy
+import dataclasses
 import functools
 import inspect
 import json
@@ -148,25 +149,37 @@ def command(
 
 def as_command(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Callable[..., Any]:
     """Return a function for Typer, with these parameters."""
+    groups = {one.name: one.annotation for one in _groups_of(function)}
 
     @functools.wraps(function)
     def call(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
         return function(**given)
 
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]  # in any order
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {one.name: one.annotation for one in parameters}
     call.__doc__ = inspect.cleandoc(function.__doc__ or "").partition("\n\nArgs:\n")[0]
     return call
 
 
+def _groups_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [one for one in inspect.signature(function).parameters.values() if dataclasses.is_dataclass(one.annotation)]
+
+
 def described(function: Callable[..., Any], like: object = None) -> list[inspect.Parameter]:
-    """Return the parameters of a function, each with all that Typer is to know of it."""
+    """Return the parameters of a function, each with all that Typer is to know of it.
+
+    The fields of a parameter that is a dataclass stand in its place: options that several commands have.
+    """
     entries: dict[str, tuple[str, str]] = {}
     for text in (_COMMON, getattr(like or inspect.getmodule(function), "__doc__", None), function.__doc__):
         args = f"\n{inspect.cleandoc(text or '')}".partition("\nArgs:\n")[2]
         entries |= {name: (what, " ".join(help.split())) for name, what, help in _ENTRY.findall(args)}
-    signature = inspect.signature(function)
-    return [_parameter(one, *entries.get(one.name, ("", ""))) for one in signature.parameters.values()]
+    own, groups = inspect.signature(function).parameters.values(), _groups_of(function)
+    shared = [one for group in groups for one in described(group.annotation)]
+    return shared + [_parameter(one, *entries.get(one.name, ("", ""))) for one in own if one not in groups]
 
 
 def _parameter(one: inspect.Parameter, what: str, help: str) -> inspect.Parameter:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -31,21 +31,21 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value), flush=True)
 
 
-def answer(json: bool, value: dict[str, Any], *lines: str) -> None:
-    """Print a command's result: as a JSON object, or as lines of text."""
+def answer(json: bool, value: dict[str, Any], *told: RenderableType) -> None:
+    """Print a command's result: as a JSON object, or as lines of text and tables."""
     if json:
         print_json(value)
-    for line in () if json else lines:
-        print_line(line)
+    for one in () if json else told:
+        print_line(one) if isinstance(one, str) else console.print(one)
 
 
-def print_facts(facts: Iterable[tuple[str, str | None]]) -> None:
-    """Print what is known of one thing, each fact with its name before it; those that are empty are left out."""
+def facts_table(facts: Iterable[tuple[str, str | None]]) -> Table:
+    """Return what is known of one thing, each fact with its name before it; those that are empty are left out."""
     grid = Table.grid("", "", padding=(0, 2))
     for name, fact in facts:
         if fact:
             grid.add_row(Text(name, style="bold"), Text(fact, overflow="fold"))
-    console.print(grid)
+    return grid
 
 
 def print_line(text: str) -> None:
@@ -181,16 +181,14 @@ def interrupted_status() -> int:
 T = TypeVar("T")
 
 _received: list[int] = []  # signals that have ended the latest `run`
+_endings: list[Callable[[], object]] = []  # the last of which the first signal calls
 
 
-def run(main: Coroutine[Any, Any, T], ending: Callable[[], object] | None = None) -> T:
+def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine.
 
-    Ctrl-C, SIGTERM and SIGHUP cancel it, so that it can clean up, and keep what it has; a second one ends the process.
-
-    Args:
-        main: the coroutine.
-        ending: called at a signal instead of cancelling, where the coroutine then comes to an end soon.
+    Ctrl-C, SIGTERM and SIGHUP cancel it, so that it can clean up, and keep what it has, unless it says otherwise by
+    `ended_by`; a second one ends the process.
 
     Raises:
         KeyboardInterrupt: if it was cancelled by a signal.
@@ -205,20 +203,20 @@ def run(main: Coroutine[Any, Any, T], ending: Callable[[], object] | None = None
 
             factory = uvloop.new_event_loop
         with asyncio.Runner(loop_factory=factory) as runner:
-            loop, tasks = runner.get_loop(), set[asyncio.Task[Any]]()
+            loop = runner.get_loop()
 
             def stop(number: int, _: object) -> None:
                 _end_at_second(number)
-                for task in tasks:
-                    loop.call_soon_threadsafe(ending or task.cancel)
+                for end in _endings[-1:]:
+                    loop.call_soon_threadsafe(end)
 
             async def begin() -> T:
                 task = asyncio.current_task()
                 assert task is not None
-                tasks.add(task)
-                if _received:
-                    raise asyncio.CancelledError
-                return await main
+                with ended_by(task.cancel):
+                    if _received:
+                        raise asyncio.CancelledError
+                    return await main
 
             try:
                 with _handled_by(stop):
@@ -227,6 +225,21 @@ def run(main: Coroutine[Any, Any, T], ending: Callable[[], object] | None = None
                 if not _received:
                     raise
                 raise KeyboardInterrupt from None
+
+
+@contextlib.contextmanager
+def ended_by(end: Callable[[], object]) -> Iterator[None]:
+    """Have a signal call a function that brings the block to its end, in place of cancelling the task of `run`."""
+    _endings.append(end)
+    try:
+        yield
+    finally:
+        _endings.remove(end)
+
+
+def service_status() -> int:
+    """Return the exit status of a service, for which SIGTERM is the usual end: 130 for Ctrl-C, 0 otherwise."""
+    return interrupted_status() if _received[:1] == [signal.SIGINT] else 0
 
 
 @contextlib.contextmanager

@@ -25,13 +25,11 @@ from aiocg.cli.options import command
 from aiocg.cli.output import (
     answer,
     check_writable,
-    console,
     counted,
     fail,
     interrupted,
     interrupted_status,
     interruptible,
-    print_json,
     print_line,
     table,
     working,
@@ -447,14 +445,10 @@ def evaluate(
     }
     if output is not None:
         write_file(output, msgspec.json.encode({**found, "results": results}) + b"\n")
-    if json:
-        print_json(found)
-        return
     title = f"{policy} on {counted(len(results), 'program')}, {1000 * seconds:.0f} ms each"
     columns = ("from", "-Oz/found", "median", "stronger -Oz/found", "median", "larger")
-    console.print(table(title, columns, _rows_of(scores), right=(1, 2, 3, 4, 5), whole=(0, 2, 4, 5)))
-    for line in remarks_on(results):
-        print_line(line)
+    compared = table(title, columns, _rows_of(scores), right=(1, 2, 3, 4, 5), whole=(0, 2, 4, 5))
+    answer(json, found, compared, *remarks_on(results))
 
 
 @command(app)

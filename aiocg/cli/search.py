@@ -21,12 +21,11 @@ from typer.core import TyperGroup
 import aiocg
 from aiocg.cli.options import Flags, as_command, command, count_option, described, time_option
 from aiocg.cli.output import (
+    answer,
     check_writable,
-    console,
+    ended_by,
     fail,
     interrupted_status,
-    print_json,
-    print_line,
     run,
     table,
     working,
@@ -80,7 +79,10 @@ def _pareto(
         async with aiocg.Runtime(workers=workers) as runtime:
             benchmark = await runtime.find_benchmark(target, flags or ())
             made = await runtime.make(env, benchmark=benchmark, action_space=action_space)
-            with working("pareto", "evaluating the compiler's own levels", json=json) as show:
+            with (
+                working("pareto", "evaluating the compiler's own levels", json=json) as show,
+                ended_by(lambda: ended.append(True)),
+            ):
                 options["progress"] = lambda now: show(f"{now.evaluations} evaluations")
                 options["watch"] = lambda _: not ended
                 try:
@@ -92,7 +94,7 @@ def _pareto(
                 fail(f"none of {', '.join(found.costs)} can be had of {made.benchmark.uri}")
             await _tell(made, found, plot, json, validate=not ended)
 
-    run(search(), ending=lambda: ended.append(True))
+    run(search())
     if ended:
         sys.exit(interrupted_status())
 
@@ -108,48 +110,44 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
         validated.append(
             (await env.validate(sanitizers=(), minimize=False)).behaviour if validate else Behaviour.NOT_RUN
         )
-    problem = {}
+    points = list(zip(found.points, validated, strict=True))
+    value = {
+        "algorithm": "pareto",
+        "environment": env.spec.id,
+        "benchmark": str(env.benchmark.uri),
+        "costs": found.costs,
+        "points": [
+            {"costs": one.costs, "baseline": one.baseline, "validated": right, "actions": one.actions}
+            for one, right in points
+        ],
+        "baselines": dict(found.baselines),
+        "evaluations": found.search.evaluations,
+        "walltime": found.search.elapsed,
+        "complete": found.search.complete,
+    }
+    problem = ""
     if plot is not None:
         try:
             _draw(str(env.benchmark.uri), found, plot)
         except OSError as error:
-            problem = {"error": f"cannot write {plot}: {error.strerror}"}
-    if json:
-        print_json(
-            {
-                "algorithm": "pareto",
-                "environment": env.spec.id,
-                "benchmark": str(env.benchmark.uri),
-                "costs": found.costs,
-                "points": [
-                    {"costs": one.costs, "baseline": one.baseline, "validated": right, "actions": one.actions}
-                    for one, right in zip(found.points, validated, strict=True)
-                ],
-                "baselines": dict(found.baselines),
-                "evaluations": found.search.evaluations,
-                "walltime": found.search.elapsed,
-                "complete": found.search.complete,
-            }
-            | problem
-        )
-        if problem:
-            sys.exit(1)
-        return
+            problem = f"cannot write {plot}: {error.strerror}"
     rows = [
         (number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", right)
-        for number, (one, right) in enumerate(zip(found.points, validated, strict=True), 1)
+        for number, (one, right) in enumerate(points, 1)
     ]
     levels = [("", *map(_number, cost), name, "") for name, cost in found.baselines.items()]
     columns, last = ("", *found.costs, "made by", "validated"), len(found.costs)
     title = f"front of {env.benchmark.uri}, and the compiler's own levels"
-    console.print(table(title, columns, [*rows, *levels], right=range(last + 1)))
-    for number, one in enumerate(found.points, 1):
-        if not one.baseline:
-            print_line(f"{number}: {join_texts(one.actions)}")
     ending = "" if found.search.complete else ", ended by its budget"
-    print_line(f"wall time   {found.search.elapsed:.1f} s, {found.search.evaluations} evaluations{ending}")
+    answer(
+        json,
+        value | ({"error": problem} if problem else {}),
+        table(title, columns, [*rows, *levels], right=range(last + 1)),
+        *(f"{number}: {join_texts(one.actions)}" for number, (one, _) in enumerate(points, 1) if not one.baseline),
+        f"wall time   {found.search.elapsed:.1f} s, {found.search.evaluations} evaluations{ending}",
+    )
     if problem:
-        fail(problem["error"])
+        sys.exit(1) if json else fail(problem)
 
 
 def _number(cost: float) -> str:
@@ -450,22 +448,14 @@ def _nevergrad(
     """
 
 
-def _add_outside(algorithm: str, default: tuple[str, float], what: str) -> None:
-    """Add the command of a search by a library that is installed on request."""
+@_search("opentuner", default=("evaluations", 300))
+def _opentuner(seed: int, length: int = 40) -> None:
+    """Let OpenTuner's bandit over techniques choose the passes, or the options of a command line.
 
-    def options(seed: int, length: int = 40) -> None: ...
+    Needs an extra: pip install 'aiocg\\[opentuner]'.
 
-    options.__doc__ = f"""{what}
-
-    Needs an extra: pip install 'aiocg\\[{algorithm}]'.
-
-    Example: aiocg search {algorithm} programs-v0/qsort --evaluations 300
+    Example: aiocg search opentuner programs-v0/qsort --evaluations 300
     """
-    _search(algorithm, default=default)(options)
-
-
-for _algorithm, _default, _who in (("opentuner", ("evaluations", 300), "OpenTuner's bandit over techniques"),):
-    _add_outside(_algorithm, _default, f"Let {_who} choose the passes, or the options of a command line.")
 
 
 @_search("hill-climb", without=("start",), default=("evaluations", 1000))

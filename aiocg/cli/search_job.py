@@ -14,6 +14,7 @@ import aiocg
 from aiocg.cli.options import Flags, count_option, observation_of, time_option, write_program
 from aiocg.cli.output import (
     CommandError,
+    answer,
     check_writable,
     counted,
     errors,
@@ -126,29 +127,24 @@ class Job:
         """Print the best so far and which files have it, and exit."""
         from aiocg.spaces.actions import join_texts
 
-        latest, asked = self.latest, (self.output, self.state, self.plot)
+        latest = self.latest
         if latest is None:
             found = "before anything was evaluated"
         else:
             found = f"after {latest.elapsed:.1f} s and {counted(latest.evaluations, 'evaluation')}"
-        if any(path is not None and name not in kept for name, path in zip(FILES, asked, strict=True)):
+        asked = {name: getattr(self, name) for name in FILES}
+        if missing := [str(path) for name, path in asked.items() if path is not None and name not in kept]:
             problem = f" ({kept['error']})" if "error" in kept else ""
-            missing = [
-                str(path) for name, path in zip(FILES, asked, strict=True) if path is not None and name not in kept
-            ]
             found += f", {' and '.join(missing)} not written{problem}"
         if written := [kept[name] for name in FILES if name in kept]:
             found += f", wrote {' and '.join(written)}"
         if latest is not None:
             worth = latest.note or f"reward {latest.reward:.4f}"
             found += f"; best so far: {f'{worth} with' if latest.actions else 'the program as it is'}"
-        if self.json:
-            best = {"actions": latest.actions, "reward": latest.reward} if latest is not None else {}
-            print_json({"error": f"interrupted {found}", **best, **{name: kept.get(name) for name in FILES}})
-        else:
-            print_line(f"interrupted {found}")
-            if latest is not None and latest.actions:
-                print_line(join_texts(latest.actions))
+        best = {"actions": latest.actions, "reward": latest.reward} if latest is not None else {}
+        value = {"error": f"interrupted {found}", **best, **{name: kept.get(name) for name in FILES}}
+        actions = [join_texts(latest.actions)] if latest is not None and latest.actions else []
+        answer(self.json, value, f"interrupted {found}", *actions)
         sys.exit(interrupted_status())
 
     async def _search(self, function: "SearchFunction") -> None:

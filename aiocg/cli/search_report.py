@@ -94,29 +94,15 @@ def short(error: Exception) -> str:
 
 KNOWN = ("before", "OzMinsize", "found")  # what a search has compiled in any case
 ZEROED = "zeroed"
+_OBSERVED = {  # the cost of the program as it is, at levels, and found
+    "instructions": ("IrInstructionCountO0", "IrInstructionCount{}", "IrInstructionCount"),
+    "bytes": ("ObjectImageSizeO0Minsize", "ObjectImageSize{}", "ObjectImageSize{}Bytes"),
+    ZEROED: ("ObjectBssSizeO0Minsize", "ObjectBssSize{}", "ObjectBssSize{}Bytes"),
+}
 COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found;
     # found code has the mark that the reward assumes, and so has the file that is written
-    "instructions": {
-        "before": "IrInstructionCountO0",
-        "O3": "IrInstructionCountO3",
-        "Oz": "IrInstructionCountOz",
-        "OzMinsize": "IrInstructionCountOzMinsize",
-        "found": "IrInstructionCount",
-    },
-    "bytes": {
-        "before": "ObjectImageSizeO0Minsize",
-        "O3": "ObjectImageSizeO3",
-        "Oz": "ObjectImageSizeOz",
-        "OzMinsize": "ObjectImageSizeOzMinsize",
-        "found": "ObjectImageSize{}Bytes",
-    },
-    ZEROED: {
-        "before": "ObjectBssSizeO0Minsize",
-        "O3": "ObjectBssSizeO3",
-        "Oz": "ObjectBssSizeOz",
-        "OzMinsize": "ObjectBssSizeOzMinsize",
-        "found": "ObjectBssSize{}Bytes",
-    },
+    what: {"before": before, **{level: at.format(level) for level in ("O3", "Oz", "OzMinsize")}, "found": found}
+    for what, (before, at, found) in _OBSERVED.items()
 }
 TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
 LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
@@ -191,21 +177,13 @@ class Finding:
         reproducer: the actions to report of a program that was miscompiled, none of which can be left out.
     """
 
-    def __init__(
-        self,
-        algorithm: str,
-        env: "Env",
-        result: "SearchResult",
-        costs: dict[str, dict[str, int]],
-        comparison: "Comparison | None",
-        gcc: "GccObject | None",
-    ) -> None:
+    def __init__(self, algorithm: str, env: "Env", result: "SearchResult", gcc: "GccObject | None") -> None:
         self._algorithm = algorithm
         self._env = env
         self._result = result
-        self._costs = costs  # as in `COSTS`, what was observed; levels that do not compile are missing
+        self._costs: dict[str, dict[str, int]] = {}  # as in `COSTS`; levels that do not compile are missing
         self._failed: dict[str, str] = {}  # why not, by these levels
-        self._comparison = comparison
+        self._comparison: Comparison | None = None
         self._gcc = gcc
         self._untouchable = False  # no pass may change it
         self._line: str | None = None  # the compiler's command line, for those that have such
@@ -237,10 +215,9 @@ class Finding:
         from aiocg.errors import ServiceError
         from aiocg.spaces.baselines import assumed_mark
 
-        costs: dict[str, dict[str, int]] = {}
+        found = cls(algorithm, env, result, gcc)
         failed: dict[str, dict[str, None]] = {}
         mark = assumed_mark(getattr(env.reward_spaces.get(env.reward_space or ""), "cost", ""))
-        comparison = None
         slow = seconds is not None and result.levels >= LONG  # the others were not compiled: that would take too long
         with anyio.move_on_after(seconds):
             for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
@@ -248,13 +225,12 @@ class Finding:
                     known, problems = await _costs_at_levels(
                         env, {one: name.format(mark) for one, name in names.items() if one in KNOWN or not slow}
                     )
-                    costs[what] = known
+                    found._costs[what] = known
                     for level, reason in problems.items():
                         failed.setdefault(reason, {})[LEVELS[level]] = None
-            comparison = await search.compare(env)
-        found = cls(algorithm, env, result, costs, comparison, gcc)
+            found._comparison = await search.compare(env)
         found._failed = {", ".join(levels): reason for reason, levels in failed.items()}
-        if len(set(costs.get("instructions", {}).values())) == 1:
+        if len(set(found._costs.get("instructions", {}).values())) == 1:
             found._untouchable = OPTNONE.search(await env.observe("Ir")) is not None
         if COMMAND_LINE in env.observation_spaces:
             from aiocg.gcc.rival import same_meaning
@@ -271,10 +247,8 @@ class Finding:
         """Print it for people."""
         from aiocg.spaces.actions import join_texts
 
-        result, title = (
-            self._result,
-            Text(f"{self._algorithm} search, {self._env.benchmark.uri}{UNPROVEN * self.unproven}"),
-        )
+        result = self._result
+        title = Text(f"{self._algorithm} search, {self._env.benchmark.uri}{UNPROVEN * self.unproven}")
         table = self._table(title)
         console.print(title if table is None else table)
         if self._costs:
@@ -387,9 +361,7 @@ class Finding:
                     continue
                 known = {**costs, **self._by_gcc(what)}
                 table.add_row(TITLES[what], *(str(known.get(one, "")) for one in columns))
-                if what == ZEROED:
-                    continue
-                if (least := _smallest_level(costs)) is None:
+                if what == ZEROED or (least := _smallest_level(costs)) is None:
                     continue
                 ratios = {one: f"{cost / max(costs[least], 1):.3f}" for one, cost in known.items()}
                 table.add_row(f"relative to {LEVELS[least]}", *(ratios.get(one, "") for one in columns))
@@ -529,12 +501,10 @@ def _checked(checks: "Checks", said: str) -> Iterator[str]:
 
 def _times(timing: "Timing") -> str:
     spreads, runs = timing.spreads, len(timing.times[timing.baseline])
-    times = [f"{_named(n)} {1000 * median:.3f} ms (spread {spreads[n]:.0%})" for n, median in timing.medians.items()]
+    times = [
+        f"{_start_name(n)} {1000 * median:.3f} ms (spread {spreads[n]:.0%})" for n, median in timing.medians.items()
+    ]
     return f"{', '.join(times)}; medians of {runs} runs in turns"
-
-
-def _named(name: str) -> str:
-    return name if name == "found" else _start_name(name)
 
 
 def _start_name(start: str) -> str:

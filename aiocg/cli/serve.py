@@ -4,7 +4,6 @@ import functools
 import os
 import re
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from aiocg.cli.keys import OWN, key_folder, told
 from aiocg.cli.options import time_option
-from aiocg.cli.output import counted, errors, fail, print_json, print_line, run
+from aiocg.cli.output import counted, ended_by, errors, fail, print_json, print_line, run, service_status
 from aiocg.transport.system import processors
 
 if TYPE_CHECKING:
@@ -115,10 +114,10 @@ def serve(
             options={**chosen, "untrusted": not trust_clients, "unboxed_programs": unboxed_programs},
             admitted=admitted,
         )
-        status = run(_serve(settings, metrics, token, as_json=json))
+        run(_serve(settings, metrics, token, as_json=json))
     except TransportError as error:
         fail(str(error))
-    sys.exit(status)
+    sys.exit(service_status())
 
 
 def _log(format: str | None, level: str | None) -> None:
@@ -193,47 +192,34 @@ def _prepare(kinds: Container[str], chosen: Mapping[str, str]) -> None:
                 fail(str(error))
 
 
-async def _serve(settings: "Settings", metrics: str | None, token: "Token | None", *, as_json: bool) -> int:
-    """Serve until a signal; return the exit status. With a token, join first, and let in who has invited."""
-    import asyncio
-
+async def _serve(settings: "Settings", metrics: str | None, token: "Token | None", *, as_json: bool) -> None:
+    """Serve until a signal. With a token, join first, and let in who has invited."""
     from aiocg.node.server import Node
 
-    signals: list[int] = []
-    node = await Node.open(settings)
-    loop = asyncio.get_running_loop()
+    node, server = await Node.open(settings), None
+    with ended_by(node.stop):
+        try:
+            if token is not None:
+                from aiocg.cluster.joining import join
 
-    def signalled(number: int) -> None:
-        signals.append(number)
-        if len(signals) > 1:  # workers end with their parent, and the janitor removes the rest
-            os._exit(128 + number)
-        node.stop()
+                assert settings.admitted is not None
+                settings.admitted.joined(await join(token, for_clients(node.address), settings.keys.public))
+            if metrics is not None:
+                from aiocg.telemetry.metrics import MetricsServer, of_node
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, signalled, number)
-    server = None
-    try:
-        if token is not None:
-            from aiocg.cluster.joining import join
-
-            assert settings.admitted is not None
-            settings.admitted.joined(await join(token, for_clients(node.address), settings.keys.public))
-        if metrics is not None:
-            from aiocg.telemetry.metrics import MetricsServer, of_node
-
-            try:
-                server = MetricsServer(metrics, of_node(node.leases, node.name_of, lambda: node.refused))
-            except OSError as error:
-                fail(f"metrics cannot be served at {metrics}: {error.strerror or error}; give --metrics another port")
-        _tell(settings, node.address, server.address if server is not None else None, as_json=as_json)
-    except BaseException:
-        node.stop()
+                try:
+                    server = MetricsServer(metrics, of_node(node.leases, node.name_of, lambda: node.refused))
+                except OSError as error:
+                    reason = error.strerror or error
+                    fail(f"metrics cannot be served at {metrics}: {reason}; give --metrics another port")
+            _tell(settings, node.address, server.address if server is not None else None, as_json=as_json)
+        except BaseException:
+            node.stop()
+            await node.run()
+            raise
         await node.run()
-        raise
-    await node.run()
     if server is not None:
         await server.close()
-    return 130 if signals[:1] == [signal.SIGINT] else 0
 
 
 def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: bool) -> None:

@@ -11,13 +11,13 @@ import typer
 
 from aiocg.cli.options import time_option
 from aiocg.cli.output import (
+    answer,
     check_writable,
     console,
     counted,
     errors,
     fail,
     interrupted,
-    print_json,
     print_line,
     run,
     working,
@@ -178,11 +178,7 @@ def _tell_all(report: "Report", html: Path | None, badge: Path | None, json: boo
             write_file(html, treemap.page(report).encode())
         if badge is not None:
             write_file(badge, treemap.badge(report).encode())
-    if json:
-        print_json(report.as_json())
-    else:
-        for line in report.lines():
-            print_line(line)
+    answer(json, report.as_json(), *report.lines())
 
 
 def _share(text: str) -> float:

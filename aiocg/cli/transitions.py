@@ -16,8 +16,7 @@ from aiocg.cli.output import (
     answer,
     console,
     counted,
-    print_facts,
-    print_json,
+    facts_table,
     print_line,
     run,
     table,
@@ -45,20 +44,18 @@ def info(file: Path, json: bool = False) -> None:
         size = sum(path.stat().st_size for path in (file, Path(f"{file}-wal")) if path.exists())
         spaces = {space: len(transitions.observed_states(space)) for space in transitions.spaces()}
         counts = transitions.counts()
-        if json:
-            print_json({"compiler": transitions.compiler, "bytes": size, "rows": counts, "spaces": spaces})
-            return
-        print_facts(
-            [
-                ("file", f"{file}, {decimal(size)}"),
-                ("compiler", transitions.compiler or "none yet"),
-                ("programs", str(counts["Benchmarks"])),
-                ("states", str(counts["States"])),
-                ("transitions", str(counts["StateTransitions"])),
-                ("conflicts", str(counts["Conflicts"])),
-                ("observations", ", ".join(f"{space} of {counted(n, 'state')}" for space, n in spaces.items())),
-            ]
-        )
+        compiler = transitions.compiler
+    facts = [
+        ("file", f"{file}, {decimal(size)}"),
+        ("compiler", compiler or "none yet"),
+        ("programs", str(counts["Benchmarks"])),
+        ("states", str(counts["States"])),
+        ("transitions", str(counts["StateTransitions"])),
+        ("conflicts", str(counts["Conflicts"])),
+        ("observations", ", ".join(f"{space} of {counted(n, 'state')}" for space, n in spaces.items())),
+    ]
+    value = {"compiler": compiler, "bytes": size, "rows": counts, "spaces": spaces}
+    answer(json, value, facts_table(facts))
 
 
 @command(app)
@@ -157,19 +154,18 @@ def audit(file: Path, json: bool = False) -> None:
     with Transitions(file) as transitions:
         damage = transitions.integrity()
         conflicts = [] if damage else transitions.conflicts()
-    if json:
-        print_json({"damage": damage, "conflicts": [conflict._asdict() for conflict in conflicts]})
-    else:
-        for line in damage:
-            print_line(f"damaged: {line}")
-        if conflicts:
-            rows = [
-                (one.benchmark, f"{one.state:016x}", _short(one.actions), _hash(one.first), _hash(one.other))
-                for one in conflicts[:SHOWN]
-            ]
-            columns = ("program", "state", "actions", "result", "other result")
-            console.print(table("Actions with several results", columns, rows, whole=(1, 3, 4)))
-        print_line(f"{counted(len(damage), 'damaged page')}, {counted(len(conflicts), 'conflict')}")
+    rows = [
+        (one.benchmark, f"{one.state:016x}", _short(one.actions), _hash(one.first), _hash(one.other))
+        for one in conflicts[:SHOWN]
+    ]
+    columns = ("program", "state", "actions", "result", "other result")
+    answer(
+        json,
+        {"damage": damage, "conflicts": [conflict._asdict() for conflict in conflicts]},
+        *(f"damaged: {line}" for line in damage),
+        *([table("Actions with several results", columns, rows, whole=(1, 3, 4))] if rows else []),
+        f"{counted(len(damage), 'damaged page')}, {counted(len(conflicts), 'conflict')}",
+    )
     sys.exit(1 if damage or conflicts else 0)
 
 
@@ -194,11 +190,9 @@ def sample(
 
     with Transitions(file) as transitions:
         drawn = transitions.sample(count, seed, by_program=by_program)
-    if json:
-        print_json({"transitions": [one._asdict() for one in drawn]})
-        return
     columns = ("program", "state", "actions", "next state", "rewards")
-    console.print(table("Transitions", columns, map(_row, drawn), whole=(1, 3)))
+    shown = table("Transitions", columns, map(_row, drawn), whole=(1, 3))
+    answer(json, {"transitions": [one._asdict() for one in drawn]}, shown)
 
 
 def _row(one: "Transition") -> tuple[Any, ...]:

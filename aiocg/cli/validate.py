@@ -4,7 +4,7 @@ import contextlib
 import enum
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, geometric_mean, pstdev
@@ -102,7 +102,8 @@ class Summary:
         if self.unavailable:
             hint = "AIOCG_DATASET_MIRROR can name who has it"
             text += f"; {self.unavailable} could not be checked for want of the benchmark ({hint})"
-        lines = [*(f"skipped: {reason}" for reason in self._skipped()), text]
+        skipped = dict.fromkeys(reason for result in self.results for reason in result.skipped)
+        lines = [*(f"skipped: {reason}" for reason in skipped), text]
         walltimes = [result.state.walltime for result in valid]
         if any(walltimes):
             lines.append(f"mean wall time {fmean(walltimes):.3f} s (standard deviation {pstdev(walltimes):.3f} s)")
@@ -175,9 +176,6 @@ class Summary:
                 flags += result.translation.flags
         return {flag: (times, reasons[flag]) for flag, times in counts.most_common()}, flags
 
-    def _skipped(self) -> list[str]:
-        return list(dict.fromkeys(reason for result in self.results for reason in result.skipped))
-
 
 def width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:
     """Return the width of the column of names."""
@@ -213,17 +211,11 @@ def _details(result: "ValidationResult") -> str:
     elif len(result.errors) == 1:
         data = result.errors[0].data
         if "error_details" in data:
-            first, last = _ends(data["error_details"])
-            text += f": {first.partition(';')[0]} ({last})" if result.unavailable and last else f": {first}"
+            first, *more = data["error_details"].splitlines() or [""]
+            text += f": {first.partition(';')[0]} ({more[-1]})" if result.unavailable and more else f": {first}"
         elif result.reward_validation_failed:
             text += f": said {data['expected']:.4f}, is {data['actual']:.4f}"
     return text if len(text) <= _DETAILS else f"{text[: _DETAILS - 3]}..."
-
-
-def _ends(text: str) -> tuple[str, str]:
-    """Return the first line, and the last one if there are several."""
-    lines = text.splitlines() or [""]
-    return lines[0], lines[-1] if len(lines) > 1 else ""
 
 
 def _name(benchmark: str) -> str:
@@ -273,26 +265,46 @@ def validate(
         runs (--run): A run to do, such as small; all by default. Repeatable.
         flakiness (1..): How often a test is tried before it counts as failed.
     """
-    import msgspec
-
+    from aiocg import Runtime
+    from aiocg.datasets.progress import progress
     from aiocg.registry import environment as environment_of
-    from aiocg.validation import Options, Sanitizer
+    from aiocg.validation import Sanitizer, validate_states
 
     environment_of(environment)  # that there is one
     check_writable(log)
     states, bad_rows = _read(paths, skip_invalid)
-    options = Options(
-        semantics=semantics,
-        sanitizers=tuple(Sanitizer) if sanitizers else (),
-        runs=tuple(runs) if runs else None,
-        flakiness=flakiness,
-    )
     summary = Summary(aggregation)
-    job = _Job(states, environment, in_order, msgspec.structs.asdict(options), workers)
+
+    async def validate_all(log: TextIO | None) -> None:
+        columns, quiet = width(states), json or summary_only
+        shown = quiet or console.is_terminal  # else it could mix with lines that go elsewhere than to the terminal
+        bar = progress("Validating", len(states), unit="programs") if shown else contextlib.nullcontext()
+        with bar as advance:
+            async with Runtime(workers=workers) as runtime:
+                results = validate_states(
+                    runtime,
+                    states,
+                    ordered=in_order,
+                    environment=environment,
+                    semantics=semantics,
+                    sanitizers=tuple(Sanitizer) if sanitizers else (),
+                    runs=tuple(runs) if runs else None,
+                    flakiness=flakiness,
+                )
+                async with contextlib.aclosing(results):
+                    async for result in results:
+                        summary.results.append(result)
+                        if log is not None:
+                            print(result.to_json(), file=log, flush=True)
+                        if not quiet:
+                            print_line(line(result, columns))
+                        if advance is not None:
+                            advance(1)
+
     status, ending = 1 if bad_rows else 0, {}
     try:
         with contextlib.nullcontext() if log is None else log.open("w", encoding="utf-8") as file:
-            run(job.validate(summary, file, quiet=json or summary_only))
+            run(validate_all(file))
     except KeyboardInterrupt:
         ending = {"error": f"interrupted; {len(summary.results)} of {len(states)} states were validated"}
         errors.print(ending["error"])
@@ -307,49 +319,6 @@ def validate(
     status = status or (1 if summary.failed else UNPROVEN if semantics and summary.unproven else 0)
     if status:
         sys.exit(status)
-
-
-@dataclass(slots=True)
-class _Job:
-    """What is validated, and how."""
-
-    states: "Sequence[State]"
-    environment: str
-    in_order: bool
-    options: dict[str, Any]
-    workers: int | None
-
-    async def validate(self, summary: Summary, log: TextIO | None, *, quiet: bool) -> None:
-        """Validate all states, printing each result as it arrives."""
-        from aiocg import Runtime
-        from aiocg.validation import validate_states
-
-        columns = width(self.states)
-        with _bar(len(self.states), shown=quiet or console.is_terminal) as advance:
-            async with Runtime(workers=self.workers) as runtime:
-                results = validate_states(
-                    runtime, self.states, ordered=self.in_order, environment=self.environment, **self.options
-                )
-                async with contextlib.aclosing(results):
-                    async for result in results:
-                        summary.results.append(result)
-                        if log is not None:
-                            print(result.to_json(), file=log, flush=True)
-                        if not quiet:
-                            print_line(line(result, columns))
-                        advance(1)
-
-
-@contextlib.contextmanager
-def _bar(total: int, *, shown: bool) -> Iterator[Any]:
-    """Show progress if `shown`; otherwise it could mix with lines that go elsewhere than to the terminal."""
-    if not shown:
-        yield lambda amount: None
-        return
-    from aiocg.datasets.progress import progress
-
-    with progress("Validating", total, unit="programs") as advance:
-        yield advance
 
 
 def _read(paths: Sequence[str], skip_invalid: bool) -> "tuple[list[State], int]":

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from aiocg.datasets.frontend import cancellable
+from aiocg.datasets.process import cancellable
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +132,7 @@ def _complete(submission: Submission, track: Track, rows: Sequence[Row]) -> list
     problems, found = [], set()
     for row in rows:
         if row.key in found:
-            detail = f"there is another row of seed {row.seed}"
-            problems.append(Problem(kind=Kind.COMPLETENESS, line=row.line, benchmark=row.key[0], detail=detail))
+            problems.append(row.problem(Kind.COMPLETENESS, f"there is another row of seed {row.seed}"))
         elif row.key not in wanted:
             problems.append(_stranger(row))
         found.add(row.key)
@@ -152,18 +151,13 @@ def _stranger(row: Row) -> Problem:
             kind, detail = Kind.FORMAT, "this is a path, not a program of the track"
     except InvalidBenchmarkUri as error:
         kind, detail = Kind.FORMAT, error.reason
-    return Problem(kind=kind, line=row.line, benchmark=row.key[0], detail=detail)
+    return row.problem(kind, detail)
 
 
 def _in_time(track: Track, rows: Iterable[Row]) -> list[Problem]:
     limit = track.budget.limit
     return [
-        Problem(
-            kind=Kind.BUDGET,
-            line=row.line,
-            benchmark=row.key[0],
-            detail=f"it took {row.state.walltime:.2f} s; {limit:g} s are allowed, grace included",
-        )
+        row.problem(Kind.BUDGET, f"it took {row.state.walltime:.2f} s; {limit:g} s are allowed, grace included")
         for row in rows
         if row.state.walltime > limit
     ]
@@ -235,37 +229,28 @@ async def _replay(
                         program = facts[result.state.benchmark].program
                         report.checked += [Checked.of(row, program, result, ratio, because) for row in group]
     report.checked.sort(key=lambda one: (one.benchmark, one.seed))
-    if CHECKED in map(str, (path.name for path in submission.folder.iterdir())):
+    if (submission.folder / CHECKED).exists():
         said = read_checked(submission.folder / CHECKED)
         if track.metric == "size" and said != report.checked:
             report.problems.append(Problem(kind=Kind.REWARD, detail=f"{CHECKED} is not what this check has found"))
 
 
-def _judged(track: Track, row: Row, result: ValidationResult, facts: Mapping[str, Facts]) -> list[Problem]:
-    """Return what is wrong with a row, by the result of validating it."""
-
-    def problem(kind: Kind, detail: str) -> list[Problem]:
-        return [Problem(kind=kind, line=row.line, benchmark=row.key[0], detail=detail)]
-
-    def details() -> str:
+def _judged(track: Track, row: Row, result: ValidationResult, facts: Mapping[str, Facts]) -> Iterator[Problem]:
+    """Yield what is wrong with a row, by the result of validating it."""
+    if result.unavailable or result.actions_replay_failed:
         shown = next(iter(result.errors), None)
-        return result.error_details + (f": {shown.data.get('error_details', '')}" if shown is not None else "")
-
-    if result.unavailable:
-        return problem(Kind.UNAVAILABLE, details())
-    if result.actions_replay_failed:
-        return problem(Kind.REPLAY, details())
-    problems = []
+        details = result.error_details + (f": {shown.data.get('error_details', '')}" if shown is not None else "")
+        yield row.problem(Kind.UNAVAILABLE if result.unavailable else Kind.REPLAY, details)
+        return
     program = facts[row.key[0]].program
     said, found = row.state.reward or 0.0, result.reward if result.reward is not None else math.nan
     units = max(program.start - program.baseline, 1)
     if track.metric == "size" and not abs(said - found) * units < ABSOLUTE:
         costs = " where it costs ".join(f"{program.start - reward * units:.2f}" for reward in (said, found))
-        problems += problem(Kind.REWARD, f"the reward is said to be {said!r} and is {found!r}: {track.cost} {costs}")
+        yield row.problem(Kind.REWARD, f"the reward is said to be {said!r} and is {found!r}: {track.cost} {costs}")
     if result.benchmark_semantics_validation_failed:
         report = f"; report {result.report}" if result.report else ""
-        problems += problem(Kind.BEHAVIOUR, f"{result.verdict}{report}")
-    return problems
+        yield row.problem(Kind.BEHAVIOUR, f"{result.verdict}{report}")
 
 
 def _unproven(row: Row, ratio: float, result: ValidationResult) -> Problem:
@@ -274,7 +259,7 @@ def _unproven(row: Row, ratio: float, result: ValidationResult) -> Problem:
         f"it is {ratio:.1f} times as good as the baseline, and not proven ({result.verdict}): "
         f'a person has to look at it, and to say --accept "{row.key[0]} WHO: WHY"'
     )
-    return Problem(kind=Kind.UNPROVEN, line=row.line, benchmark=row.key[0], detail=detail)
+    return row.problem(Kind.UNPROVEN, detail)
 
 
 async def _ratio(
@@ -283,7 +268,7 @@ async def _ratio(
     """Return how many times as small or fast as the baseline the program is, with the ends of the interval."""
     program = facts[result.state.benchmark].program
     if track.metric == "size":
-        cost = cost_of(program.start, program.baseline, result.reward or 0.0)
+        cost = round(program.start - (result.reward or 0.0) * max(program.start - program.baseline, 1))
         exact = max(program.baseline, 1) / max(cost, 1)
         return exact, exact, exact
     async with contextlib.AsyncExitStack() as stack:
@@ -300,11 +285,6 @@ async def _ratio(
         except ServiceError as error:
             raise Refused(Kind.UNAVAILABLE, f"{program.uri} cannot be measured: {error}") from error
         return speedup(contenders[0].times, contenders[1].times)
-
-
-def cost_of(start: int, baseline: int, reward: float) -> int:
-    """Return the cost that a reward stands for."""
-    return round(start - reward * max(start - baseline, 1))
 
 
 NEAR = 0.5  # the part of a test program, in lines of functions, that makes it one that was trained on

@@ -41,7 +41,7 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(name for name in found if not (folder / name).is_dir())
 
 
-def open_file(path: Path) -> io.BufferedReader:
+def _open_file(path: Path) -> io.BufferedReader:
     """Open a regular file for reading.
 
     Raises:
@@ -65,7 +65,7 @@ def read_text(path: Path, most: int) -> str:
     Raises:
         Refused: when it has more than so many bytes, or is no text.
     """
-    with open_file(path) as file:
+    with _open_file(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise Refused(Kind.FORMAT, f"{path.name} has more than {most >> 10} KiB")
@@ -81,7 +81,7 @@ def lines_of(path: Path, longest: int) -> Iterator[tuple[int, str]]:
     Raises:
         Refused: when one has more than so many bytes, or is no text.
     """
-    with open_file(path) as file:
+    with _open_file(path) as file:
         number = 0
         while line := file.readline(longest + 1):
             number += 1
@@ -99,5 +99,5 @@ def digest_of(path: Path) -> str:
     Raises:
         Refused: when it cannot be read.
     """
-    with open_file(path) as file:
+    with _open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -59,7 +59,7 @@ async def refused_passes(runtime: "Runtime", track: Track, groups: Iterable[Sequ
         for group in groups:
             if found := sorted(set(unoffered(env, offered, group[0].state.actions))):
                 detail = f"the action spaces of {track.environment} have no {', '.join(found)}"
-                problems += [_problem(Kind.REPLAY, row, detail) for row in group]
+                problems += [row.problem(Kind.REPLAY, detail) for row in group]
     return problems
 
 
@@ -79,7 +79,7 @@ async def lost_definitions(
         except AiocgError:
             return []  # the validation says so
         lost = list(losses(original, baseline, result))
-        return [_problem(Kind.BEHAVIOUR, row, "; ".join(lost)) for row in group if lost]
+        return [row.problem(Kind.BEHAVIOUR, "; ".join(lost)) for row in group if lost]
 
     waiting, problems = iter(groups), list[Problem]()
 
@@ -103,10 +103,6 @@ def losses(original: Exports, baseline: Exports, result: Exports) -> Iterator[st
         lost = _difference(name, before, result.get(name))
         if lost and not _difference(name, before, baseline.get(name)):
             yield lost
-
-
-def _problem(kind: Kind, row: Row, detail: str) -> Problem:
-    return Problem(kind=kind, line=row.line, benchmark=row.key[0], detail=detail)
 
 
 def _difference(name: str, before: Mapping[str, Any], after: Mapping[str, Any] | None) -> str:

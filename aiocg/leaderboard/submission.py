@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from aiocg.leaderboard._folder import digest_of, files_of, lines_of, read_text
-from aiocg.leaderboard.problems import Kind, Refused
+from aiocg.leaderboard.problems import Kind, Problem, Refused
 from aiocg.leaderboard.track import Name, Track
 from aiocg.states.state import CompilerEnvState, InvalidState
 
@@ -81,6 +81,10 @@ class Row(msgspec.Struct, frozen=True):
     def key(self) -> tuple[str, int]:
         """What no two rows have in common."""
         return self.state.benchmark, self.seed
+
+    def problem(self, kind: Kind, detail: str) -> Problem:
+        """Return what is wrong with it."""
+        return Problem(kind=kind, line=self.line, benchmark=self.state.benchmark, detail=detail)
 
 
 class Submission:

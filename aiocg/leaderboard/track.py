@@ -211,12 +211,7 @@ def compiler_files() -> dict[str, str]:
             files = importlib.metadata.distribution(wheel).files or []
         except importlib.metadata.PackageNotFoundError:
             continue
-        found |= {
-            one.name: _hexadecimal(one.hash.value) for one in files if one.hash and _LIBRARIES.fullmatch(one.name)
-        }
+        for one in files:
+            if one.hash and _LIBRARIES.fullmatch(one.name):
+                found[one.name] = base64.urlsafe_b64decode(f"{one.hash.value}==").hex()  # as wheels write it
     return found
-
-
-def _hexadecimal(text: str) -> str:
-    """Return a hash as wheels write it, in hexadecimal."""
-    return base64.urlsafe_b64decode(f"{text}==").hex()

@@ -182,14 +182,9 @@ class Writer:
         with self._changed:
             self._changed.notify_all()  # there is room again
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
                 self._write(rows)
-                self._database.execute("COMMIT")
-            except BaseException:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
-                raise
         except Exception as error:  # whatever it is, nobody may wait for a thread that has ended
             self.dropped += len(rows)
             self.error = TransitionsError(f"nothing more is logged to {self._path}: {error}")
@@ -229,7 +224,7 @@ class Writer:
         _insert(self._database, "INSERT OR IGNORE INTO States VALUES {}", sorted(states))  # faster in order
         if len(known) > REMEMBERED:
             known.clear()
-        write_transitions(self._database, values)
+        _write_transitions(self._database, values)
 
     def _write_observations(self, observations: Sequence[Observation]) -> None:
         spaces = self._ids["Spaces"]
@@ -248,11 +243,11 @@ class Writer:
             if len(known) >= REMEMBERED:
                 known.clear()
             text = msgspec.json.encode(named).decode() if isinstance(named, tuple) else str(named)
-            number = known[named] = id_of(self._database, table, text)
+            number = known[named] = _id_of(self._database, table, text)
         return number
 
 
-def id_of(database: sqlite3.Connection, table: str, text: str) -> int:
+def _id_of(database: sqlite3.Connection, table: str, text: str) -> int:
     """Return the number of a text in Benchmarks, Actions or Spaces, where it is put if it is new."""
     column = {"Benchmarks": "uri", "Actions": "texts", "Spaces": "name"}[table]
     found = database.execute(f"SELECT id FROM {table} WHERE {column} = ?", (text,)).fetchone()
@@ -261,7 +256,7 @@ def id_of(database: sqlite3.Connection, table: str, text: str) -> int:
     return int(database.execute(f"INSERT INTO {table} ({column}) VALUES (?)", (text,)).lastrowid or 0)
 
 
-def write_transitions(database: sqlite3.Connection, values: Sequence[tuple[int, int, int | None, str]]) -> None:
+def _write_transitions(database: sqlite3.Connection, values: Sequence[tuple[int, int, int | None, str]]) -> None:
     """Add transitions (state, action, next state, rewards as JSON); those with another result become conflicts."""
     before = database.total_changes
     _insert(

@@ -75,8 +75,8 @@ def merge(
 def _add(database: sqlite3.Connection, source: Path) -> None:
     database.execute("ATTACH ? AS other", (f"{source.resolve().as_uri()}?mode=ro",))
     try:
-        database.execute("BEGIN IMMEDIATE")
-        try:
+        with database:
+            database.execute("BEGIN IMMEDIATE")
             database.execute("INSERT OR IGNORE INTO Meta SELECT * FROM other.Meta")
             for table, column in _TABLES.items():
                 database.execute(_TEXTS.format(table, column))
@@ -86,11 +86,6 @@ def _add(database: sqlite3.Connection, source: Path) -> None:
                 database.execute(statement)
             for table in _TABLES:
                 database.execute(f"DROP TABLE temp.{table}Ids")
-            database.execute("COMMIT")
-        except BaseException:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
-            raise
     finally:
         database.execute("DETACH other")
 
@@ -135,9 +130,8 @@ def _rows(database: sqlite3.Connection, flags: Sequence[str]) -> Iterator[Row]:
             yield Start(uri, _hash(state))
             continue
         for length in reversed(range(len(numbers))):  # the longest beginning that was logged
-            before = database.execute(
-                f"{query} WHERE benchmark_uri = ? AND actions = ?", (uri, _text(numbers[:length]))
-            )
+            beginning = " ".join(map(str, numbers[:length]))
+            before = database.execute(f"{query} WHERE benchmark_uri = ? AND actions = ?", (uri, beginning))
             if (found := before.fetchone()) is not None:
                 actions = tuple(flags[number] for number in numbers[length:])
                 yield Step(
@@ -150,10 +144,6 @@ def _rows(database: sqlite3.Connection, flags: Sequence[str]) -> Iterator[Row]:
         yield Observation(_hash(state), "Ir", zlib.decompress(code).decode())
         yield Observation(_hash(state), "Autophase", _array(autophase))
         yield Observation(_hash(state), "InstCount", _array(counts))
-
-
-def _text(numbers: list[int]) -> str:
-    return " ".join(map(str, numbers))
 
 
 def _hash(state: str) -> int:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,8 @@ def _cell(benchmark: str, state: int, value: Any) -> dict[str, Any]:
     if isinstance(value, np.ndarray):
         value = value.ravel().tolist()
     elif isinstance(value, (dict, list)):
-        value = json.dumps(value, default=_listed)
+        value = json.dumps(value, default=methodcaller("tolist"))
     return {"benchmark": benchmark, "state": state, "value": value}
-
-
-def _listed(value: Any) -> Any:
-    return value.tolist()
 
 
 def _arrow() -> Any:

@@ -95,7 +95,7 @@ class Transitions(Sequence[Transition]):
     def benchmarks(self) -> list[tuple[str, int | None]]:
         """Return the URI of each program and the hash of the state that it begins in, None if it was never reset."""
         rows = self._rows("SELECT uri, state FROM Benchmarks ORDER BY id")
-        return [(uri, None if state is None else unsigned(state)) for uri, state in rows]
+        return [(uri, _or_none(state)) for uri, state in rows]
 
     def spaces(self) -> list[str]:
         """Return the names of the observation spaces that were logged."""

@@ -11,14 +11,23 @@ from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field
+from aiocg.errors import AiocgError
+
+try:
+    from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request, WebSocket, WebSocketDisconnect
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse, Response
+    from pydantic import BaseModel, BeforeValidator, Field
+    from starlette.exceptions import HTTPException
+    from starlette.requests import HTTPConnection
+except ImportError:
+    raise AiocgError("the Explorer needs FastAPI: pip install 'aiocg[web]'") from None
 
 from aiocg import __version__
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import (
     ActionFailed,
-    AiocgError,
     InvalidAction,
     ObservationFailed,
     RuntimeClosed,
@@ -40,7 +49,7 @@ from aiocg.web.links import link_to
 from aiocg.web.programs import named, plain, sent
 from aiocg.web.saved import at_state, state_of
 from aiocg.web.searching import Run, watchable
-from aiocg.web.session import ExplorerSession, Gain
+from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import Node, TreeError
 
@@ -64,6 +73,9 @@ __all__ = [
 ]
 
 
+Fingerprint = Annotated[str, BeforeValidator(lambda state: f"{state:016x}")]
+
+
 class ErrorReply(BaseModel):
     """What was wrong."""
 
@@ -76,29 +88,16 @@ class ErrorReply(BaseModel):
     error: Error
 
 
-class NodeReply(BaseModel):
+class NodeReply(BaseModel, from_attributes=True):
     """A state in the tree of a session."""
 
-    node: int = Field(description="its number; 0 is the program as it came")
-    state: str = Field(description="fingerprint of the program, in hexadecimal digits")
+    node: int = Field(validation_alias="number", description="its number; 0 is the program as it came")
+    state: Fingerprint = Field(description="fingerprint of the program, in hexadecimal digits")
     parent: int | None = Field(description="the node from which it was first reached")
     action: str = Field(description="by which it was first reached")
     depth: int = Field(description="number of actions that first led to it")
     costs: dict[str, float]
     edges: dict[str, int] = Field(description="where actions lead from here")
-
-    @classmethod
-    def of(cls, node: Node) -> Self:
-        """Describe a node."""
-        return cls(
-            node=node.number,
-            state=f"{node.state:016x}",
-            parent=node.parent,
-            action=node.action,
-            depth=node.depth,
-            costs=dict(node.costs),
-            edges=node.edges,
-        )
 
 
 class SessionReply(BaseModel):
@@ -127,7 +126,7 @@ class SessionReply(BaseModel):
             costs=list(session.costs),
             lines=dict(session.lines),
             nodes=len(tree),
-            present=NodeReply.of(tree.present),
+            present=NodeReply.model_validate(tree.present),
             actions=list(tree.path(tree.present.number)),
             trail=list(tree.trail),
         )
@@ -153,21 +152,9 @@ class GainReply(BaseModel):
     action: str
     gain: float = Field(description="by how much it lowers the main cost")
     costs: dict[str, float]
-    state: str | None = Field(description="fingerprint of the program afterwards")
+    state: Fingerprint | None = Field(description="fingerprint of the program afterwards")
     effect: bool = Field(description="whether that is another program")
     error: str | None
-
-    @classmethod
-    def of(cls, gain: Gain) -> Self:
-        """Describe a gain."""
-        return cls(
-            action=gain.action,
-            gain=gain.gain,
-            costs=dict(gain.costs),
-            state=f"{gain.state:016x}" if not gain.error else None,
-            effect=gain.effect,
-            error=gain.error or None,
-        )
 
 
 class GainsReply(BaseModel):
@@ -237,43 +224,21 @@ class SearchReply(BaseModel):
     searches: list[str] = Field(description="which there are for the session")
 
 
-try:
-    from fastapi import APIRouter, Body, FastAPI, Query, Request, WebSocket, WebSocketDisconnect
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse, Response
-    from pydantic import BaseModel, ConfigDict, Field
-    from starlette.exceptions import HTTPException
-    from starlette.requests import HTTPConnection
-except ImportError:
-    raise AiocgError("the Explorer needs FastAPI: pip install 'aiocg[web]'") from None
-
-
 PAGE = 100  # names of one reply of /datasets
 OVERHEAD = 1 << 18  # bytes of a request beside the program in it
 TREE_PAGE = 1000  # nodes of one reply
 
-_STATUS: tuple[tuple[type[Exception], int], ...] = (
-    (UnknownName, 422),
-    (InvalidAction, 422),
-    (ActionFailed, 422),
-    (ObservationFailed, 422),
-    (WorkerCrashed, 422),
-    (DatasetError, 422),
-    (InvalidState, 422),
-    (WorkerStartError, 503),
-    (RuntimeClosed, 503),
-    (AiocgError, 409),
-)
+_UNPROCESSABLE = (
+    UnknownName, InvalidAction, ActionFailed, ObservationFailed, WorkerCrashed, DatasetError, InvalidState
+)  # fmt: skip
 
 router = APIRouter()
 
 Place = Annotated[int, Query(ge=0, lt=1 << 53)]  # in a list; larger numbers are not exact in JavaScript
 
 
-class NewSession(BaseModel):
+class NewSession(BaseModel, extra="forbid"):
     """What a session is of: a program of a dataset, or one that is sent."""
-
-    model_config = ConfigDict(extra="forbid")
 
     env: str = Field("llvm-ic-v0", description="id of an environment; see /envs")
     benchmark: str | None = Field(None, description="a program of a dataset, such as programs-v0/qsort")
@@ -284,10 +249,8 @@ class NewSession(BaseModel):
     action_space: str | None = None
 
 
-class Actions(BaseModel):
+class Actions(BaseModel, extra="forbid"):
     """A list of actions, by their texts."""
-
-    model_config = ConfigDict(extra="forbid")
 
     actions: list[str]
 
@@ -346,7 +309,7 @@ def routes(app: FastAPI) -> None:
 
 
 async def _failed(_: Request, error: Exception) -> JSONResponse:
-    status, message, kind = 409, str(error), type(error).__name__
+    message, kind = str(error), type(error).__name__
     if isinstance(error, Refusal):
         status, kind = error.status, "Refused"
     elif isinstance(error, TreeError):
@@ -358,7 +321,8 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
     elif isinstance(error, HTTPException):
         status, message, kind = error.status_code, str(error.detail), "Refused"
     else:
-        status = next(status for one, status in _STATUS if isinstance(error, one))
+        unavailable = isinstance(error, WorkerStartError | RuntimeClosed)
+        status = 422 if isinstance(error, _UNPROCESSABLE) else 503 if unavailable else 409
     message = message.encode(errors="backslashreplace").decode()  # JSON may bring halves of surrogate pairs
     return JSONResponse(ErrorReply(error=ErrorReply.Error(type=kind, message=message)).model_dump(), status)
 
@@ -366,10 +330,28 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
 # ------------------------------------------------------------------------------------------------------- routes
 
 
+def _sessions_of(connection: HTTPConnection) -> Sessions:
+    """Return the sessions of the application."""
+    found: Sessions = connection.app.state.sessions
+    return found
+
+
+def _session_of(connection: HTTPConnection, id: str) -> ExplorerSession:
+    """Return a session.
+
+    Raises:
+        Refusal: when there is none of this id.
+    """
+    return _sessions_of(connection).find(id)
+
+
+TheSessions = Annotated[Sessions, Depends(_sessions_of)]
+TheSession = Annotated[ExplorerSession, Depends(_session_of)]
+
+
 @router.post("/sessions", status_code=201)
-async def open_session(request: Request, body: NewSession) -> SessionReply:
+async def open_session(sessions: TheSessions, body: NewSession) -> SessionReply:
     """Open a session of a program, named or sent."""
-    sessions = _sessions_of(request)
     if sum(one is not None for one in (body.benchmark, body.source, body.state)) > 1:
         raise Refusal(422, "there are several of benchmark, source and state: send one of them")
     if body.state is not None:
@@ -386,65 +368,58 @@ async def open_session(request: Request, body: NewSession) -> SessionReply:
 
 
 @router.get("/sessions/{id}")
-async def show_session(request: Request, id: str) -> SessionReply:
+async def show_session(session: TheSession, id: str) -> SessionReply:
     """Say where a session stands."""
-    return SessionReply.of(id, _session_of(request, id))
+    return SessionReply.of(id, session)
 
 
 @router.delete("/sessions/{id}", status_code=204)
-async def close_session(request: Request, id: str) -> None:
+async def close_session(sessions: TheSessions, id: str) -> None:
     """Close a session."""
-    await _sessions_of(request).close(id)
+    await sessions.close(id)
 
 
-@router.get("/sessions/{id}/tree")
-async def show_tree(request: Request, id: str, start: Place = 0) -> TreeReply:
+@router.get("/sessions/{id}/tree", response_model=TreeReply)
+async def show_tree(session: TheSession, start: Place = 0) -> dict[str, Any]:
     """Return a thousand nodes, from `start` on; `next` is where to go on, null at the end."""
-    session = _session_of(request, id)
-    nodes = [NodeReply.of(node) for node in islice(session.tree, start, start + TREE_PAGE)]
-    end = start + len(nodes)
-    return TreeReply(nodes=nodes, next=end if end < len(session.tree) else None)
+    end = start + TREE_PAGE
+    return {"nodes": list(islice(session.tree, start, end)), "next": end if end < len(session.tree) else None}
 
 
-@router.post("/sessions/{id}/step")
-async def step(request: Request, id: str, body: Actions) -> StepReply:
+@router.post("/sessions/{id}/step", response_model=StepReply)
+async def step(session: TheSession, body: Actions) -> dict[str, Any]:
     """Apply actions; what fails leaves the session where those before it led."""
-    session = _session_of(request, id)
-    nodes = await session.step(body.actions)
-    return StepReply(nodes=list(map(NodeReply.of, nodes)), present=NodeReply.of(session.tree.present))
+    return {"nodes": await session.step(body.actions), "present": session.tree.present}
 
 
-@router.post("/sessions/{id}/expand")
-async def expand(request: Request, id: str, body: Annotated[Actions | None, Body()] = None) -> GainsReply:
+@router.post("/sessions/{id}/expand", response_model=GainsReply)
+async def expand(session: TheSession, body: Annotated[Actions | None, Body()] = None) -> dict[str, Any]:
     """Say what each action would gain, the best first: of all actions, or of those given. Nothing is changed."""
-    gains = await _session_of(request, id).expand(None if body is None else body.actions)
-    return GainsReply(gains=list(map(GainReply.of, gains)))
+    return {"gains": await session.expand(None if body is None else body.actions)}
 
 
-@router.post("/sessions/{id}/undo")
-async def undo(request: Request, id: str) -> NodeReply:
+@router.post("/sessions/{id}/undo", response_model=NodeReply)
+async def undo(session: TheSession) -> Node:
     """Go back the way that was taken."""
-    return NodeReply.of(await _session_of(request, id).undo())
+    return await session.undo()
 
 
-@router.post("/sessions/{id}/goto/{node}")
-async def goto(request: Request, id: str, node: int) -> NodeReply:
+@router.post("/sessions/{id}/goto/{node}", response_model=NodeReply)
+async def goto(session: TheSession, node: int) -> Node:
     """Go to a node."""
-    return NodeReply.of(await _session_of(request, id).goto(node))
+    return await session.goto(node)
 
 
 @router.post("/sessions/{id}/fork", status_code=201)
-async def fork(request: Request, id: str) -> SessionReply:
+async def fork(sessions: TheSessions, id: str) -> SessionReply:
     """Open another session at the same node, with the same tree."""
-    sessions = _sessions_of(request)
     new = await sessions.fork(id)
     return SessionReply.of(new, sessions.find(new))
 
 
 @router.get("/sessions/{id}/observations/{name}")
-async def observe(request: Request, id: str, name: str) -> ObservationReply:
+async def observe(session: TheSession, name: str) -> ObservationReply:
     """Observe the present state."""
-    session = _session_of(request, id)
     value = await session.observe(name)
     size = len(value) if isinstance(value, str | bytes) else getattr(value, "nbytes", 0)
     if size > (most := session.limits.shown_bytes):
@@ -453,39 +428,35 @@ async def observe(request: Request, id: str, name: str) -> ObservationReply:
 
 
 @router.get("/sessions/{id}/diff")
-async def diff(request: Request, id: str, before: int, after: int, text: str = "") -> DiffReply:
+async def diff(session: TheSession, before: int, after: int, text: str = "") -> DiffReply:
     """Say how the program's text, such as `Ir` or `Assembly`, differs between two nodes, in unified format."""
-    return DiffReply(lines=await _session_of(request, id).difference(before, after, text))
+    return DiffReply(lines=await session.difference(before, after, text))
 
 
 @router.get("/sessions/{id}/features")
-async def features(request: Request, id: str, node: int, before: int = 0) -> FeaturesReply:
+async def features(session: TheSession, node: int, before: int = 0) -> FeaturesReply:
     """Count what is in the program at a node, by name; `deltas` are those counts that were others at `before`."""
-    session = _session_of(request, id)
     then, now = await session.features(before), await session.features(node)
     changed = {name: now.get(name, 0) - then.get(name, 0) for name in dict.fromkeys([*then, *now])}
     return FeaturesReply(features=plain(now), deltas=plain({name: by for name, by in changed.items() if by}))
 
 
 @router.get("/sessions/{id}/link")
-async def link(request: Request, id: str) -> LinkReply:
+async def link(session: TheSession) -> LinkReply:
     """Return a link to the page that is the present state, whether or not this session still exists then."""
-    return LinkReply(link=link_to(_session_of(request, id)))
+    return LinkReply(link=link_to(session))
 
 
-@router.get("/envs")
-async def list_environments() -> EnvironmentsReply:
+@router.get("/envs", response_model=EnvironmentsReply)
+async def list_environments() -> dict[str, Any]:
     """List the environments."""
-    known = environments().values()
-    return EnvironmentsReply(
-        envs=[EnvironmentsReply.Environment(id=one.id, description=one.description) for one in known]
-    )
+    return {"envs": list(environments().values())}
 
 
 @router.get("/datasets", response_model_exclude_unset=True)
-async def list_datasets(request: Request, prefix: str = "", cursor: Place = 0) -> DatasetsReply:
+async def list_datasets(sessions: TheSessions, prefix: str = "", cursor: Place = 0) -> DatasetsReply:
     """List datasets or, for a prefix such as `programs-v0/q`, programs; `next` is the cursor of more, or null."""
-    known = _sessions_of(request).runtime.datasets
+    known = sessions.runtime.datasets
     name, slash, rest = prefix.partition("://")[2].partition("/") if "://" in prefix else prefix.partition("/")
 
     def look() -> list[DatasetsReply.Item]:
@@ -536,115 +507,104 @@ async def _tell(socket: WebSocket, queue: "asyncio.Queue[Any]") -> None:
 # ----------------------------------------------------------------------------------------------------- searches
 
 
-class NewSearch(BaseModel):
+class MoreTime(BaseModel, extra="forbid"):
+    """How long a search may go on."""
+
+    seconds: float = Field(10.0, strict=True)
+
+
+class NewSearch(MoreTime):
     """A search, and how long it may take."""
 
-    model_config = ConfigDict(extra="forbid")
-
     name: str = Field("greedy", description="one of those that GET lists as `searches`")
-    seconds: float = Field(10.0, strict=True)
     here: bool = Field(False, description="begin at the present node, not at the program as it came")
 
 
-class MoreTime(BaseModel):
-    """How long a search may go on."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    seconds: float = Field(10.0, strict=True)
-
-
 @router.post("/sessions/{id}/search", status_code=202)
-async def start_search(request: Request, id: str, body: NewSearch) -> SearchReply:
+async def start_search(sessions: TheSessions, id: str, body: NewSearch) -> SearchReply:
     """Start a search; its candidates become nodes, and its end is at the best one."""
-    _sessions_of(request).start_search(id, body.name, body.seconds, here=body.here)
-    return _reply(request, id)
+    sessions.search_of(id).start(body.name, body.seconds, here=body.here)
+    return _reply(sessions, id)
 
 
 @router.get("/sessions/{id}/search")
-async def show_search(request: Request, id: str) -> SearchReply:
+async def show_search(sessions: TheSessions, id: str) -> SearchReply:
     """Say where the last search of a session stands, those before it, and which searches there are for it."""
-    return _reply(request, id)
+    return _reply(sessions, id)
 
 
 @router.delete("/sessions/{id}/search")
-async def pause_search(request: Request, id: str) -> SearchReply:
+async def pause_search(sessions: TheSessions, id: str) -> SearchReply:
     """Pause the search, and go to the best state that it found."""
-    await _sessions_of(request).search_of(id).pause()
-    return _reply(request, id)
+    await sessions.search_of(id).pause()
+    return _reply(sessions, id)
 
 
 @router.post("/sessions/{id}/search/resume", status_code=202)
-async def resume_search(request: Request, id: str, body: MoreTime) -> SearchReply:
+async def resume_search(sessions: TheSessions, id: str, body: MoreTime) -> SearchReply:
     """Let the last search go on where it was, whatever was done by hand meanwhile."""
-    _sessions_of(request).resume_search(id, body.seconds)
-    return _reply(request, id)
+    sessions.search_of(id).resume(body.seconds)
+    return _reply(sessions, id)
 
 
-def _reply(request: Request, id: str) -> SearchReply:
-    search, known = _sessions_of(request).search_of(id), watchable(_session_of(request, id))
+def _reply(sessions: Sessions, id: str) -> SearchReply:
+    search, known = sessions.search_of(id), watchable(sessions.find(id))
     return SearchReply(search=search.last, runs=search.runs, resumable=search.resumable, searches=list(known))
 
 
 # ----------------------------------------------------------------------------------------------------- pictures
 
 
-class Svg(Response):
+class _Svg(Response):
     """A picture."""
 
     media_type = "image/svg+xml"
 
 
-class Dot(Response):
+class _Dot(Response):
     """Text for Graphviz."""
 
     media_type = "text/vnd.graphviz"
 
 
-@router.get("/sessions/{id}/tree.svg", response_class=Svg)
-async def draw_tree(request: Request, id: str) -> Response:
+@router.get("/sessions/{id}/tree.svg", response_class=_Svg)
+async def draw_tree(session: TheSession) -> Response:
     """Draw the tree: the best children of each node, and the way to the present one."""
-    tree = _session_of(request, id).tree
-    return Svg(await in_thread(lambda: tree.graph().svg()))
+    return _Svg(await in_thread(lambda: session.tree.graph().svg()))
 
 
-@router.get("/sessions/{id}/chart.svg", response_class=Svg)
-async def draw_chart(request: Request, id: str) -> Response:
+@router.get("/sessions/{id}/chart.svg", response_class=_Svg)
+async def draw_chart(session: TheSession) -> Response:
     """Draw the cost on the way to the present state, beside the compiler's levels."""
-    session = _session_of(request, id)
-    cost, tree = session.costs[0], session.tree
-    points = [(float(place), tree[one].costs[cost]) for place, one in enumerate(tree.trail)]
-    drawn = stairs({cost: points}, session.lines, across="actions", up=cost, title=f"{cost} on the way here")
-    return Svg(drawn)
+    cost = session.costs[0]
+    way, title = {cost: session.tree.way(cost)}, f"{cost} on the way here"
+    return _Svg(stairs(way, session.lines, across="actions", up=cost, title=title))
 
 
-@router.get("/sessions/{id}/cfg.svg", response_class=Svg)
-async def draw_cfg(request: Request, id: str, function: str, instructions: bool = False) -> Response:
+@router.get("/sessions/{id}/cfg.svg", response_class=_Svg)
+async def draw_cfg(session: TheSession, function: str, instructions: bool = False) -> Response:
     """Draw the control flow of a function in the present state."""
-    graph = await _cfg(request, id, function, instructions)
-    if len(graph.boxes) > (most := _session_of(request, id).limits.blocks):
+    graph = await _cfg(session, function, instructions)
+    if len(graph.boxes) > (most := session.limits.blocks):
         raise Refusal(413, f"{function} has {len(graph.boxes)} blocks, and up to {most} are drawn: take cfg.dot")
-    return Svg(await in_thread(graph.svg))
+    return _Svg(await in_thread(graph.svg))
 
 
-@router.get("/sessions/{id}/cfg.dot", response_class=Dot)
-async def write_cfg(request: Request, id: str, function: str, instructions: bool = False) -> Response:
+@router.get("/sessions/{id}/cfg.dot", response_class=_Dot)
+async def write_cfg(session: TheSession, function: str, instructions: bool = False) -> Response:
     """Write the control flow of a function in the present state for Graphviz."""
-    graph = await _cfg(request, id, function, instructions)
-    return Dot(graph.dot())
+    return _Dot((await _cfg(session, function, instructions)).dot())
 
 
-@router.get("/sessions/{id}/nest.svg", response_class=Svg)
-async def draw_nest(request: Request, id: str) -> Response:
+@router.get("/sessions/{id}/nest.svg", response_class=_Svg)
+async def draw_nest(session: TheSession) -> Response:
     """Draw the loops of the present state as nested boxes."""
-    session = _session_of(request, id)
     if "loop_tree" not in session.env.observation_spaces:
         raise Refusal(409, f"{session.env.spec.id} has no loops to draw: take loops-v0")
-    return Svg(nested(await session.text(session.tree.present.number), "nest of loops"))
+    return _Svg(nested(await session.text(session.tree.present.number), "nest of loops"))
 
 
-async def _cfg(request: Request, id: str, function: str, instructions: bool) -> Graph:
-    session = _session_of(request, id)
+async def _cfg(session: ExplorerSession, function: str, instructions: bool) -> Graph:
     if "Ir" not in session.env.observation_spaces:
         raise Refusal(409, f"{session.env.spec.id} has no control flow to draw: take an LLVM environment")
     text = await session.text(session.tree.present.number)
@@ -663,9 +623,9 @@ LINES, COLUMNS = 1024, 250  # of the program's text
 
 
 @router.get("/api/v4/describe")
-async def describe(request: Request) -> dict[str, Any]:
+async def describe(sessions: TheSessions) -> dict[str, Any]:
     """List programs, actions with their numbers, and rewards."""
-    runtime = _sessions_of(request).runtime
+    runtime = sessions.runtime
     async with await runtime.make(ENVIRONMENT, action_space=ACTIONS) as env:
         actions = {name: number for number, name in enumerate(env.action_space.names)}
         rewards = sorted(env.reward_spaces)
@@ -681,10 +641,9 @@ async def describe(request: Request) -> dict[str, Any]:
 
 @router.get("/api/v4/step")
 async def original_step(
-    request: Request, benchmark: str = "", reward: str = "", actions: str = "", all_states: str = "0"
+    sessions: TheSessions, benchmark: str = "", reward: str = "", actions: str = "", all_states: str = "0"
 ) -> JSONResponse:
     """Apply actions, given by their numbers with commas between, to a program; describe the last state, or all."""
-    sessions = _sessions_of(request)
     try:
         if not benchmark or not reward:
             raise Refusal(400, "name a `benchmark` and a `reward`")
@@ -716,18 +675,3 @@ async def _visited(env: Env, numbers: list[int], reward: str, *, every: bool) ->
     lines = str(await env.observe("Ir")).split("\n")
     text = "\n".join(line if len(line) <= COLUMNS else f"{line[: COLUMNS - 3]}..." for line in lines[:LINES])
     return {"commandline": env.commandline(), "done": terminated, "ir": text, "states": states}
-
-
-def _sessions_of(connection: HTTPConnection) -> Sessions:
-    """Return the sessions of the application."""
-    found: Sessions = connection.app.state.sessions
-    return found
-
-
-def _session_of(connection: HTTPConnection, id: str) -> ExplorerSession:
-    """Return a session.
-
-    Raises:
-        Refusal: when there is none of this id.
-    """
-    return _sessions_of(connection).find(id)

@@ -159,12 +159,7 @@ class Dialogs:
         ui.navigate.to(f"/?session={id}")
 
     async def _open(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
-        await self._try(lambda: self._go_to_program(dialog, find))
-
-    async def _go_to_program(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
-        id = await self._sessions.open(self._session.env.spec.id, benchmark=find())
-        dialog.close()
-        ui.navigate.to(f"/?session={id}")
+        await self._try(lambda: self._go(dialog, Opening(self._session.env.spec.id, find())))
 
 
 def problem_label() -> ui.label:

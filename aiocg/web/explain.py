@@ -40,7 +40,7 @@ class Stage:
         number: from 1.
         name: of the last pass of the part, with its options.
         action: text of the part, which leads here from the program as it came.
-        state, cost: of the program there.
+        cost: of the program there.
         gain: by how much the pass lowers the cost.
         effect: whether the pass changes the program.
     """
@@ -48,7 +48,6 @@ class Stage:
     number: int
     name: str
     action: str
-    state: int
     cost: float
     gain: float
     effect: bool
@@ -105,16 +104,17 @@ async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
     if coarse.error or coarse.state != whole.state:
         raise Refusal(409, f"the passes that clang prints do not lead where {WHOLE} leads: {coarse.error or 'another'}")
     parts = list(prefixes(printed if fine.state == whole.state else exact))
-    number, node = 0, session.tree[0]
-    state, cost = node.state, node.costs[session.costs[0]]
+    number, main = 0, session.costs[0]
+    state: int | None = session.tree[0].state
+    cost = session.tree[0].costs[main]
     for start in range(0, len(parts), AT_ONCE):
         chunk = parts[start : start + AT_ONCE]
         for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk]), strict=True):
             number += 1
             if found.error:
                 raise Refusal(409, f"{name} fails: {found.error}")
-            now = found.costs[session.costs[0]]
-            yield Stage(number, name, text, found.state, now, cost - now, found.state != state)
+            now = found.costs[main]
+            yield Stage(number, name, text, now, cost - now, found.state != state)
             state, cost = found.state, now
 
 

@@ -86,7 +86,7 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
             return
         if new:
             ui.add_body_html(f"<script>history.replaceState(null, '', '/?session={session}')</script>")
-        Page(sessions, session).build()
+        _Page(sessions, session).build()
 
     ui.run_with(
         app,
@@ -123,7 +123,7 @@ def _ask(sessions: Sessions, link: Link) -> None:
     ui.add_css(STYLE)
 
 
-class Page:
+class _Page:
     """The page of one tab."""
 
     def __init__(self, sessions: Sessions, id: str) -> None:
@@ -217,8 +217,8 @@ class Page:
         self._tree.show(view.tree_nodes(self._session.tree, self._session.costs[0], self._whole))
 
     def _show_chart(self) -> None:
-        session = self._session
-        self._chart.show(view.chart(session.tree, session.costs[0], session.lines))
+        session, cost = self._session, self._session.costs[0]
+        self._chart.show(view.chart({cost: session.tree.way(cost)}, session.lines, cost, symbols=True))
 
     def _show_tab(self) -> None:
         """Show in the open tab what it missed while it was not seen."""

@@ -24,6 +24,9 @@ from aiocg.web.tree import TreeError
 
 __all__ = ["ActionList", "ChangesPanel", "CountsPanel", "Explanation", "PicturePanel", "SearchPanel", "picture_of"]
 
+Do = Callable[[Callable[[], Awaitable[Any]]], Coroutine[Any, Any, None]]
+"""Does something in the session of a page, and tells the user what goes wrong."""
+
 LONGEST = 200_000  # characters of a program that are shown
 BEFORE, FIRST, ALONE = "before", "as it came", "nothing"  # what the program is compared with
 
@@ -36,9 +39,7 @@ class ChangesPanel:
         do: carries something out, and tells of its failure.
     """
 
-    def __init__(
-        self, session: ExplorerSession, do: Callable[[Callable[[], Awaitable[Any]]], Coroutine[Any, Any, None]]
-    ) -> None:
+    def __init__(self, session: ExplorerSession, do: Do) -> None:
         self._session = session
         self._do = do
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
@@ -109,13 +110,7 @@ class CountsPanel:
         functions: whether to count what is in each function, not features of the program.
     """
 
-    def __init__(
-        self,
-        session: ExplorerSession,
-        do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]],
-        *,
-        functions: bool = False,
-    ) -> None:
+    def __init__(self, session: ExplorerSession, do: Do, *, functions: bool = False) -> None:
         self._session = session
         self._do = do
         self._functions = functions
@@ -161,16 +156,12 @@ class CountsPanel:
 
 def _of_functions(first: str, text: str) -> list[dict[str, Any]]:
     then, now = view.counts(first), view.counts(text)
-    return [
-        {
-            "function": name,
-            "instructions": now.get(name, (0, 0))[0],
-            "before": then.get(name, (0, 0))[0],
-            "blocks": now.get(name, (0, 0))[1],
-            "before ": then.get(name, (0, 0))[1],
-        }
-        for name in dict.fromkeys([*then, *now])
-    ]
+    rows = []
+    for name in dict.fromkeys([*then, *now]):
+        (before, blocks_before), (instructions, blocks) = (one.get(name, (0, 0)) for one in (then, now))
+        counts = {"instructions": instructions, "before": before, "blocks": blocks, "before ": blocks_before}
+        rows.append({"function": name, **counts})
+    return rows
 
 
 def _of_features(
@@ -216,9 +207,7 @@ class PicturePanel:
         do: carries something out, and tells of its failure.
     """
 
-    def __init__(
-        self, session: ExplorerSession, id: str, do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]]
-    ) -> None:
+    def __init__(self, session: ExplorerSession, id: str, do: Do) -> None:
         self._session = session
         self._id = id
         self._do = do
@@ -285,12 +274,7 @@ class Explanation:
         panel: returns the panel that shows what a pass changed.
     """
 
-    def __init__(
-        self,
-        session: ExplorerSession,
-        do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]],
-        panel: Callable[[], ChangesPanel],
-    ) -> None:
+    def __init__(self, session: ExplorerSession, do: Do, panel: Callable[[], ChangesPanel]) -> None:
         self._session = session
         self._do = do
         self._panel = panel
@@ -367,9 +351,7 @@ class SearchPanel:
         do: carries something out, and tells of its failure.
     """
 
-    def __init__(
-        self, sessions: Sessions, id: str, do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]]
-    ) -> None:
+    def __init__(self, sessions: Sessions, id: str, do: Do) -> None:
         self._sessions = sessions
         self._id = id
         self._do = do
@@ -398,14 +380,14 @@ class SearchPanel:
 
     async def _begin(self) -> None:
         seconds, here = float(self._seconds.value or 0), self._here.enabled and bool(self._here.value)
-        self._sessions.start_search(self._id, str(self._name.value), seconds, here=here)
+        self._sessions.search_of(self._id).start(str(self._name.value), seconds, here=here)
         self.show()
 
     async def _stop(self) -> None:
         await self._sessions.search_of(self._id).pause()
 
     async def _go_on(self) -> None:
-        self._sessions.resume_search(self._id, float(self._seconds.value or 0))
+        self._sessions.search_of(self._id).resume(float(self._seconds.value or 0))
         self.show()
 
     def show(self) -> None:
@@ -434,7 +416,7 @@ class SearchPanel:
         """Return a chart of those searches that lower what the last one lowers."""
         last = runs[-1]
         alike = {title(run): run for run in runs if run.cost == last.cost}
-        return view.course({name: run.points for name, run in alike.items()}, last.lines, last.cost)
+        return view.chart({name: run.points for name, run in alike.items()}, last.lines, f"lowest {last.cost}")
 
     async def _open(self) -> None:
         """Show two searches beside each other: how they went, and how the programs differ that they found."""
@@ -490,9 +472,7 @@ class ActionList:
         do: carries something out, and tells of its failure.
     """
 
-    def __init__(
-        self, session: ExplorerSession, do: Callable[[Callable[[], Awaitable[Any]]], Coroutine[Any, Any, None]]
-    ) -> None:
+    def __init__(self, session: ExplorerSession, do: Do) -> None:
         self._session = session
         self._do = do
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
@@ -540,7 +520,7 @@ class ActionList:
         tried = {gain.action for gain in known}
         names = view.labels([*texts, *tried])
         self._rows = [_action_row(gain, names[gain.action]) for gain in sorted(known, key=Gain.rank)]
-        untried = (Gain(text, {}, 0.0, 0, True) for text in texts if text not in tried)
+        untried = (Gain(text, {}, 0.0, None, True) for text in texts if text not in tried)
         self._rows += [_action_row(gain, names[gain.action], tried=False) for gain in untried]
         self._list()
 

@@ -129,13 +129,18 @@ class LiveSearch:
     by hand, lets the same search go on, or starts another one from where one is. What it has found is what it has tried
     itself, not the compiler's own levels.
 
+    Args:
+        session: whose they are.
+        check: raises Refusal when no search may be started, because of those of other sessions.
+
     Attributes:
         runs: the searches, the last one at the end.
     """
 
-    def __init__(self, session: ExplorerSession) -> None:
+    def __init__(self, session: ExplorerSession, check: Callable[[], object] = lambda: None) -> None:
         self.runs: list[Run] = []
         self._session = session
+        self._check_others = check
         self._task: asyncio.Task[None] | None = None
         self._pausing = False
         self._state: SearchState | None = None  # of the last run, to go on from
@@ -215,6 +220,7 @@ class LiveSearch:
             raise Refusal(422, f"a search takes more than 0 and up to {most:g} seconds, not {seconds:g}")
         if self.running:
             raise Refusal(409, "a search of this session is running: pause it first")
+        self._check_others()
 
     def _begin(self, run: Run, seconds: float, before: SearchState | None) -> None:
         self._pausing, self._state, self._ways = False, None, []

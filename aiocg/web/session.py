@@ -93,7 +93,7 @@ class Gain:
         action: its text.
         costs: of the state that it leads to; empty after an error.
         gain: by how much it lowers the first cost.
-        state: fingerprint of that state; 0 after an error.
+        state: fingerprint of that state, None after an error.
         effect: whether that is another state.
         error: why there is no such state.
     """
@@ -101,9 +101,9 @@ class Gain:
     action: str
     costs: Mapping[str, float]
     gain: float
-    state: int
+    state: int | None
     effect: bool
-    error: str = ""
+    error: str | None = None
 
     def rank(self) -> tuple[bool, bool, float, str]:
         """Return what gains are sorted by, the best first."""
@@ -335,7 +335,7 @@ class ExplorerSession(Events):
         gains = []
         for text, candidate in zip(texts, found, strict=True):
             if candidate.error is not None:
-                gains.append(Gain(text, {}, 0.0, 0, False, f"{type(candidate.error).__name__}: {candidate.error}"))
+                gains.append(Gain(text, {}, 0.0, None, False, f"{type(candidate.error).__name__}: {candidate.error}"))
                 continue
             costs = numbers(self.costs, candidate.observation)
             gain = node.costs[self.costs[0]] - costs[self.costs[0]]

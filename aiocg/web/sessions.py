@@ -95,7 +95,7 @@ class Sessions:
     def _add(self, session: ExplorerSession) -> str:
         id = secrets.token_urlsafe(12)
         self._sessions[id] = session
-        self._searches[id] = LiveSearch(session)
+        self._searches[id] = LiveSearch(session, self._check_searches)
         self._used[id] = time.monotonic()
         return id
 
@@ -119,32 +119,10 @@ class Sessions:
         self.find(id)
         return self._searches[id]
 
-    def start_search(self, id: str, name: str, seconds: float, *, here: bool = False) -> LiveSearch:
-        """Start a search in a session.
-
-        Raises:
-            Refusal: when too many are running, and as `LiveSearch.start` does.
-        """
-        search = self._idle_search(id)
-        search.start(name, seconds, here=here)
-        return search
-
-    def resume_search(self, id: str, seconds: float) -> LiveSearch:
-        """Let the last search of a session go on.
-
-        Raises:
-            Refusal: when too many are running, and as `LiveSearch.resume` does.
-        """
-        search = self._idle_search(id)
-        search.resume(seconds)
-        return search
-
-    def _idle_search(self, id: str) -> LiveSearch:
-        search = self.search_of(id)
+    def _check_searches(self) -> None:
         running = sum(one.running for one in self._searches.values())
-        if running >= self.limits.searches and not search.running:
+        if running >= self.limits.searches:
             raise Refusal(429, f"{running} searches are running, the most there may be: pause one, or wait a while")
-        return search
 
     async def close(self, id: str) -> None:
         """Close a session, and end its search."""

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from aiocg.pictures.graph import Box, Edge, Graph
@@ -206,6 +206,10 @@ class Tree:
         """Return the actions that first led to a node."""
         return tuple(node.action for node in self.line(number)[1:])
 
+    def way(self, cost: str) -> list[tuple[int, float]]:
+        """Return a cost after each action on the way that was taken."""
+        return [(place, self[number].costs[cost]) for place, number in enumerate(self._trail)]
+
     def children(self, number: int) -> list[Node]:
         """Return the nodes that were first reached from this one."""
         numbers = dict.fromkeys(self[number].edges.values())
@@ -266,10 +270,7 @@ class Tree:
     def copy(self) -> Self:
         """Return a tree that grows by itself from here on."""
         other = type(self)(0, {}, self._most)
-        other._nodes = [
-            Node(one.number, one.state, one.costs, one.parent, one.action, one.depth, dict(one.edges))
-            for one in self._nodes
-        ]
+        other._nodes = [replace(one, edges=dict(one.edges)) for one in self._nodes]
         other._by_state = dict(self._by_state)
         other._trail = list(self._trail)
         return other

@@ -11,7 +11,7 @@ from aiocg.pictures.cfg import functions
 from aiocg.spaces.actions import ActionLanguage
 from aiocg.web.tree import START, Part, Tree, change, label, labels, number
 
-__all__ = ["change", "chart", "color", "copies", "counts", "course", "label", "labels", "number", "row", "tree_nodes"]
+__all__ = ["change", "chart", "color", "copies", "counts", "label", "labels", "number", "row", "tree_nodes"]
 
 SENT = "user-v0/"  # with which names of programs begin that somebody sent
 ROWS = 12  # texts that have room below each other in a chart
@@ -72,34 +72,18 @@ def counts(text: str) -> dict[str, tuple[int, int]]:
     return {name: (sum(len(block.instructions) for block in blocks), len(blocks)) for name, blocks in found}
 
 
-def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
-    """Return the options of a chart of a cost on the way to the present node, beside the compiler's levels."""
-    values = [tree[one].costs[cost] for one in tree.trail]
-    labels = [str(place) for place in range(len(values))]
-    return _stairs({cost: values}, values, lines, {"type": "category", "data": labels}, cost)
-
-
-def course(runs: Mapping[str, Sequence[tuple[int, float]]], lines: Mapping[str, float], cost: str) -> dict[str, Any]:
-    """Return the options of a chart of what searches had found after so many evaluations.
+def chart(
+    series: Mapping[str, Sequence[tuple[int, float]]], lines: Mapping[str, float], name: str, *, symbols: bool = False
+) -> dict[str, Any]:
+    """Return the options of a chart with lines that go in steps, and one for each of the compiler's levels.
 
     Args:
-        runs: by what they are called.
-        lines: the compiler's levels.
-        cost: what is found.
+        series: the points of each line, by what it is called.
+        lines: the levels.
+        name: of what is drawn.
+        symbols: mark the points.
     """
-    values = [best for found in runs.values() for _, best in found]
-    series = {name: [list(pair) for pair in found] for name, found in runs.items()}
-    return _stairs(series, values, lines, {"type": "value"}, f"lowest {cost}")
-
-
-def _stairs(
-    series: Mapping[str, Sequence[Any]],
-    values: Sequence[float],
-    lines: Mapping[str, float],
-    below: Mapping[str, Any],
-    name: str,
-) -> dict[str, Any]:
-    """Return the options of a chart with lines that go down in steps, and one for each level."""
+    values = [value for points in series.values() for _, value in points]
     known = [*values, *lines.values()] or [0.0]
     least, most = min(known), max(known)
     unit = 10 ** math.floor(math.log10(most - least)) if most > least else 1
@@ -114,14 +98,13 @@ def _stairs(
         "label": {"color": INK, "position": "end", "lineHeight": 14},
         "data": levels,
     }
-    single = below["type"] == "category"
     return {
         "animation": False,
         "aria": {"enabled": True},
         "tooltip": {"trigger": "axis"},
         "legend": {"show": len(series) > 1, "top": 0, "right": 16, "textStyle": {"color": INK}, "type": "scroll"},
         "grid": {"left": 56, "right": 96 if lines else 16, "top": 28, "bottom": 28},
-        "xAxis": {**below, **axis},
+        "xAxis": {"type": "value", "minInterval": 1, **axis},
         "yAxis": {
             "type": "value",
             "min": math.floor(least / unit) * unit,
@@ -133,10 +116,10 @@ def _stairs(
             {
                 "type": "line",
                 "name": label,
-                "step": "middle" if single else "end",
-                "data": list(data),
+                "step": "end",
+                "data": [list(point) for point in data],
                 "color": COLORS[place % len(COLORS)],
-                "showSymbol": single,
+                "showSymbol": symbols,
                 **({} if place else {"markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}}}),
             }
             for place, (label, data) in enumerate((series or {name: []}).items())

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import os
 import re
-import subprocess
 import tempfile
 import warnings
 import zlib
@@ -15,6 +14,7 @@ from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, ToolchainNotFound
 from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.toolchain import run_for_version
 
 _FORMAT = "1"  # of the cache's keys
 
@@ -37,19 +37,7 @@ def said_version(executable: Path, remedy: str) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _said_version(executable: Path, remedy: str, modified: int, size: int) -> str:
-    try:
-        with scratch_folder() as folder:  # csmith writes a file wherever it runs
-            process = subprocess.run(
-                [executable, "--version"],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=30,
-            )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainNotFound(f"{executable} cannot be run: {error}", remedy) from error
+    process = run_for_version(executable, remedy)
     if process.returncode:
         answer = process.stderr.strip() or f"exit status {process.returncode}"
         raise ToolchainNotFound(f"{executable} does not work: {answer[:300]}", remedy)

@@ -18,17 +18,17 @@ Values = Mapping[str, int]
 Derived = Mapping[str, int | str]
 
 
-class InvalidParameters(ValueError):
+class _InvalidParameters(ValueError):
     """The values of parameters are inconsistent."""
 
 
-class Template(NamedTuple):
+class _Template(NamedTuple):
     """A family of tensor expressions.
 
     Attributes:
         text: the expression with parameters in braces.
         sizes: the enumerated members, as values of the parameters in order.
-        derive: computes the other placeholders from the values; raises `InvalidParameters`.
+        derive: computes the other placeholders from the values; raises `_InvalidParameters`.
     """
 
     description: str
@@ -43,13 +43,13 @@ class Template(NamedTuple):
         return {**defaults, **given}
 
     def write(self, values: Values) -> str:
-        """Return the text of one member; raise InvalidParameters when the values do not go together."""
+        """Return the text of one member; raise _InvalidParameters when the values do not go together."""
         return self.text.format_map({**values, **self.derive(values)})
 
 
 def _window(values: Values, size: str, kernel: str, stride: int) -> int:
     if values[kernel] > values[size]:
-        raise InvalidParameters(f"{kernel}={values[kernel]} is more than {size}={values[size]}")
+        raise _InvalidParameters(f"{kernel}={values[kernel]} is more than {size}={values[size]}")
     return (values[size] - values[kernel]) // stride + 1
 
 
@@ -73,18 +73,18 @@ def _pooling(values: Values) -> Derived:
 def _stencil(values: Values) -> Derived:
     for name in ("m", "n"):
         if values[name] < 3:
-            raise InvalidParameters(f"{name}={values[name]} leaves nothing inside; it is 3 at least")
+            raise _InvalidParameters(f"{name}={values[name]} leaves nothing inside; it is 3 at least")
     return {"y": values["m"] - 2, "x": values["n"] - 2}
 
 
 _DERIVED = {"convolution": _convolution, "pooling": _pooling, "stencil": _stencil}
 
 
-def _template(known: Mapping[str, Any]) -> Template:
+def _template(known: Mapping[str, Any]) -> _Template:
     parameters = {name: Integer(1, LARGEST, default) for name, default in known["defaults"].items()}
     sizes = tuple(map(tuple, known["sizes"]))
     derived = [_DERIVED[known["derive"]]] if "derive" in known else []
-    return Template(known["description"], known["text"], parameters, sizes, *derived)
+    return _Template(known["description"], known["text"], parameters, sizes, *derived)
 
 
 _FILE = Path(__file__).with_name("templates.toml")
@@ -141,6 +141,6 @@ class LoopNestsDataset(Dataset):
         values = template.values({name: int(value) for name, value in given.items()})
         try:
             text = template.write(values)
-        except InvalidParameters as error:
+        except _InvalidParameters as error:
             raise InvalidBenchmarkUri(str(uri), str(error), str(example)) from None
         return expression_benchmark(uri, text, template.description)

@@ -4,16 +4,15 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError, InstallError, ToolchainNotFound
 from aiocg.datasets.index import DatasetIndex
-from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, Tree, read, read_header
-from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, by_driver
+from aiocg.datasets.recipe import BenchmarkProgram, LazyFiles, ProgramRun, by_driver
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.toolchain import find_clang, link_flags
 from aiocg.datasets.uri import BenchmarkUri
@@ -46,9 +45,6 @@ class OwnDataset(ListedDataset):
         )
         self.compiler = header.compiler
         self._count = header.programs
-        self._lock = ForkedLock()
-        self._programs: dict[str, Program] | None = None
-        self._paths: tuple[str, ...] = ()
 
     @property
     def site_data_path(self) -> Path:
@@ -59,30 +55,25 @@ class OwnDataset(ListedDataset):
     def size(self) -> int:
         return self._count
 
-    @property
+    @functools.cached_property
     def programs(self) -> Mapping[str, Program]:
         """The manifest's entry of each program, by path, in order; raises InstallError when the manifest is damaged."""
-        with self._lock:
-            if self._programs is None:
-                try:
-                    _, programs = read(self.directory)
-                except OSError as error:
-                    raise InstallError(str(self.root), f"its manifest cannot be read: {error.strerror}") from error
-                self._paths = tuple(program.path for program in programs)
-                self._programs = {program.path: program for program in programs}
-            return self._programs
+        try:
+            _, programs = read(self.directory)
+        except OSError as error:
+            raise InstallError(str(self.root), f"its manifest cannot be read: {error.strerror}") from error
+        return {program.path: program for program in programs}
 
-    @property
+    @functools.cached_property
     def names(self) -> Sequence[str]:
         """The targets, then the translation units."""
-        assert self.programs is not None  # reads them
-        return self._paths
+        return tuple(self.programs)
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
         """Make the benchmark of one program; raise BenchmarkNotFound when there is no such program."""
         program = self.programs.get(uri.path)
         if program is None or uri.params or uri.fragment:
-            raise self._not_found(uri, self._paths)
+            raise self._not_found(uri, self.names)
         tree = program.tree
         return Benchmark(
             uri,
@@ -128,7 +119,7 @@ class OwnDataset(ListedDataset):
             program.language,
             runs={run.name: self._run(run) for run in program.runs},
             command=link_command(program.language, program.link.words),
-            files=_Files(self, program.link.files),
+            files=self._files(program.link.files),
             measured=program.measured,
         )
 
@@ -138,30 +129,21 @@ class OwnDataset(ListedDataset):
             None if run.stdout is None else self.directory / CONTENT / run.stdout,
             exit_status=run.exit_status,
             stdin=b"" if run.stdin is None else self._content(run.stdin),
-            files=_Files(self, run.files),
+            files=self._files(run.files),
             environment=run.environment,
-            output_files=_Files(self, run.output_files),
+            output_files=self._files(run.output_files),
             timeout=run.timeout,
             output_varies=run.output_varies,
         )
 
+    def _files(self, digests: Mapping[str, str | None]) -> LazyFiles:
+        """Return files by name; the content of unknown outputs is None."""
 
-class _Files(Mapping[str, bytes]):
-    """Files by name, read on access. The content of unknown outputs is None."""
+        def read(name: str) -> bytes:
+            digest = digests[name]
+            return self._content(digest) if digest is not None else None  # type: ignore[return-value]
 
-    def __init__(self, dataset: OwnDataset, digests: Mapping[str, str | None]) -> None:
-        self._dataset = dataset
-        self._digests = digests
-
-    def __getitem__(self, name: str) -> bytes:
-        digest = self._digests[name]
-        return self._dataset._content(digest) if digest is not None else None  # type: ignore[return-value]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._digests)
-
-    def __len__(self) -> int:
-        return len(self._digests)
+        return LazyFiles(digests.keys(), read)
 
 
 def link_command(language: str, words: tuple[str, ...]) -> tuple[str, ...]:

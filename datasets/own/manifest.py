@@ -42,17 +42,6 @@ def is_harmless(word: str) -> bool:
     return bool(_HARMLESS.fullmatch(word))
 
 
-def check_words(words: Iterable[str], files: Container[str]) -> None:
-    """Check that link options are harmless, or names of the dataset's own files.
-
-    Raises:
-        ValueError: it names the word.
-    """
-    for word in words:
-        if word not in files and not is_harmless(word):
-            raise ValueError(f"a dataset may not link with the word {word!r}")
-
-
 def check_flags(words: Iterable[str], files: Container[str]) -> None:
     """Check that compiler flags name neither outside files nor programs to run.
 
@@ -260,8 +249,9 @@ def _check(program: Program, dataset: str) -> None:
             raise ValueError(f"{name!r} cannot be the name of an object")
     if program.tree is not None:
         _check_tree(program.tree)
-    if program.link is not None:
-        check_words(program.link.words, files)
+    for word in program.link.words if program.link is not None else ():
+        if word not in files and not is_harmless(word):
+            raise ValueError(f"a dataset may not link with the word {word!r}")
     names = [run.name for run in program.runs]
     if len(set(names)) < len(names) or program.measured not in ("", *names):
         raise ValueError(f"the names of its runs are wrong: {', '.join(names)}; measured: {program.measured!r}")

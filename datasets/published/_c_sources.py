@@ -52,7 +52,7 @@ class SourcesDataset(TarDatasetWithManifest):
         return super()._read_names() if self.manifest_urls else TarDataset._read_names(self)
 
 
-def c_benchmark(
+def _c_benchmark(
     uri: BenchmarkUri,
     path: Callable[[], Path],
     *,
@@ -111,7 +111,7 @@ class AnghaBenchDataset(SourcesDataset):
         super().__init__(f"benchmark://{name}", **{**facts(name), **changes})
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        return c_benchmark(uri, fetch)
+        return _c_benchmark(uri, fetch)
 
 
 CHSTONE_NAMES = ("adpcm", "aes", "blowfish", "dfadd", "dfdiv", "dfmul", "dfsin", "gsm", "jpeg", "mips", "motion", "sha")
@@ -144,7 +144,7 @@ class CHStoneDataset(TarDataset):
             main = fetch()
             return (path for path in sorted(main.parent.glob("*.[ch]")) if path != main)
 
-        return c_benchmark(uri, fetch, source_name=Path(self.file_of(uri.path)).name, further=others)
+        return _c_benchmark(uri, fetch, source_name=Path(self.file_of(uri.path)).name, further=others)
 
     def _read_names(self) -> Sequence[str]:
         return CHSTONE_NAMES
@@ -168,7 +168,7 @@ class JotaiBenchDataset(SourcesDataset):
         self._program = program
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        return c_benchmark(uri, fetch, program=self._program)
+        return _c_benchmark(uri, fetch, program=self._program)
 
 
 def jotai_runnable() -> JotaiBenchDataset:

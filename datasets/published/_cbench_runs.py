@@ -7,12 +7,12 @@ ghostscript, ispell, lame and rijndael.
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from aiocg.datasets.errors import CompilationCancelled, InstallError
 from aiocg.datasets.process import Cancelled
-from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
+from aiocg.datasets.recipe import BenchmarkProgram, LazyFiles, ProgramRun
 
 DATASETS = 20
 """How many inputs there are for most programs; their files are numbered from 1."""
@@ -24,7 +24,7 @@ _INPUT = re.compile(r"\$D/(\S+)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Command:
+class _Command:
     """How a program is run on each of its inputs.
 
     Attributes:
@@ -50,7 +50,7 @@ class Command:
         """Return the run on the input of this number, counted from 0; `inputs` returns the folder of runtime data."""
         return ProgramRun(
             tuple(self._numbered(number).replace("$D/", "").split()),
-            files=InputFiles(self.inputs(number), inputs),
+            files=_input_files(self.inputs(number), inputs),
             environment=self.environment,
             output_files=dict.fromkeys(self.outputs),
             timeout=TIMEOUT,
@@ -61,31 +61,22 @@ class Command:
         return self.arguments.replace("{n}", str(number + 1))
 
 
-class InputFiles(Mapping[str, bytes]):
-    """The files that a program finds in its folder; those of the runtime data are read when they are asked for.
+def _input_files(names: tuple[str, ...], folder: Callable[[], Path]) -> LazyFiles:
+    """Return what a program finds in its folder; files of the runtime data are read when they are asked for.
 
     Args:
-        folder: returns the folder they are in.
+        names: the files that are read, by their paths in the folder of the runtime data, whose names they keep.
+        folder: returns the folder of the runtime data, which it may have to fetch.
+
+    Reading a file raises InstallError when the runtime data has no such file, or it cannot be read; DownloadError when
+    the runtime data cannot be fetched; and CompilationCancelled when the event of `cancellable` was set.
     """
 
-    def __init__(self, names: tuple[str, ...], folder: Callable[[], Path]) -> None:
-        self._names = names
-        self._folder = folder
-
-    def __getitem__(self, name: str) -> bytes:
-        """Read a file.
-
-        Raises:
-            InstallError: when the runtime data has no such file, or it cannot be read.
-            DownloadError: when the runtime data is not there and cannot be fetched.
-            CompilationCancelled: when the event of `cancellable` was set.
-        """
+    def read(name: str) -> bytes:
         if name == ITERATIONS:
             return b"1\n"
-        if name not in self._names:
-            raise KeyError(name)
         try:
-            path = self._folder() / name
+            path = folder() / name
         except Cancelled:
             raise CompilationCancelled("cbench-v1", "fetching its inputs was cancelled") from None
         try:
@@ -93,45 +84,38 @@ class InputFiles(Mapping[str, bytes]):
         except OSError as error:
             raise InstallError("cbench-v1", f"its input {path} cannot be read: {error.strerror}") from error
 
-    def __iter__(self) -> Iterator[str]:
-        yield from (ITERATIONS, *self._names)
-
-    def __len__(self) -> int:
-        return 1 + len(self._names)
-
-    def __contains__(self, name: object) -> bool:
-        return name == ITERATIONS or name in self._names
+    return LazyFiles((ITERATIONS, *names), read)
 
 
 _LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}  # a program that leaks before any optimisation
 
-COMMANDS: Mapping[str, tuple[Command, ...]] = {
+COMMANDS: Mapping[str, tuple[_Command, ...]] = {
     "adpcm": (),
-    "bitcount": (Command("1125000", datasets=1), Command("512", datasets=1)),
-    "blowfish": (Command("d $D/office_data/{n}.benc output.txt 1234567890abcdeffedcba0987654321", ("output.txt",)),),
-    "bzip2": (Command("-d -k -f -c $D/bzip2_data/{n}.bz2"),),
-    "crc32": (Command("$D/telecom_data/{n}.pcm"),),
-    "dijkstra": (Command("$D/network_dijkstra_data/{n}.dat"),),
+    "bitcount": (_Command("1125000", datasets=1), _Command("512", datasets=1)),
+    "blowfish": (_Command("d $D/office_data/{n}.benc output.txt 1234567890abcdeffedcba0987654321", ("output.txt",)),),
+    "bzip2": (_Command("-d -k -f -c $D/bzip2_data/{n}.bz2"),),
+    "crc32": (_Command("$D/telecom_data/{n}.pcm"),),
+    "dijkstra": (_Command("$D/network_dijkstra_data/{n}.dat"),),
     "ghostscript": (),
-    "gsm": (Command("-fps -c $D/telecom_gsm_data/{n}.au"),),
+    "gsm": (_Command("-fps -c $D/telecom_gsm_data/{n}.au"),),
     "ispell": (),
     "jpeg-c": (
-        Command(
+        _Command(
             "-dct int -progressive -outfile output.jpeg $D/consumer_jpeg_data/{n}.ppm",
             ("output.jpeg",),
             sanitizers=("tsan", "ubsan"),  # it reads beyond a global array
         ),
     ),
-    "jpeg-d": (Command("-dct int -outfile output.ppm $D/consumer_jpeg_data/{n}.jpg", ("output.ppm",)),),
+    "jpeg-d": (_Command("-dct int -outfile output.ppm $D/consumer_jpeg_data/{n}.jpg", ("output.ppm",)),),
     "lame": (),
-    "patricia": (Command("$D/network_patricia_data/{n}.udp", environment=_LEAKS),),
-    "qsort": (Command("$D/automotive_qsort_data/{n}.dat", ("sorted_output.dat",)),),
+    "patricia": (_Command("$D/network_patricia_data/{n}.udp", environment=_LEAKS),),
+    "qsort": (_Command("$D/automotive_qsort_data/{n}.dat", ("sorted_output.dat",)),),
     "rijndael": (),
     # The output of sha depends on uninitialised memory.
-    "sha": (Command("$D/office_data/{n}.txt", output_varies=True, sanitizers=("asan", "ubsan", "tsan")),),
-    "stringsearch": (Command("$D/office_data/{n}.txt $D/office_data/{n}.s.txt output.txt", ("output.txt",), _LEAKS),),
+    "sha": (_Command("$D/office_data/{n}.txt", output_varies=True, sanitizers=("asan", "ubsan", "tsan")),),
+    "stringsearch": (_Command("$D/office_data/{n}.txt $D/office_data/{n}.s.txt output.txt", ("output.txt",), _LEAKS),),
     "stringsearch2": (
-        Command(
+        _Command(
             "$D/office_data/{n}.txt $D/office_data/{n}.s.txt output.txt",
             ("output.txt",),
             _LEAKS,
@@ -139,11 +123,11 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
             datasets=1,  # it takes long, and crashes on some
         ),
     ),
-    "susan": (Command("$D/automotive_susan_data/{n}.pgm output_large.corners.pgm -c", ("output_large.corners.pgm",)),),
-    "tiff2bw": (Command("$D/consumer_tiff_data/{n}.tif output.tif", ("output.tif",), _LEAKS),),
-    "tiff2rgba": (Command("$D/consumer_tiff_data/{n}.tif output.tif", ("output.tif",)),),
-    "tiffdither": (Command("$D/consumer_tiff_data/{n}.bw.tif out.tif", ("out.tif",)),),
-    "tiffmedian": (Command("$D/consumer_tiff_data/{n}.nocomp.tif output.tif", ("output.tif",)),),
+    "susan": (_Command("$D/automotive_susan_data/{n}.pgm output_large.corners.pgm -c", ("output_large.corners.pgm",)),),
+    "tiff2bw": (_Command("$D/consumer_tiff_data/{n}.tif output.tif", ("output.tif",), _LEAKS),),
+    "tiff2rgba": (_Command("$D/consumer_tiff_data/{n}.tif output.tif", ("output.tif",)),),
+    "tiffdither": (_Command("$D/consumer_tiff_data/{n}.bw.tif out.tif", ("out.tif",)),),
+    "tiffmedian": (_Command("$D/consumer_tiff_data/{n}.nocomp.tif output.tif", ("output.tif",)),),
 }
 """How each program is run; nothing for those that are not."""
 

@@ -14,6 +14,7 @@ from aiocg.datasets.errors import DownloadError, InstallError
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
+from aiocg.datasets.replacing import make_folder
 from aiocg.datasets.sdist.manifest import FILES_FOLDER, PROJECTS_DIRECTORY, Program, Project, projects
 from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree
@@ -143,24 +144,22 @@ def install_project(project: Project, folder: Path) -> Path:
     target = folder / project.folder
     if target.is_dir():
         return target
-    from aiocg.datasets.archive import unpack  # these here, because most programs install nothing
-    from aiocg.datasets.locking import locked
+    from aiocg.datasets.archive import unpack_into  # these here, because most programs install nothing
     from aiocg.datasets.package_index import fetch_archive
 
     title = f"{project.name} {project.version}"
+
+    def install(new: Path) -> None:
+        archive = fetch_archive(project.file, project.sha256, f"Downloading {title}")
+        unpack_into(archive, new, project.top, f"Unpacking {title}")
+        for name, text in project.files.items():
+            path = new / FILES_FOLDER / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        archive.unlink(missing_ok=True)
+
     try:
-        with locked(folder / ".locks" / project.folder, f"Waiting for another process that installs {title}"):
-            if not target.is_dir():
-                archive = fetch_archive(project.file, project.sha256, f"Downloading {title}")
-                unfinished = folder / ".unfinished" / project.folder
-                shutil.rmtree(unfinished, ignore_errors=True)
-                unpack(archive, unfinished, strip_prefix=project.top, description=f"Unpacking {title}")
-                for name, text in project.files.items():
-                    path = unfinished / FILES_FOLDER / name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text(text)
-                unfinished.rename(target)
-                archive.unlink(missing_ok=True)
+        make_folder(target, install, f"Waiting for another process that installs {title}")
     except OSError as error:
         raise InstallError(title, f"{error.filename or target}: {error.strerror or error}") from error
     except DownloadError as error:

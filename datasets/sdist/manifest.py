@@ -28,7 +28,7 @@ import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from aiocg.datasets.frontend import LANGUAGES
 
@@ -85,31 +85,26 @@ class Project:
     name: str
     version: str
     license: str
-    file: str
-    sha256: str
-    bytes: int
-    files: Mapping[str, str]
     groups: tuple[Group, ...]
+    file: str = ""
+    sha256: str = ""
+    bytes: int = 0
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the description of a project, whose derived parts may be missing.
 
         Raises:
-            OSError, tomllib.TOMLDecodeError, KeyError: when it cannot be read, or lacks what a person must say.
+            OSError, tomllib.TOMLDecodeError: when it cannot be read.
+            KeyError, msgspec.ValidationError: when it lacks what a person must say.
         """
-        with open(path, "rb") as file:
-            table = tomllib.load(file)
-        return cls(
-            table["project"],
-            table["version"],
-            table["license"],
-            table.get("file", ""),
-            table.get("sha256", ""),
-            table.get("bytes", 0),
-            table.get("files", {}),
-            tuple(_group(one) for one in table["group"]),
-        )
+        import msgspec  # here, because most programs read no description
+
+        table = tomllib.loads(path.read_text("utf-8"))
+        for group in table["group"]:
+            group["sources"] = group.get("sources", "").split("\n")[:-1]
+        return msgspec.convert({"name": table["project"], "groups": table["group"], **table}, cls)
 
     @property
     def top(self) -> str:
@@ -158,16 +153,6 @@ def projects(directory: Path = PROJECTS_DIRECTORY) -> Mapping[str, Project]:
     """Read the descriptions of all projects in a directory, by name, in order; once."""
     found = (Project.read(path) for path in directory.glob("*.toml"))
     return {project.name: project for project in sorted(found, key=lambda project: project.name)}
-
-
-def _group(table: dict[str, Any]) -> Group:
-    return Group(
-        table["folder"],
-        tuple(table["select"]),
-        tuple(table.get("omit", ())),
-        tuple(table.get("flags", ())),
-        tuple(table.get("sources", "").split("\n")[:-1]),
-    )
 
 
 def _in_folder(flag: str, root: Path) -> str:

@@ -192,28 +192,28 @@ async def test_agents_have_no_access_to_files(
 
 
 async def test_files_that_are_offered_have_names(sessions: AgentSessions) -> None:
-    assert (await sessions.programs("", 0))["files"] == ["mine"]
+    assert (await sessions.list_programs("", 0))["files"] == ["mine"]
     await sessions.reset("mine", "")
     assert await value_of(sessions) == 77
 
 
 async def test_lists_come_in_parts(sessions: AgentSessions) -> None:
-    first = await sessions.actions("", 0)
+    first = await sessions.list_actions("", 0)
     assert first["actions"][1] == {"name": "increment", "description": "add 1"}
     assert (len(first["actions"]), first["next_offset"]) == (5, 5)
-    assert {"name": "double", "description": "multiply by 2"} in (await sessions.actions("BY 2", 0))["actions"]
-    last = await sessions.actions("", first["count"] - 1)
+    assert {"name": "double", "description": "multiply by 2"} in (await sessions.list_actions("BY 2", 0))["actions"]
+    last = await sessions.list_actions("", first["count"] - 1)
     assert len(last["actions"]) == 1 and "next_offset" not in last
-    names = [one["name"] for one in (await sessions.observations("decimal", 0))["observations"]]
+    names = [one["name"] for one in (await sessions.list_observations("decimal", 0))["observations"]]
     assert names == ["digits", "places"]
-    told = await sessions.programs("scripted-v0", 7)
+    told = await sessions.list_programs("scripted-v0", 7)
     assert told["programs"][0] == "benchmark://scripted-v0/7"
     assert (len(told["programs"]), told["next_offset"], told["count"]) == (5, 12, "no end")
     with pytest.raises(DatasetError, match="nothing-v0"):
-        await sessions.programs("nothing-v0", 0)
+        await sessions.list_programs("nothing-v0", 0)
     for offset in (-1, 2**60):
         with pytest.raises(Refused, match="an offset is"):
-            await sessions.programs("scripted-v0", offset)
+            await sessions.list_programs("scripted-v0", offset)
 
 
 async def test_long_observations_are_cut_and_say_how_much_there_is(sessions: AgentSessions) -> None:

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from aiocg.build.objects import Symbols, archive_members, elf_symbols
+from aiocg.cli.dataset_create import ProjectSource
 from aiocg.cli.dataset_create import create as create_command
 from aiocg.datasets import InstallError, default_datasets
 from aiocg.datasets.own.installed import directory_of
@@ -146,9 +147,9 @@ def test_bad_database_is_refused(text: str, write: Callable[..., Path]) -> None:
 
 @pytest.mark.parametrize("option", ["link", "flags"])
 def test_options_with_half_a_quotation_are_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    options: dict[str, Any] = {"sources": Path("."), option: "-lm 'x"}
+    source = ProjectSource(sources=Path("."), flags="-lm 'x" if option == "flags" else "")
     with pytest.raises((SystemExit, typer.Exit)):
-        create_command("mine", **options)
+        create_command("mine", source, link="-lm 'x" if option == "link" else "")
     assert f"""--{option} "-lm 'x" cannot be taken apart""" in capsys.readouterr().err.replace("\n", " ")
 
 

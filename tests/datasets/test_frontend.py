@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError, CacheWarning, CompilationCancelled
-from aiocg.datasets.frontend import cancellable, compile_file, compile_source, compile_words, is_bitcode
+from aiocg.datasets.frontend import compile_file, compile_source, compile_words, is_bitcode
+from aiocg.datasets.process import cancellable
 from aiocg.datasets.toolchain import find_clang, find_toolchain
 
 pytestmark = pytest.mark.usefixtures("own_cache")

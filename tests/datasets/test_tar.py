@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from aiocg.datasets.archive import remove_tree
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import (
     BenchmarkInitError,
@@ -31,6 +30,7 @@ from aiocg.datasets.errors import (
 )
 from aiocg.datasets.frontend import compile_file, compile_source, is_bitcode
 from aiocg.datasets.process import Cancelled, cancellable
+from aiocg.datasets.replacing import remove_tree
 from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
 from aiocg.datasets.uri import BenchmarkUri
 

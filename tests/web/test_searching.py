@@ -265,8 +265,8 @@ async def test_what_cannot_be_searched_is_refused(runtime: aiocg.Runtime, sessio
     assert not search.running
     async with Sessions(runtime, replace(Limits(), searches=1)) as sessions:
         one, two = [await sessions.open("llvm-ic-v0", benchmark="programs-v0/gcd") for _ in range(2)]
-        sessions.start_search(one, "random", 100)
+        sessions.search_of(one).start("random", 100)
         with pytest.raises(Refusal, match="pause one"):
-            sessions.start_search(two, "random", 100)
+            sessions.search_of(two).start("random", 100)
         await sessions.close(one)
-        sessions.start_search(two, "random", 100)
+        sessions.search_of(two).start("random", 100)

@@ -151,24 +151,25 @@ class FakeLanguage:
 
 
 def test_the_chart_has_the_way_and_the_lines_of_the_levels() -> None:
-    options = view.chart(wide(3), "cost", {"-Oz": 5.0})
+    options = view.chart({"cost": wide(3).way("cost")}, {"-Oz": 5.0}, "cost")
     (series,) = options["series"]
-    assert series["data"] == [1000.0, 999.0]
+    assert series["data"] == [[0, 1000.0], [1, 999.0]]
     assert [line["yAxis"] for line in series["markLine"]["data"]] == [5.0]
     assert series["markLine"]["label"]["position"] == "end" and options["grid"]["right"] > 90
 
 
 def test_levels_that_are_near_have_their_texts_below_each_other() -> None:
-    (series,) = view.chart(wide(3), "cost", {"-O3": 504.0, "-Oz": 505.0, "-O1": 20.0, "-Os": 505.0})["series"]
+    levels = {"-O3": 504.0, "-Oz": 505.0, "-O1": 20.0, "-Os": 505.0}
+    (series,) = view.chart({"cost": wide(3).way("cost")}, levels, "cost")["series"]
     texts = {line["yAxis"]: line["label"]["formatter"] for line in series["markLine"]["data"]}
     assert texts == {505.0: "-Oz 505\n-Os 505\n-O3 504", 504.0: "", 20.0: "-O1 20"}
 
 
 def test_the_course_of_a_search_goes_down_in_steps() -> None:
-    one, other = view.course({"1": [(1, 9.0), (20, 4.0)], "2": [(3, 6.0)]}, {"-Oz": 5.0}, "size")["series"]
+    one, other = view.chart({"1": [(1, 9.0), (20, 4.0)], "2": [(3, 6.0)]}, {"-Oz": 5.0}, "size")["series"]
     assert one["data"] == [[1, 9.0], [20, 4.0]] and other["data"] == [[3, 6.0]]
     assert "markLine" in one and "markLine" not in other and one["color"] != other["color"]
-    assert view.course({}, {}, "size")["yAxis"]["min"] == 0.0
+    assert view.chart({}, {}, "size")["yAxis"]["min"] == 0.0
 
 
 def test_old_lines_stand_beside_the_new_ones() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import re
 import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,24 +16,6 @@ from rich.progress import Progress as Bar
 from aiocg.cli.output import CommandError
 from aiocg.cli.shell.session import ShellSession
 from aiocg.errors import UnknownName
-
-__all__ = [
-    "PATIENCE",
-    "Command",
-    "CommandError",
-    "CommandTable",
-    "Complete",
-    "Context",
-    "Handler",
-    "Progress",
-    "Result",
-    "Section",
-    "Suggestion",
-    "count_of",
-    "fragment_of",
-    "split_commands",
-    "split_words",
-]
 
 
 def split_commands(text: str, raw: Container[str] = ()) -> list[str]:
@@ -54,30 +37,19 @@ def _split_line(line: str, raw: Container[str]) -> Iterator[str]:
         rest = rest[end + 1 :].strip()
 
 
+_QUOTED = r""""[^"]*"|(?<![^\s;])'[^']*'"""  # an apostrophe within a word is no quote
+_SIGN = re.compile(rf"{_QUOTED}|([<({{[])|([>)}}\]])|(;)")
+_WORD = re.compile(rf"(?:{_QUOTED}|\S)+")
+
+
 def _end_of_command(text: str) -> int:
     depth = 0
-    for position, (character, inside) in enumerate(zip(text, _quoted(text)[0], strict=True)):
-        if inside:
-            continue
-        if character in "<({[":
-            depth += 1
-        elif character in ">)}]":
-            depth = max(depth - 1, 0)
-        elif character == ";" and depth == 0:
-            return position
+    for sign in _SIGN.finditer(text):
+        opening, closing, semicolon = sign.groups()
+        depth = max(depth + bool(opening) - bool(closing), 0)
+        if semicolon and not depth:
+            return sign.start()
     return len(text)
-
-
-def _quoted(text: str) -> tuple[list[bool], str]:
-    """Return which characters are quoted, and the quote open at the end, if any."""
-    inside, quote = [], ""
-    for position, character in enumerate(text):
-        inside.append(bool(quote))
-        if quote:
-            quote = "" if character == quote else quote
-        elif character == '"' or (character == "'" and (position == 0 or text[position - 1] in " \t;")):
-            quote = character  # not an apostrophe within a word
-    return inside, quote
 
 
 def split_words(command: str) -> list[str]:
@@ -88,15 +60,9 @@ def split_words(command: str) -> list[str]:
     Raises:
         CommandError: when a quote is not closed.
     """
-    quoted, quote = _quoted(command)
-    if quote:
-        raise CommandError(f"there is a {quote} without another that closes it")
-    spaced = "".join("\n" if one.isspace() and not inside else one for one, inside in zip(command, quoted, strict=True))
-    return [word[1:-1] if _is_quoted(word) else word for word in spaced.split("\n") if word]
-
-
-def _is_quoted(word: str) -> bool:
-    return len(word) >= 2 and word[0] in "'\"" and word.find(word[0], 1) == len(word) - 1
+    if unclosed := re.search(r""""|(?<![^\s;])'""", re.sub(_QUOTED, "-", command)):
+        raise CommandError(f"there is a {unclosed[0]} without another that closes it")
+    return [word[1:-1] if re.fullmatch(_QUOTED, word) else word for word in _WORD.findall(command)]
 
 
 def fragment_of(text: str) -> tuple[list[str], str]:

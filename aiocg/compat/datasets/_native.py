@@ -274,7 +274,8 @@ class TarDataset(FilesDataset):
             raise FileNotFoundError(f"Directory prefix '{self.strip_prefix}' not found in dataset '{self.name}'")
 
     def _unpack(self) -> None:
-        from aiocg.datasets.archive import remove_tree, unpack  # imported here, as few programs need it
+        from aiocg.datasets.archive import unpack  # imported here, as few programs need it
+        from aiocg.datasets.replacing import remove_tree
 
         logger.warning("Installing the %s dataset. This may take a few moments ...", self.name)
         contents, archive = self.site_data_path / "contents", self.site_data_path / ".archive"

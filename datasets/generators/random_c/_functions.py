@@ -50,15 +50,11 @@ def _seen_inside(rng: Rng, globals: Scope, parameters: Sequence[Parameter]) -> S
     shapes = [(p.element, p.shape) for p in parameters if isinstance(p, Array)]
     members = {array.text for record in globals.records for array in record.arrays()}
     arrays = [a for a in globals.arrays if (a.element, a.shape) not in shapes and a.text not in members]
-    scope.add(rng.sample(_globals_only(globals), 3))
+    scope.add(rng.sample([lvalue for lvalue in globals.lvalues if lvalue.text.isidentifier()], 3))
     scope.add(rng.sample(arrays, 3))
     scope.add(rng.sample(globals.records, 1))
     scope.add(parameters)
     return scope
-
-
-def _globals_only(globals: Scope) -> list[Lvalue]:
-    return [lvalue for lvalue in globals.lvalues if lvalue.text.isidentifier()]
 
 
 def _scalar_parameter(rng: Rng, name: str) -> Lvalue:

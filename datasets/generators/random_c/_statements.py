@@ -17,21 +17,6 @@ class Body(Block):
 
     def fill(self, budget: int) -> None:
         """Write statements that are worth so many instructions."""
-        self._block(budget)
-
-    def finish(self, depth: int) -> None:
-        """Return an expression with at most so many operations below each other."""
-        self._return(depth)
-
-    def accumulate(self, total: str, function: Function) -> None:
-        """Call a function and mix what it returns into a variable of 64 bits."""
-        factor = self._rng.choice((31, 33, 131, 1000003))
-        result = mixed(
-            Value(self._called(function), function.result.type, function.result.low, function.result.high, True)
-        )
-        self.write(f"{total} = {total} * {factor} + {result};")
-
-    def _block(self, budget: int) -> None:
         end = self.spent + budget
         while (left := end - self.spent) > 2:
             affordable = [(weight, kind) for weight, least, kind in _STATEMENTS if least <= left]
@@ -40,10 +25,19 @@ class Body(Block):
             if self.spent == before:
                 self._assignment(left)
 
-    def _return(self, depth: int) -> None:
+    def finish(self, depth: int) -> None:
+        """Return an expression with at most so many operations below each other."""
         with self._expressions() as expressions:
             value = expressions.of_type(self._result.type, depth)
         self.write(f"return {fit(value, self._result.type, self._result.low, self._result.high).text};")
+
+    def accumulate(self, total: str, function: Function) -> None:
+        """Call a function and mix what it returns into a variable of 64 bits."""
+        factor = self._rng.choice((31, 33, 131, 1000003))
+        result = mixed(
+            Value(self._called(function), function.result.type, function.result.low, function.result.high, True)
+        )
+        self.write(f"{total} = {total} * {factor} + {result};")
 
     def _target(self) -> Lvalue | None:
         """Choose something to assign to."""
@@ -107,21 +101,21 @@ class Body(Block):
     def _branch(self, left: int) -> None:
         share = self._rng.between(left // 4, max(left // 4, min(left - 8, 60)))
         with self._nested(f"if ({self._condition().text}) {{"):
-            self._block(share)
+            self.fill(share)
             if self._in_loop and self._rng.chance(25):
                 self.write(self._rng.choice(("break;", "continue;")))
             elif self._whole and self._rng.chance(8):
-                self._return(1)
+                self.finish(1)
         if left - share > 16 and self._rng.chance(45):
             self.lines.pop()
             with self._nested("} else {"):
-                self._block(min(40, (left - share) // 2))
+                self.fill(min(40, (left - share) // 2))
 
     def _dead_branch(self, left: int) -> None:
         with self._expressions() as expressions:
             condition = expressions.never()
         with self._nested(f"if ({condition.text}) {{"):
-            self._block(min(left - 6, self._rng.between(6, 24)))
+            self.fill(min(left - 6, self._rng.between(6, 24)))
 
     def _trips(self) -> int:
         """Draw how often a loop goes round; 0 when there is no room for another loop."""
@@ -148,7 +142,7 @@ class Body(Block):
             heading = f"{kind.name} {name} = 0; {name} < {trips}; {name}++"
         with self._nested(f"for ({heading}) {{", trips):
             self.scope.lvalues.append(counter)
-            self._block(min(left - 10, self._rng.between(10, 90)))
+            self.fill(min(left - 10, self._rng.between(10, 90)))
 
     def _bound(self, trips: int) -> Value | None:
         """Choose a variable that is never above the number of trips, or bring one below it."""
@@ -164,7 +158,7 @@ class Body(Block):
         also = f" && {self._condition(1)}" if self._rng.chance(25) else ""
         with self._nested(f"while ({name}-- > 0{also}) {{", trips):
             self.scope.lvalues.append(counter)
-            self._block(min(left - 12, self._rng.between(10, 70)))
+            self.fill(min(left - 12, self._rng.between(10, 70)))
 
     def _do_loop(self, left: int) -> None:
         if not (trips := self._trips()):
@@ -175,7 +169,7 @@ class Body(Block):
         with self._nested("do {", trips, f"}} while ({name} < {trips});"):
             self.write(f"{name}++;")
             self.scope.lvalues.append(counter)
-            self._block(min(left - 12, self._rng.between(10, 60)))
+            self.fill(min(left - 12, self._rng.between(10, 60)))
 
     def _switch(self, left: int) -> None:
         cases = self._rng.choice(_CASES)
@@ -187,11 +181,11 @@ class Body(Block):
         with self._nested(f"switch ({selector.text}) {{"):
             for case in cases:
                 with self._nested(f"case {case}: {{"):
-                    self._block(share)
+                    self.fill(share)
                     falls = self._rng.chance(15)
                 self.write("/* falls through */" if falls else "break;")
             with self._nested("default: {"):
-                self._block(4)
+                self.fill(4)
             self.write("break;")
         self._in_loop = outer
 

@@ -204,7 +204,7 @@ class _Program:
         functions = [function.text for function in self._globals.functions]
         body = self._phases[0].lines
         if len(self._phases) > 1:
-            functions += [_phase(number, phase) for number, phase in enumerate(self._phases)]
+            functions += [_function(f"phase_{number}", phase.lines) for number, phase in enumerate(self._phases)]
             body = [f"    state = phase_{number}(state);" for number in range(len(self._phases))]
         if self._digest.lines:
             functions += [*self._digests.values(), _function("digest", self._digest.lines)]
@@ -226,10 +226,6 @@ class _Program:
 
 def _digest_name(array: Array) -> str:
     return f"digest_{array.element.suffix}"
-
-
-def _phase(number: int, phase: Body) -> str:
-    return _function(f"phase_{number}", phase.lines)
 
 
 def _function(name: str, lines: list[str]) -> str:

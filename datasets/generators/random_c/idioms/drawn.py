@@ -45,7 +45,7 @@ def _stored(kind: Scalar, text: str) -> str:
     return f"({kind.name})({text})" if isinstance(kind, Integer) else f"({kind.name})bounded({text})"
 
 
-def _stirred(kit: Kit) -> Function:
+def _mix(kit: Kit) -> Function:
     """The end of a hash function."""
     kind = kit.rng.choice((U32, U64))
     lines = []
@@ -67,7 +67,7 @@ def _fibonacci(kit: Kit) -> Function:
     return kit.define(kind, parameters, work, "fibonacci/recursive" if recurses else "fibonacci/loop")
 
 
-def _saturating(kit: Kit) -> Function:
+def _saturate(kit: Kit) -> Function:
     kind = kit.rng.choice((U8, U16, Integer(8, True), Integer(16, True)))
     low = kit.pick(f"if (sum < {kind.low})\n        return {kind.low};", f"sum = sum < {kind.low} ? {kind.low} : sum;")
     parameters = [scalar_parameter("a", kind), scalar_parameter("b", kind)]
@@ -121,7 +121,7 @@ def _extreme(kit: Kit) -> Function:
     return kit.define(lvalue, parameters, length * 24, "extreme", E=kind, compare=compare, result=result)
 
 
-def _dot_product(kit: Kit) -> Function:
+def _dot(kit: Kit) -> Function:
     kind = kit.rng.choice((F64, F32, I16, I8, U8, U32))
     total: Scalar = F64 if kind in (F64, F32) else U32
     length = kit.length(24)
@@ -137,7 +137,7 @@ def _dot_product(kit: Kit) -> Function:
     return kit.define(total, [*arrays, _count(length)], length * 24, "dot", S=width, product=product, end=end)
 
 
-def _scaled_sum(kit: Kit) -> Function:
+def _axpy(kit: Kit) -> Function:
     """y = a x + y."""
     kind = kit.rng.choice((F64, F32, U32, U64))
     length = kit.length(30)
@@ -148,7 +148,7 @@ def _scaled_sum(kit: Kit) -> Function:
     return kit.define(kind, parameters, length * 36, "axpy", step=step, length=length, some=kit.rng.below(length))
 
 
-def _prefix_sums(kit: Kit) -> Function:
+def _prefix(kit: Kit) -> Function:
     kind = kit.rng.choice((U8, U16, U32, U64))
     length = kit.length(22)
     first, second = kit.rng.choice(
@@ -158,7 +158,7 @@ def _prefix_sums(kit: Kit) -> Function:
     return kit.define(kind, parameters, length * 24, "prefix", length=length, first=first, second=second)
 
 
-def _stencil(kit: Kit) -> Function:
+def _smooth(kit: Kit) -> Function:
     kind = kit.rng.choice((F64, F32, I32, U8, I16, U32))
     length = kit.length(30)
     if kind in (F64, F32):
@@ -189,7 +189,7 @@ def _filter(kit: Kit) -> Function:
     )
 
 
-def _product(kit: Kit) -> Function:
+def _multiply(kit: Kit) -> Function:
     kind = kit.rng.choice(_CELLS)
     n = kit.rng.choice([n for n in (4, 6, 8, 12) if 26 * n**3 <= kit.limit] or [4])
     total: Scalar = kind if kind in (F32, F64) else U32
@@ -211,7 +211,7 @@ def _product(kit: Kit) -> Function:
     )
 
 
-def _vector_product(kit: Kit) -> Function:
+def _apply(kit: Kit) -> Function:
     kind = kit.rng.choice((F64, F32, U32))
     rows, columns = kit.rng.choice((4, 8)), 8
     value = "sum" if isinstance(kind, Integer) else _stored(kind, "sum")
@@ -228,7 +228,7 @@ def _vector_product(kit: Kit) -> Function:
     )
 
 
-def _plane_stencil(kit: Kit) -> Function:
+def _relax(kit: Kit) -> Function:
     kind = kit.rng.choice((F64, F32, U32, U16, U8))
     rows, columns = kit.rng.choice((6, 8)), kit.rng.choice((8, 12))
     value = "(from[i - 1][j] + from[i + 1][j] + from[i][j - 1] + from[i][j + 1])"
@@ -275,7 +275,7 @@ def _hash(kit: Kit) -> Function:
     return kit.define(kind, [_bytes(length), _count(length)], length * 26, "hash", **words)
 
 
-def _written_number(kit: Kit) -> Function:
+def _format(kit: Kit) -> Function:
     base = kit.rng.choice((10, 16, 2, 8))
     length = 64 if base == 2 else 32
     parameters = [_bytes(length, writable=True), scalar_parameter("value", kit.rng.choice((U32, U64)))]
@@ -283,7 +283,7 @@ def _written_number(kit: Kit) -> Function:
     return kit.define(Lvalue("", I32, 1, length), parameters, length * 36, "format", **words)
 
 
-def _table_machine(kit: Kit) -> Function:
+def _run_machine(kit: Kit) -> Function:
     """A state machine whose transitions are in a table."""
     states, classes = kit.rng.between(3, 6), kit.rng.choice((2, 4, 8))
     length = kit.length(24)
@@ -293,7 +293,7 @@ def _table_machine(kit: Kit) -> Function:
     return kit.define(result, [_bytes(length), _count(length)], length * 26, "run_machine", **words)
 
 
-def _packed_words(kit: Kit) -> Function:
+def _load(kit: Kit) -> Function:
     """Read words from bytes, or write them."""
     kind: Integer = kit.rng.choice((U16, U32, U64))
     size, length = kind.bits // 8, 16
@@ -326,25 +326,8 @@ def _dispatch(kit: Kit) -> Function:
     return kit.define(U32, [scalar_parameter(name, U32) for name in "ab"], 500, template, **words)
 
 
-DRAWN: Mapping[str, Callable[[Kit], Function]] = {
-    "mix": _stirred,
-    "fibonacci": _fibonacci,
-    "saturate": _saturating,
-    "polynomial": _polynomial,
-    "sum": _sum,
-    "extreme": _extreme,
-    "dot": _dot_product,
-    "axpy": _scaled_sum,
-    "prefix": _prefix_sums,
-    "smooth": _stencil,
-    "filter": _filter,
-    "multiply": _product,
-    "apply": _vector_product,
-    "relax": _plane_stencil,
-    "knapsack": _knapsack,
-    "hash": _hash,
-    "format": _written_number,
-    "run_machine": _table_machine,
-    "load": _packed_words,
-    "dispatch": _dispatch,
-}
+_WRITERS = (
+    *(_mix, _fibonacci, _saturate, _polynomial, _sum, _extreme, _dot, _axpy, _prefix, _smooth),
+    *(_filter, _multiply, _apply, _relax, _knapsack, _hash, _format, _run_machine, _load, _dispatch),
+)
+DRAWN: Mapping[str, Callable[[Kit], Function]] = {write.__name__.removeprefix("_"): write for write in _WRITERS}
