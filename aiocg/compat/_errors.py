@@ -3,10 +3,10 @@
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from aiocg import errors as ours
-from aiocg.compat._model import Field, Model, text
+from aiocg.compat._model import Model
 from aiocg.datasets import errors as datasets
 
 
@@ -58,9 +58,7 @@ class ValidationError(Model):
     """An error found by validation. It is a value, not an exception; errors are ordered by type and data."""
 
     type: str
-    data: dict[str, Any]
-
-    _fields: ClassVar = {"type": Field(text), "data": Field(dict, default={})}
+    data: dict[str, Any] = {}
 
     def _key(self) -> tuple[str, str]:
         return self.type, json.dumps(self.data, sort_keys=True, default=str)

@@ -7,14 +7,16 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from math import isclose
-from typing import Any, ClassVar, Self, TextIO
+from typing import Annotated, Any, Self, TextIO
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from aiocg.compat._deprecation import outside
 from aiocg.compat._errors import ValidationError
-from aiocg.compat._model import Field, Model
+from aiocg.compat._model import Model
 from aiocg.compat.tools._text import Timer, truncate
 from aiocg.states.result import FLAGS, summary
 
@@ -25,32 +27,14 @@ TIMEOUT = 60.0  # seconds without a byte when fetching a file
 _CSV_ADDRESS = re.compile(r"^(http|https)://[a-zA-Z0-9.\-_/:%]+(\.csv)$")
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise TypeError("str type expected")
-
-
-def _uri(value: Any) -> str:
-    from aiocg.compat.datasets._benchmark import BenchmarkUri  # imported here, as reading files does not need it
-
-    return str(value) if isinstance(value, BenchmarkUri) else _text(value)
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError("value is not a valid float") from None
-
-
-def _walltime(value: Any) -> float:
-    seconds = _number(value)
+def _not_negative(seconds: float) -> float:
     if not seconds >= 0:
         raise ValueError("Walltime cannot be negative")
     return seconds
+
+
+Uri = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Model) else value)]
+Walltime = Annotated[float, AfterValidator(_not_negative)]
 
 
 class CompilerEnvState(Model):
@@ -60,19 +44,10 @@ class CompilerEnvState(Model):
     equal. The wall time is not compared.
     """
 
-    benchmark: str
+    benchmark: Uri = Field(frozen=True)
     commandline: str
-    walltime: float
-    reward: float | None
-
-    _fields: ClassVar = {
-        "benchmark": Field(_uri, frozen=True),
-        "commandline": Field(_text),
-        "walltime": Field(_walltime),
-        "reward": Field(lambda value: None if value is None else _number(value), default=None),
-    }
-
-    __hash__ = None  # type: ignore[assignment]  # equality has a tolerance
+    walltime: Walltime
+    reward: float | None = None
 
     @property
     def has_reward(self) -> bool:
@@ -167,36 +142,17 @@ def _open(path: str) -> TextIO:
     return io.StringIO(response.text)
 
 
-def _flag(value: Any) -> bool:
-    if value in (True, False):
-        return bool(value)
-    raise ValueError("value could not be parsed to a boolean")
-
-
-def _errors(values: Any) -> list[Any]:
-    return [ValidationError(**value) if isinstance(value, Mapping) else value for value in values]
-
-
 class ValidationResult(Model):
     """The result of validating a state. Comparison ignores the wall time and the order of errors."""
 
     state: CompilerEnvState
-    walltime: float
-    reward_validated: bool
-    actions_replay_failed: bool
-    reward_validation_failed: bool
-    benchmark_semantics_validated: bool
-    benchmark_semantics_validation_failed: bool
-    errors: list[ValidationError]
-
-    _fields: ClassVar = {
-        "state": Field(CompilerEnvState.validate),
-        "walltime": CompilerEnvState._fields["walltime"],
-        **{name: Field(_flag, default=False) for name in FLAGS},
-        "errors": Field(_errors, default=[]),
-    }
-
-    __hash__ = None  # type: ignore[assignment]  # as of the state
+    walltime: Walltime
+    reward_validated: bool = False
+    actions_replay_failed: bool = False
+    reward_validation_failed: bool = False
+    benchmark_semantics_validated: bool = False
+    benchmark_semantics_validation_failed: bool = False
+    errors: list[ValidationError] = []
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ValidationResult):

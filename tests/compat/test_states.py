@@ -3,10 +3,10 @@
 import io
 import json
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
+import pydantic
 import pytest
 
 from aiocg.compat.compiler_gym.compiler_env_state import (
@@ -47,11 +47,11 @@ def test_state_goes_through_json_and_pickle() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "field required"),
+        ({}, "Field required"),
         ({"walltime": -1}, "Walltime cannot be negative"),
         ({"walltime": float("nan")}, "Walltime cannot be negative"),
-        ({"walltime": "long"}, "value is not a valid float"),
-        ({"commandline": ["-mem2reg"]}, "str type expected"),
+        ({"walltime": "long"}, "should be a valid number"),
+        ({"commandline": ["-mem2reg"]}, "should be a valid string"),
     ],
 )
 def test_state_with_a_wrong_field_is_refused(fields: dict[str, object], message: str) -> None:
@@ -59,39 +59,26 @@ def test_state_with_a_wrong_field_is_refused(fields: dict[str, object], message:
         state(**fields) if fields else CompilerEnvState()
 
 
-def test_what_is_wrong_is_an_error_of_pydantic_for_a_script_that_has_it() -> None:
-    pydantic = pytest.importorskip("pydantic")
+def test_states_are_models_of_pydantic() -> None:
     with pytest.raises(pydantic.ValidationError, match="Walltime cannot be negative"):
         state(walltime=-1)
 
-    class Run(pydantic.BaseModel):  # type: ignore[misc, name-defined]
+    class Run(pydantic.BaseModel):
         best: CompilerEnvState
 
     assert Run(best=state().dict()).best == state()
     assert json.loads(Run(best=state()).model_dump_json())["best"] == state().dict()
 
 
-@pytest.mark.slow
-def test_state_needs_no_pydantic() -> None:
-    script = (
-        "import sys; sys.modules['pydantic'] = sys.modules['pydantic_core'] = None\n"
-        "from aiocg.compat.compiler_gym.compiler_env_state import CompilerEnvState\n"
-        "try: CompilerEnvState(benchmark='a', commandline='', walltime=-1)\n"
-        "except ValueError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "1 validation error for CompilerEnvState\nwalltime\n  Walltime cannot be negative\n"
-
-
 def test_only_the_benchmark_cannot_be_set_again() -> None:
     one = state()
     one.walltime, one.reward, one.commandline = 7, None, "-gvn"
     assert (one.walltime, one.reward, one.commandline) == (7.0, None, "-gvn")
-    with pytest.raises(TypeError, match="allow_mutation"):
+    with pytest.raises(ValueError, match="frozen"):
         one.benchmark = "benchmark://cbench-v1/qsort"
     with pytest.raises(ValueError, match="Walltime cannot be negative"):
         one.walltime = -1
-    with pytest.raises(ValueError, match="no field"):
+    with pytest.raises(ValueError, match="no attribute"):
         one.colour = "red"
     assert one.walltime == 7.0
 

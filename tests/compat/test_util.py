@@ -186,7 +186,7 @@ def test_executor_that_cannot_be_is_refused(tmp_path: Path) -> None:
         Executor(type="slurm")
     with pytest.raises(ValueError, match="greater than 0"):
         Executor(type="local", timeout_hours=0)
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="frozen"):
         Executor(type="local").cpus = 3
     assert Executor(type="local", cpus=-1).cpus == os.cpu_count()
     with pytest.raises(ZeroDivisionError), Executor(type="debug").get_executor(tmp_path) as executor:

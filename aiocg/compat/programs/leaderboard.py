@@ -87,7 +87,7 @@ def eval_llvm_instcount_policy(policy: Policy) -> None:
         with make(ENVIRONMENT) as env:
             interrupted = _evaluate_all(env, policy)
         if FLAGS.validate and not interrupted:
-            FLAGS.env = ENVIRONMENT
+            FLAGS["env"].value = ENVIRONMENT
             validate(["argv0", FLAGS.leaderboard_results])
 
     run(main)

@@ -91,7 +91,7 @@ class EnvironmentSettings(CompilerEnv):
     def state(self) -> CompilerEnvState:
         """The current state as a value."""
         return CompilerEnvState(
-            benchmark=str(self.benchmark) if self.benchmark else None,
+            benchmark=self.benchmark and str(self.benchmark),
             reward=self.episode_reward,
             walltime=self.episode_walltime,
             commandline=self.commandline(),
