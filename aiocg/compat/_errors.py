@@ -8,6 +8,7 @@ from typing import Any
 from aiocg import errors as ours
 from aiocg.compat._model import Model
 from aiocg.datasets import errors as datasets
+from aiocg.states.state import InvalidState
 
 
 class BenchmarkInitError(OSError, ValueError):
@@ -81,6 +82,7 @@ _PAIRS: tuple[tuple[type[Exception], type[Exception]], ...] = (  # the first mat
     (ours.ResetNeeded, SessionNotFound),
     (ours.EnvClosed, ServiceIsClosed),
     (ours.RuntimeClosed, ServiceIsClosed),
+    (InvalidState, ValueError),
     (ours.AiocgError, ServiceError),
     (datasets.BenchmarkNotFound, LookupError),
     (datasets.DatasetNotFound, LookupError),

@@ -58,7 +58,7 @@ def test_what_is_printed_when_all_is_valid(tmp_path: Path) -> None:
     ("arguments", "stdin", "message"),
     [
         (["-"], "", "No inputs to validate"),
-        (["-"], "invalid\ncsv\n", "Expected 4 columns in the first row of CSV"),
+        (["-"], "invalid\ncsv\n", "line 1: expected the columns"),
         (["/no/such.csv"], "", "No such file"),
         (["--colour=red", "-"], "", "colour"),
     ],

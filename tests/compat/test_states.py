@@ -15,9 +15,11 @@ from aiocg.compat.compiler_gym.compiler_env_state import (
     CompilerEnvStateWriter,
 )
 from aiocg.compat.compiler_gym.datasets import BenchmarkUri
-from aiocg.compat.compiler_gym.errors import ValidationError
+from aiocg.compat.compiler_gym.errors import DownloadFailed, ValidationError
 from aiocg.compat.compiler_gym.validate import validate_states
 from aiocg.compat.compiler_gym.validation_result import ValidationResult
+
+from ..datasets.published_server import PublishedServer
 
 LINE = "opt -mem2reg -gvn input.bc -o output.bc"
 
@@ -138,32 +140,31 @@ def test_long_command_line_is_read() -> None:
 
 
 def test_wrong_number_of_columns_is_told() -> None:
-    with pytest.raises(ValueError, match=r"Expected 4 columns in the first row of CSV: \['abcdef'\]"):
+    with pytest.raises(ValueError, match=r"line 1: expected the columns .*, not 1 column"):
         list(CompilerEnvStateReader(io.StringIO("abcdef\n")))
-    with pytest.raises(ValueError, match="Expected 4 columns in line 2"):
+    with pytest.raises(ValueError, match="line 2: expected 4 columns, found 2"):
         list(CompilerEnvStateReader(io.StringIO("benchmark,reward,walltime,commandline\na,b\n")))
 
 
 def test_files_standard_input_and_the_web_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import requests
-
     text = f"benchmark://cbench-v1/crc32,2.0,5.0,{LINE}\n"
     path = tmp_path / "states.csv"
     path.write_text(text)
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-
-    class Answer:
-        status_code = 200
-
-    Answer.text = text  # type: ignore[attr-defined]
-    monkeypatch.setattr(requests, "get", lambda *args, **kwargs: Answer)
-    assert list(CompilerEnvStateReader.read_paths([str(path), "-", "https://example.org/a.csv"])) == [state()] * 3
-    Answer.status_code = 404
-    with pytest.raises(requests.exceptions.InvalidURL):
-        list(CompilerEnvStateReader.read_paths(["https://example.org/a.csv"]))
-    for name in ("/no/such.csv", "htts://example.org/a.csv", "https://example.org/a"):
+    monkeypatch.delenv("AIOCG_OFFLINE", raising=False)
+    with PublishedServer() as server:
+        address = server.publish("a.csv", text.encode())
+        assert list(CompilerEnvStateReader.read_paths([str(path), "-", address])) == [state()] * 3
+        with pytest.raises(DownloadFailed, match="404"):
+            list(CompilerEnvStateReader.read_paths([address.replace("a.csv", "b.csv")]))
+    for name in ("/no/such.csv", "htts://example.org/a.csv"):
         with pytest.raises(FileNotFoundError):
             list(CompilerEnvStateReader.read_paths([name]))
+
+
+def test_a_state_of_another_environment_is_none_of_these() -> None:
+    with pytest.raises(ValueError, match="no command line of CompilerGym"):
+        list(CompilerEnvStateReader(io.StringIO("llvm-v0,benchmark://programs-v0/gcd,,,1.0,gvn\n")))
 
 
 def test_reader_and_writer_close_their_files(tmp_path: Path) -> None:
