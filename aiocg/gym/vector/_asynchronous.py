@@ -190,6 +190,11 @@ class AsyncVector:
         """Number of environments whose result has not been received."""
         return self._pool.busy
 
+    def end_episodes(self, env_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> None:
+        """End the episodes of environments; see `CompilerVectorEnv.end_episodes`."""
+        for index in indices(env_ids, self.num_envs):
+            self._pool.lanes[index].over = True
+
     # ------------------------------------------------------------------------------ what is underneath
 
     @property

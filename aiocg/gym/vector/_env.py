@@ -246,6 +246,14 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         """Number of environments that were sent something of which the result was not received."""
         return self.asynchronous.pending
 
+    def end_episodes(self, env_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> None:
+        """End the episodes of environments that are not busy, which are then reset like others that have ended.
+
+        Args:
+            env_ids: indices of the environments.
+        """
+        self._do(lambda vector: vector.end_episodes(env_ids))
+
     # --------------------------------------------------------------------------------- what is underneath
 
     @property
