@@ -18,7 +18,7 @@ from aiocg.compat._states import CompilerEnvState, ValidationResult, validate
 from aiocg.compat.classic._spaces import apart
 from aiocg.compat.datasets._dataset import Dataset, Datasets
 from aiocg.compat.envs._base import UNCHANGED, StepType, asked_for
-from aiocg.compat.service._connection import CompilerGymServiceConnection, ConnectionOpts
+from aiocg.compat.service._connection import CompilerGymServiceConnection, ConnectionOpts, Session
 from aiocg.compat.service._converters import make_message_default_converter
 from aiocg.compat.service._settings import EnvironmentSettings
 from aiocg.compat.service._views import ObservationSpaceSpec, ObservationView, RewardView
@@ -121,10 +121,9 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
     @property
     def native(self) -> Any:
         """aiocg's environment behind this one, if the service is aiocg's; available during an episode."""
-        session: Any = self.service.sessions.get(self._session_id) if self.service is not None else None
-        if session is None:
+        if self._live_session is None:
             raise SessionNotFound("Must call reset() first")
-        return session.env
+        return self._live_session.env  # type: ignore[attr-defined]
 
     def reset(
         self,
@@ -153,8 +152,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             self.service = self._connect()
         index = self._action_space_index(self.action_space_name)
         self._action_space = self.action_spaces[index]
-        self._session_id = self._start(index, timeout)
-        self.observation.session_id = self._session_id
+        self._session = self._start(index, timeout)
         self.episode_start_time = time()
         self._actions, self._sure_of = [], None
         if self._params_to_send_on_reset:
@@ -165,7 +163,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             return None
         return self.observation[self.observation_space_spec.id]
 
-    def _start(self, action_space: int, timeout: float) -> int:
+    def _start(self, action_space: int, timeout: float) -> Session:
         assert self.service is not None
         attempts = max(1, self._connection_settings.init_max_attempts)
         for attempt in range(1, attempts + 1):
@@ -184,12 +182,10 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
 
     def _end_session(self) -> int:
         """End the session, if any; return the number of the service's other sessions."""
-        number, self._session_id = self._session_id, None
+        session, self._session = self._session, None
         if self.service is None:
             return 0
-        if number is None:
-            return len(self.service.sessions)
-        return self.service.end_session(number)
+        return len(self.service.sessions) if session is None else self.service.end_session(session)
 
     def raw_step(
         self,
@@ -199,7 +195,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         timeout: float = 300,
     ) -> StepType:
         """Apply actions; `step` and the views are based on this. Call those instead."""
-        if self._session_id is None:
+        if self._session is None:
             raise SessionNotFound("Must call reset() before step()")
         actions = list(actions)
         known = self.observation.spaces
@@ -210,9 +206,9 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         before = len(self.actions)
         self._actions += actions
         try:
-            if self.service is None:
-                raise SessionNotFound(f"Session not found: {self._session_id}")
-            reply = self.service.step(self._session_id, converted, indices, timeout)
+            if self._live_session is None:
+                raise SessionNotFound("Session not found: the service was closed")
+            reply = self._live_session.step(converted, indices, timeout)
         except (ServiceError, TimeoutError) as error:
             return self._failed(error, observation_spaces, reward_spaces)
         except Exception:  # no action was applied
@@ -275,10 +271,10 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
                 _, _, done, info = self.multistep(actions)
                 if done:
                     raise ServiceError(f"Failed to replay action sequence: {info.get('error_details')}")
-        assert self.service is not None
-        assert self._session_id is not None
+        if self.service is None or self._live_session is None:
+            raise SessionNotFound("Session not found: the service was closed")
         try:
-            number = self.service.fork_session(self._session_id)
+            session = self._live_session.fork()
         except NotImplementedError:
             other = type(self)(**self._init_kwargs())
             other.reset()
@@ -288,7 +284,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
                 raise ServiceError(f"Failed to replay action sequence in forked environment: {info}") from None
         else:
             other = type(self)(**self._init_kwargs(), service_connection=self.service)
-            other._session_id = other.observation.session_id = number
+            other._session = self.service.adopt(session)
             other._next_benchmark = other._benchmark_in_use = self._benchmark_in_use
         other._datasets = self._datasets
         other._action_space = apart(self._action_space)  # it may have changed since the reset
@@ -345,9 +341,9 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         """Send parameters, each a key and a value, and return the replies."""
         if resend_on_reset:
             self._params_to_send_on_reset += params
-        if self._session_id is None or self.service is None:
+        if self._live_session is None:
             raise SessionNotFound("Must call reset() before send_params()")
-        return [self.service.send_parameter(self._session_id, key, value) for key, value in params]
+        return [self._live_session.parameter(key, value) for key, value in params]
 
     def _keep_param(self, key: str, value: str) -> None:
         """Send a parameter now, if an episode is running, and after every reset, replacing its earlier value."""

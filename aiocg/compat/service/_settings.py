@@ -14,7 +14,7 @@ from aiocg.compat._states import CompilerEnvState
 from aiocg.compat.datasets._benchmark import Benchmark, BenchmarkUri
 from aiocg.compat.datasets._dataset import Datasets
 from aiocg.compat.envs._base import CompilerEnv
-from aiocg.compat.service._connection import CompilerGymServiceConnection
+from aiocg.compat.service._connection import CompilerGymServiceConnection, Session
 from aiocg.compat.service._views import ObservationSpaceSpec, ObservationView, RewardView
 from aiocg.compat.spaces._actions import Reward
 
@@ -45,7 +45,7 @@ class EnvironmentSettings(CompilerEnv):
     episode_start_time: float
     version: str
     compiler_version: str
-    _session_id: int | None = None
+    _session: Session | None = None
     _next_benchmark: Benchmark | None = None
     _benchmark_in_use: Benchmark | None = None
     _datasets: Datasets
@@ -68,15 +68,20 @@ class EnvironmentSettings(CompilerEnv):
     @property
     def in_episode(self) -> bool:
         """Whether an episode is running."""
-        return self._session_id is not None
+        return self._session is not None
+
+    @property
+    def _live_session(self) -> Session | None:
+        """The session, None if it has ended or the service was restarted since."""
+        there = self.service is not None and self._session in self.service.sessions
+        return self._session if there else None
 
     @property
     def actions(self) -> list[Any]:
         """The actions since the reset."""
         if self._sure_of is not None:  # a step was interrupted: find out how many actions it applied
             sure, self._sure_of = self._sure_of, None
-            session = self.service.sessions.get(self._session_id) if self.service is not None else None
-            count = None
+            session, count = self._live_session, None
             with contextlib.suppress(ServiceError, TimeoutError):  # then the next step will report it
                 count = session.count() if session is not None else None
             del self._actions[sure if count is None else count :]
