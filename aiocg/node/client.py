@@ -10,9 +10,10 @@ from aiocg.errors import NodeUnreachable, WorkerStartError
 from aiocg.host.launcher import Look
 from aiocg.host.run_time import Stopwatch
 from aiocg.node import NODE_TIMEOUT
-from aiocg.node.attachment import Ended, Up
+from aiocg.node.attachment import Ended
 from aiocg.node.channel import Holding, Holdings, NodeChannel
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK, Connection
+from aiocg.transport.control import Spawned
 from aiocg.transport.errors import SecurityError
 from aiocg.transport.keys import KeyFolder
 from aiocg.transport.messages import Reply
@@ -173,7 +174,7 @@ class NodeLauncher:
             number = connection.spawn(self._kind, self._options, self._memory_limit)
             try:
                 event = await connection.next_event(number)
-                if isinstance(event, Up):
+                if isinstance(event, Spawned):
                     await self._check_port(event)
                     return NodeProcess(connection, event, self._holdings.of(connection))
             except BaseException:
@@ -194,7 +195,7 @@ class NodeLauncher:
                 )
             await asyncio.sleep(max(event.retry, TICK))
 
-    async def _check_port(self, up: Up) -> None:
+    async def _check_port(self, up: Spawned) -> None:
         """Check that the worker's port can be reached, which a firewall may prevent although the node answers."""
         host = _host(self._connection.address).strip("[]")
         connecting = asyncio.ensure_future(asyncio.open_connection(host, up.port))
@@ -221,7 +222,7 @@ class NodeLauncher:
 class NodeProcess:
     """A worker process on a node; see `WorkerProcess`."""
 
-    def __init__(self, connection: Connection, up: Up, holding: Holding) -> None:
+    def __init__(self, connection: Connection, up: Spawned, holding: Holding) -> None:
         self.pid = up.pid
         self._holding = holding
         self._connection = connection

@@ -6,7 +6,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from aiocg import __version__
 from aiocg.errors import NodeUnreachable, RuntimeClosed
@@ -118,7 +118,10 @@ class Connection:
 
     async def lost(self) -> None:
         """Wait until the node was given up; `failure` says why."""
-        while not self._lost:
+        await self._until(lambda: self._lost)
+
+    async def _until(self, holds: Callable[[], object]) -> None:
+        while not holds():
             self._changed.clear()
             await self._changed.wait()
 
@@ -237,9 +240,8 @@ class Connection:
         self._machine.survey()
         self._wake.set()
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            while self._machine.surveyed is None:
-                self._changed.clear()
-                await self._changed.wait()
+            await self._until(lambda: self._machine.surveyed)
+        assert self._machine.surveyed is not None
         return self._machine.surveyed
 
     async def fetch(self, fetch: Fetch) -> bool | None:
@@ -275,9 +277,8 @@ class Connection:
         self._machine.obeyed = None
         self._send(order)
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            while self._machine.obeyed is None:
-                self._changed.clear()
-                await self._changed.wait()
+            await self._until(lambda: self._machine.obeyed)
+        assert self._machine.obeyed is not None
         return self._machine.obeyed.problem
 
     # ------------------------------------------------------------------------------------------------- close
