@@ -106,7 +106,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
             raise ValueError("give either benchmark, one for all, or benchmarks")
         if isinstance(benchmark, (list, tuple)):
             raise TypeError("benchmark is one for all environments; several are given as benchmarks=...")
-        recipe = Recipe.given(
+        recipe = Recipe(
             benchmark=benchmark,
             observation_space=observation_space,
             reward_space=reward_space,
