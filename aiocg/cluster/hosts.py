@@ -39,7 +39,7 @@ class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             HostsError: if one is impossible.
         """
         host, _, port = self.address.removeprefix("tcp://").rpartition(":")
-        if not self.address.startswith("tcp://") or not host or not port.isdecimal():
+        if not self.address.startswith("tcp://") or not host or not port.isdecimal() or int(port) > 65535:
             raise HostsError(f"{self.address!r} is not the address of a node; it must be tcp://HOST:PORT")
         if self.workers < 0:
             raise HostsError(f"{self.address}: workers must be 0 or more, not {self.workers}")

@@ -16,14 +16,14 @@ from aiocg.cluster.placement import Placement
 from aiocg.errors import AiocgError, NodeUnreachable, NoRoom
 from aiocg.host.launcher import Look
 from aiocg.node.attachment import KILLED
-from aiocg.node.channel import Holdings
-from aiocg.node.client import FULL_TIMEOUT, NodeLauncher, NodeProcess, NodeRefusal, check_options
+from aiocg.node.channel import Holding, Holdings
+from aiocg.node.client import NodeProcess, NodeRefusal, check_options, start_worker
 from aiocg.node.connection import TICK, Connection
-from aiocg.transport.channels import RequestChannel
-from aiocg.transport.messages import Reply
+from aiocg.transport.control import Spawned
 from aiocg.transport.security import ClientSecurity
 
 RETRY = 2.0  # seconds until a connection that has failed is made anew
+FULL_TIMEOUT = 60.0  # seconds to wait for a first worker, where all nodes refuse one for the moment
 
 
 T = TypeVar("T")
@@ -39,19 +39,20 @@ class Member:
     Attributes:
         host: what was said of it.
         problem: why it cannot be used, "" if it can or nothing is known.
+        refused: it does not know our key.
         joined: when it was last found to be up, on this process's monotonic clock; None if it is not.
         told: the capacity and limit that placement was told, None after the node was lost.
         offered: the last capacity of these, 0 before.
     """
 
-    def __init__(self, host: Host, security: Callable[[Host], ClientSecurity], holdings: Holdings) -> None:
+    def __init__(self, host: Host, security: Callable[[Host], ClientSecurity]) -> None:
         self.host = host
         self.problem = ""
+        self.refused = False
         self.joined: float | None = None
         self.told: tuple[int, int] | None = None
         self.offered = 0
         self._security = security
-        self._holdings = holdings
         self._connection: Connection | None = None
         self._down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeper = asyncio.create_task(self._keep())
@@ -61,7 +62,7 @@ class Member:
             try:
                 self._connection = Connection(self.host.address, self._security(self.host), math.inf)
                 await self._connection.attached()
-                self.problem = ""
+                self.problem, self.refused = "", False
                 await self._connection.lost()
                 self.problem = str(self._connection.failure)
             except NodeUnreachable as error:
@@ -72,6 +73,7 @@ class Member:
             finally:
                 connection, self._connection = self._connection, None
                 if connection is not None:
+                    self.refused = connection.refused
                     await connection.close()
             await asyncio.sleep(RETRY)
 
@@ -119,17 +121,16 @@ class Member:
                 with contextlib.suppress(BaseException):
                     await task
 
-    async def spawn(self, kind: str, options: Mapping[str, Any], memory_limit: int) -> NodeProcess:
-        """Start a worker; ask only once, where the node refuses for the moment.
+    @property
+    def connection(self) -> Connection:
+        """The connection to the node, while it is up.
 
         Raises:
-            MemberLost: if the node is lost meanwhile.
-            NodeRefusal, NodeUnreachable, OSError: as `NodeLauncher.spawn`.
+            MemberLost: if it is not.
         """
         if self._connection is None or self.joined is None:
             raise _MemberLost
-        launcher = NodeLauncher(self._connection, self._holdings, kind, options, memory_limit, patience=0.0)
-        return await self.while_up(launcher.spawn())
+        return self._connection
 
     def stop(self) -> None:
         """Start no more workers: waiting calls raise `RuntimeClosed`."""
@@ -157,14 +158,18 @@ class ClusterLauncher:
 
     Args:
         member: returns a node by its address.
+        hosts: returns how many nodes there should be.
         check: raises if no worker can be started any more.
+        holdings: what the nodes keep.
         count: number of workers that are wanted; None for as many as the nodes should run.
     """
 
     def __init__(
         self,
         member: Callable[[str], Member],
+        hosts: Callable[[], int],
         check: Callable[[], None],
+        holdings: Holdings,
         kind: str,
         options: Mapping[str, Any],
         memory_limit: int,
@@ -174,7 +179,9 @@ class ClusterLauncher:
         self.placement.count = count
         self.requests = 0
         self._member = member
+        self._hosts = hosts
         self._check = check
+        self._holdings = holdings
         self._kind = kind
         self._options = check_options(options)
         self._memory_limit = memory_limit
@@ -208,39 +215,43 @@ class ClusterLauncher:
             NodeUnreachable: if all nodes were given up.
         """
         problem: AiocgError | None = None
+        refusing: set[str] = set()  # for good
         patience = time.monotonic() + FULL_TIMEOUT
         while True:
             self._check()
             worker, now = next(self._numbers), time.monotonic()
             node = self.placement.place(worker)
+            if node is None and problem is not None and not self.placement.placed and len(refusing) >= self._hosts():
+                raise problem
             if node is None and self.placement.placed == 0 and now < patience:
                 await asyncio.sleep(TICK)  # the first worker may wait: nothing goes on without it
                 continue
             if node is None:
                 raise NoRoom(f"no node of the cluster has room for another worker{f': {problem}' if problem else ''}")
             try:
-                process = await self._start(worker, node)
-            except NodeRefusal as error:
+                return await self._start(worker, node)
+            except (NodeRefusal, NodeUnreachable) as error:
+                if str(error) != str(problem):
+                    logger.warning("no worker", extra={"address": node, "cause": str(error)})
                 problem = error
-                self.placement.refused(node, now + (REFUSED if error.retry is None else error.retry))
-            except NodeUnreachable as error:
-                problem = error
-                self.placement.refused(node, now + REFUSED)
-                logger.warning("no worker", extra={"address": node, "cause": str(error)})
+                retry = error.retry if isinstance(error, NodeRefusal) else None
+                self.placement.refused(node, now + (REFUSED if retry is None else retry))
+                if retry is None and self._member(node).silence < math.inf:  # it is there, and will not have us
+                    refusing.add(node)
             except _MemberLost:
                 await asyncio.sleep(TICK)
-            else:
-                return process
 
     async def _start(self, worker: int, node: str) -> "_ClusterProcess":
         member = self._member(node)
         try:
-            process = await member.spawn(self._kind, self._options, self._memory_limit)
+            connection = member.connection
+            up = await member.while_up(start_worker(connection, self._kind, self._options, self._memory_limit))
         except BaseException:
             self.placement.ended(worker)
             raise
-        self._processes[worker] = mine = _ClusterProcess(self, worker, member, process)
+        mine = _ClusterProcess(self, worker, member, connection, up, self._holdings.of(connection))
         mine.leaving = self.placement.is_moving(worker)
+        self._processes[worker] = mine
         return mine
 
     def ended(self, worker: int) -> None:
@@ -249,51 +260,43 @@ class ClusterLauncher:
         self.placement.ended(worker)
 
 
-class _ClusterProcess:
+class _ClusterProcess(NodeProcess):
     """A worker process on a node of a cluster; see `WorkerProcess`.
 
     Attributes:
         leaving: it should be replaced by one on another node.
     """
 
-    def __init__(self, launcher: ClusterLauncher, worker: int, member: Member, process: NodeProcess) -> None:
-        self.pid = process.pid
+    def __init__(
+        self,
+        launcher: ClusterLauncher,
+        worker: int,
+        member: Member,
+        connection: Connection,
+        up: Spawned,
+        holding: Holding,
+    ) -> None:
+        super().__init__(connection, up, holding)
         self.leaving = False
         self._launcher = launcher
         self._worker = worker
         self._member = member
-        self._process = process
         self._lost = False
 
     def look(self) -> Look:
         """Return the latest look at the process."""
-        look = Look(lost=True) if self._lost else self._process.look()
+        look = Look(lost=True) if self._lost else super().look()
         return dataclasses.replace(look, leaving=self.leaving, machine=self._member.host.address)
-
-    def connect(
-        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
-    ) -> RequestChannel:
-        """Open a channel to the worker."""
-        return self._process.connect(on_replies, on_error)
-
-    def kill(self) -> None:
-        """Kill the process and all its children; it may be dead already."""
-        self._process.kill()
 
     async def wait(self) -> int:
         """Wait for the end of the process, or the loss of its node."""
         try:
-            return await self._member.while_up(self._process.wait())
+            return await self._member.while_up(super().wait())
         except _MemberLost:
             self._lost = True
             return KILLED
 
-    @property
-    def stderr(self) -> str:
-        """The last lines that the process wrote."""
-        return self._process.stderr
-
     def close(self) -> None:
         """Forget the process; should its node come back, that ends it."""
         self._launcher.ended(self._worker)
-        self._process.close()
+        super().close()

@@ -127,7 +127,7 @@ class ClusterMachine:
         if (member := self._members.get(host.address)) is not None:
             member.host = host
         else:
-            self._members[host.address] = Member(host, self._security, self._holdings)
+            self._members[host.address] = Member(host, self._security)
 
     def _security(self, host: Host) -> ClientSecurity:
         return security_of(host.address, self._keys, host.key)
@@ -165,7 +165,10 @@ class ClusterMachine:
                         launcher.placement.down(node)
                     members[node].fall()
                 case Failed():
-                    self._fail(members)
+                    advice = "check that they run and the network is up"
+                    self._fail(members, f"all were silent for {self._timeout:g} s; {advice}")
+        if members and all(member.refused for member in members.values()):
+            self._fail(members, "none lets us in")
         for name, member in members.items():
             capacity = member.capacity
             if member.joined is not None and capacity is not None and capacity != member.told:
@@ -190,9 +193,9 @@ class ClusterMachine:
                 if address in self._hosts:
                     self._meet(self._hosts[address])
 
-    def _fail(self, members: Mapping[str, Member]) -> None:
+    def _fail(self, members: Mapping[str, Member], reason: str) -> None:
         if self._failure is None:
-            self._failure = self._unreachable(f"all were silent for {self._timeout:g} s")
+            self._failure = self._unreachable(reason)
             for launcher in self._launchers:
                 for name in members:
                     launcher.placement.down(name)
@@ -218,7 +221,16 @@ class ClusterMachine:
             WorkerStartError: for an environment with settings, or an option that is not a number.
         """
         check_settings(spec)
-        launcher = ClusterLauncher(self._member, self._check, spec.worker, options, memory_limit, self._count)
+        launcher = ClusterLauncher(
+            self._member,
+            lambda: len(self._hosts),
+            self._check,
+            self._holdings,
+            spec.worker,
+            options,
+            memory_limit,
+            self._count,
+        )
         if self._keeper is None:
             if self._ray:
                 await self._start_ray()
@@ -229,6 +241,7 @@ class ClusterMachine:
             error = self._unreachable("no node has answered")
             if not self._launchers:
                 await self.close()  # so that the next call connects again
+                self._failure = None
             raise error
         self._launchers.append(launcher)
         for name, member in self._members.items():
@@ -259,7 +272,7 @@ class ClusterMachine:
     async def _gather(self) -> bool:
         """Wait for the first node, and a little for the others; return whether there is any."""
         began = time.monotonic()
-        while (now := time.monotonic()) - began < CONNECT_TIMEOUT + TICK * 4:
+        while (now := time.monotonic()) - began < CONNECT_TIMEOUT + TICK * 4 and self._failure is None:
             told = [member.joined for member in self._members.values() if member.told is not None]
             if len(told) == len(self._members) > 0 or any(joined and now - joined > SETTLE for joined in told):
                 return True

@@ -43,12 +43,14 @@ class Connection:
 
     Attributes:
         failure: why no more workers can be started, None if they can.
+        refused: the node does not know our key.
     """
 
     def __init__(self, address: str, security: ClientSecurity, timeout: float) -> None:
         self.address = address
         self.security = security
         self.failure: Exception | None = None
+        self.refused = False
         self._timeout = timeout
         self._machine = Attachment(f"aiocg {__version__}", secrets.token_hex(16), time.monotonic())
         self._events: dict[int, asyncio.Queue[Event]] = {}  # of each worker, by number
@@ -127,6 +129,7 @@ class Connection:
 
     def _broken(self, error: Exception) -> None:
         if isinstance(error, NotAdmittedError):
+            self.refused = True
             self._lose(str(error))
         elif not isinstance(error, RemoteProtocolError):  # the node was restarted, or has forgotten us
             asyncio.get_running_loop().call_soon(self._connect_again)

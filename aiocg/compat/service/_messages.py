@@ -59,8 +59,9 @@ for _name, *_words in _lines:
 _pool = DescriptorPool()
 _pool.Add(_file)
 _CLASSES = {name: GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name, *_ in _lines}
-for _kind in _CLASSES.values():
+for _name, _kind in _CLASSES.items():
     _kind.__module__ = __name__  # where pickle finds it
+    _kind.__doc__ = f"CompilerGym's message `{_name}`."
 globals().update(_CLASSES)
 
 __all__ = sorted(_CLASSES)
