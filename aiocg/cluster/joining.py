@@ -11,6 +11,7 @@ from typing import Self
 from aiocg.cluster.hosts import Host, HostsError
 from aiocg.errors import AiocgError, NodeUnreachable
 from aiocg.host.threads import in_thread
+from aiocg.node import NODE_TIMEOUT
 from aiocg.node.client import security_of
 from aiocg.node.connection import Connection
 from aiocg.transport.control import Order
@@ -165,7 +166,6 @@ async def join(token: Token, address: str, public: str, *, timeout: float = 60.0
     return client
 
 
-NODE_TIMEOUT = 60.0  # seconds of silence that end a connection over which an order is given
 NODE_START_TIMEOUT = 60.0  # seconds that a machine may take to start a node
 HERE = "localhost"
 
@@ -181,12 +181,13 @@ async def give_order(hosts: Iterable[Host], order: Order, keys: ClientSecurity |
 
     async def give(host: Host) -> str:
         try:
-            connection = Connection(host.address, security_of(host.address, keys, host.key), NODE_TIMEOUT)
+            connection = Connection(host.address, security_of(host.address, keys, host.key))
         except NodeUnreachable as error:
             return str(error)
         try:
-            await connection.attached()
-            return await connection.order(order)
+            async with asyncio.timeout(NODE_TIMEOUT):
+                await connection.attached()
+                return await connection.order(order)
         except (NodeUnreachable, TimeoutError) as error:
             return str(error) or "it does not answer"
         finally:

@@ -60,7 +60,7 @@ class Member:
     async def _keep(self) -> None:
         while True:
             try:
-                self._connection = Connection(self.host.address, self._security(self.host), math.inf)
+                self._connection = Connection(self.host.address, self._security(self.host))
                 await self._connection.attached()
                 self.problem, self.refused = "", False
                 await self._connection.lost()

@@ -46,12 +46,11 @@ class Connection:
         refused: the node does not know our key.
     """
 
-    def __init__(self, address: str, security: ClientSecurity, timeout: float) -> None:
+    def __init__(self, address: str, security: ClientSecurity) -> None:
         self.address = address
         self.security = security
         self.failure: Exception | None = None
         self.refused = False
-        self._timeout = timeout
         self._machine = Attachment(f"aiocg {__version__}", secrets.token_hex(16), time.monotonic())
         self._events: dict[int, asyncio.Queue[Event]] = {}  # of each worker, by number
         self._fetches: dict[bytes, asyncio.Future[bool | None]] = {}
@@ -96,14 +95,11 @@ class Connection:
             raise NodeUnreachable(self.address, str(error)) from error
 
     async def attached(self) -> None:
-        """Wait until the node has answered; raise NodeUnreachable if it does not answer in time.
-
-        Once there is a connection, the node is allowed as long a silence as later.
-        """
+        """Wait until the node has answered; raise NodeUnreachable if it cannot be reached in time."""
         watch = Stopwatch(time.monotonic())
         while self.said is None and self.failure is None:
-            limit = self._timeout if self._channel is not None and self._channel.connected else CONNECT_TIMEOUT
-            if watch.passed(time.monotonic()) >= limit:
+            reached = self._channel is not None and self._channel.connected
+            if watch.passed(time.monotonic()) >= CONNECT_TIMEOUT and not reached:
                 break
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
@@ -112,7 +108,7 @@ class Connection:
         if self.said is None and self.failure is None:
             self._lose(
                 self._machine.refusal
-                or f"it has not answered within {limit:g} s. Check that the address is right, that `aiocg "
+                or f"it has not answered within {CONNECT_TIMEOUT:g} s. Check that the address is right, that `aiocg "
                 "serve` runs there and listens on it (--bind), not only on loopback, and that no firewall blocks it"
             )
         if self.failure is not None:
@@ -160,9 +156,6 @@ class Connection:
         for message in messages:
             self._send(message)
         self._happened(events)
-        if self.said is not None and now - self._machine.heard > self._timeout:
-            refusal = f" ({self._machine.refusal})" if self._machine.refusal else ""
-            self._lose(f"it was silent for {self._timeout:g} s{refusal}; check that it runs and the network is up")
 
     def _send(self, message: FromClient) -> None:
         if self._channel is not None and not self._channel.closed:

@@ -336,7 +336,7 @@ async def test_a_node_that_was_reached_may_answer_late(serve: Serve, monkeypatch
     async with serve() as site:
         with monkeypatch.context() as held:
             held.setattr(node_connection.Connection, "_tick", lambda *_: None)
-            connection = node_connection.Connection(site.node.address, site.security(), 30.0)
+            connection = node_connection.Connection(site.node.address, site.security())
             await eventually(lambda: connection._channel is not None and connection._channel.connected)
             held.setattr(node_connection, "CONNECT_TIMEOUT", 0.0)
             attached = asyncio.create_task(connection.attached())
