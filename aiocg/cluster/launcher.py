@@ -22,7 +22,7 @@ from aiocg.node.connection import TICK, Connection
 from aiocg.transport.control import Spawned
 from aiocg.transport.security import ClientSecurity
 
-RETRY = 2.0  # seconds until a connection that has failed is made anew
+_RETRY = 2.0  # seconds until a connection that has failed is made anew
 FULL_TIMEOUT = 60.0  # seconds to wait for a first worker, where all nodes refuse one for the moment
 
 
@@ -75,7 +75,7 @@ class Member:
                 if connection is not None:
                     self.refused = connection.refused
                     await connection.close()
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(_RETRY)
 
     @property
     def silence(self) -> float:

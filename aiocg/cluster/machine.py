@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PATIENCE = 5.0  # seconds of silence, while others are heard, after which a node's workers count as lost
 SETTLE = 1.0  # seconds to wait for further nodes at the start, once one is there
 RAY_INTERVAL = 2.0  # seconds between questions to Ray where the nodes are now
-FILE_INTERVAL = 1.0  # seconds between looks at the file of nodes
+_FILE_INTERVAL = 1.0  # seconds between looks at the file of nodes
 
 logger = logging.getLogger("aiocg.cluster")
 
@@ -138,7 +138,7 @@ class ClusterMachine:
         looked = 0.0
         while True:
             now = time.monotonic()
-            if self._file is not None and now - looked >= FILE_INTERVAL:
+            if self._file is not None and now - looked >= _FILE_INTERVAL:
                 looked = now
                 self._follow(self._file.changed())
             self._look(now)

@@ -33,7 +33,7 @@ from aiocg.transport.control import (
 )
 from aiocg.transport.status import Execution
 
-FIRST_BEAT = 0.25  # seconds between attempts to attach, and between beats until the node sets the interval
+_FIRST_BEAT = 0.25  # seconds between attempts to attach, and between beats until the node sets the interval
 SILENT_BEATS = 3  # beats without an answer after which the node is considered silent
 KILL_PATIENCE = 2.0  # seconds that a silent node has to report the end of a worker that was killed
 MISSED = 1.0  # seconds without a tick after which the node is not considered silent for that time
@@ -105,7 +105,7 @@ class Attachment:
     @property
     def beat(self) -> float:
         """Seconds between two beats."""
-        return self.attached.beat if self.attached is not None else FIRST_BEAT
+        return self.attached.beat if self.attached is not None else _FIRST_BEAT
 
     def is_silent(self, now: float) -> bool:
         """Has the node been silent for longer than usual?"""

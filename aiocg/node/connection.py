@@ -31,8 +31,8 @@ from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel
 
 CONNECT_TIMEOUT = 5.0  # seconds to wait for a connection to the node, its answers to orders, and a worker's port
-FETCH_TIMEOUT = 60.0  # seconds that a node may take to get a program from another one; nobody waits so long for it
-LEAVE_TIMEOUT = 0.5  # seconds to wait for the node to confirm that we left; otherwise the lease runs out
+_FETCH_TIMEOUT = 60.0  # seconds that a node may take to get a program from another one; nobody waits so long for it
+_LEAVE_TIMEOUT = 0.5  # seconds to wait for the node to confirm that we left; otherwise the lease runs out
 TICK = 0.1  # seconds between ticks of the state machine
 
 logger = logging.getLogger("aiocg.node")
@@ -250,7 +250,7 @@ class Connection:
         self._fetches[fetch.digest] = answer
         self._send(fetch)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FETCH_TIMEOUT):
+            async with asyncio.timeout(_FETCH_TIMEOUT):
                 return await answer
         return None
 
@@ -291,7 +291,7 @@ class Connection:
         if self.said is not None and not self._machine.is_silent(time.monotonic()):
             self._send(Detach())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._left.wait(), LEAVE_TIMEOUT)
+                await asyncio.wait_for(self._left.wait(), _LEAVE_TIMEOUT)
         self._keeper.cancel()
         await asyncio.gather(self._keeper, return_exceptions=True)
         if self._channel is not None:
