@@ -12,7 +12,7 @@ import pytest
 
 import aiocg
 import aiocg.testing
-from aiocg.cluster import launcher as cluster_launcher
+from aiocg.cluster import machine as cluster_machine
 from aiocg.cluster.hosts import HostsError
 from aiocg.errors import AiocgError, NodeUnreachable, ObservationFailed, WorkerFailure, WorkerStartError
 from aiocg.gym import SyncRuntime
@@ -125,7 +125,7 @@ async def test_a_program_whose_key_has_all_its_workers_waits_for_one(
         async with site.runtime() as first:
             await scripted(first)
             async with site.runtime() as second:
-                monkeypatch.setattr(cluster_launcher, "FULL_TIMEOUT", 0.0)
+                monkeypatch.setattr(cluster_machine, "FULL_TIMEOUT", 0.0)
                 with pytest.raises(WorkerStartError, match="this key already has its maximum of 1 workers on the node"):
                     await scripted(second)
             monkeypatch.undo()
