@@ -451,9 +451,9 @@ def _choose_machine(
         several = ClusterMachine(cluster, keys, timeout, workers)
         return several, several
     if node:
-        from aiocg.node.client import NodeMachine
+        from aiocg.cluster.machine import ClusterMachine
 
-        return NodeMachine(node, keys, timeout), None
+        return ClusterMachine([node], keys, timeout, workers), None
     return LocalMachine(choose_memory(memory)), None
 
 

@@ -3,26 +3,23 @@
 import json
 import logging
 import os
-import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from aiocg.errors import AiocgError
 
 logger = logging.getLogger("aiocg.cluster")
 
 FILE = "file:"
-FIELDS: dict[str, type] = {"address": str, "key": str, "workers": int}
 
 
 class HostsError(AiocgError):
     """A description of a cluster that cannot be read; the message says what was expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node that a cluster should have.
 
     Attributes:
@@ -42,10 +39,14 @@ class Host:
             HostsError: if one is impossible.
         """
         host, _, port = self.address.removeprefix("tcp://").rpartition(":")
-        if not self.address.startswith("tcp://") or not host or not port.isdecimal():
+        if not self.address.startswith("tcp://") or not host or not port.isdecimal() or int(port) > 65535:
             raise HostsError(f"{self.address!r} is not the address of a node; it must be tcp://HOST:PORT")
         if self.workers < 0:
             raise HostsError(f"{self.address}: workers must be 0 or more, not {self.workers}")
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    node: list[Host] = []
 
 
 def hosts_of(cluster: str | Iterable[str | Host]) -> list[Host]:
@@ -76,15 +77,13 @@ def read_hosts(path: Path) -> list[Host]:
         HostsError: if there is no such file, or it has something else.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return _distinct(msgspec.toml.decode(path.read_bytes(), type=_File).node)
+    except msgspec.ValidationError as error:
+        known = ", ".join(Host.__struct_fields__)
+        raise HostsError(f"{path}: {error}; a file of nodes has only [[node]] tables with {known}") from error
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise HostsError(f"the nodes of the cluster cannot be read from {path}: {reason}") from error
-    entries = content.pop("node", [])
-    if content or not isinstance(entries, list):
-        raise HostsError(f"{path}: a file of nodes has only [[node]] tables, not {', '.join(content) or 'node'}")
-    try:
-        return _distinct([_host(entry) for entry in entries])
     except HostsError as error:
         raise HostsError(f"{path}: {error}") from None
 
@@ -107,17 +106,6 @@ def write_hosts(path: Path, hosts: Iterable[Host]) -> None:
 def _optional(host: Host) -> str:
     key = f"key = {json.dumps(host.key)}\n" if host.key else ""
     return key + (f"workers = {host.workers}\n" if host.workers else "")
-
-
-def _host(entry: Any) -> Host:
-    if not isinstance(entry, dict) or "address" not in entry:
-        raise HostsError(f"each [[node]] has an address, and {entry!r} has none")
-    for name, value in entry.items():
-        if name not in FIELDS:
-            raise HostsError(f"a node has no {name!r}, only: {', '.join(FIELDS)}")
-        if type(value) is not FIELDS[name]:
-            raise HostsError(f"{name} = {value!r} is not of type {FIELDS[name].__name__}")
-    return Host(**entry)
 
 
 def _distinct(hosts: list[Host]) -> list[Host]:

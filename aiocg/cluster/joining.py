@@ -11,6 +11,7 @@ from typing import Self
 from aiocg.cluster.hosts import Host, HostsError
 from aiocg.errors import AiocgError, NodeUnreachable
 from aiocg.host.threads import in_thread
+from aiocg.node import NODE_TIMEOUT
 from aiocg.node.client import security_of
 from aiocg.node.connection import Connection
 from aiocg.transport.control import Order
@@ -20,7 +21,7 @@ from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity, ch
 from aiocg.transport.server import ServerChannel, key_of
 from aiocg.transport.sockets import Channel
 
-MAX_BYTES = 1 << 16  # of a frame
+_MAX_BYTES = 1 << 16  # of a frame
 
 logger = logging.getLogger("aiocg.cluster")
 
@@ -68,7 +69,7 @@ class Invitation:
             security=ServerSecurity(self._own, self._guests.__contains__),
             on_messages=self._received,
             on_error=self._malformed,
-            max_frame_bytes=MAX_BYTES,
+            max_frame_bytes=_MAX_BYTES,
         )
         self.address = self._channel.address
 
@@ -151,7 +152,7 @@ async def join(token: Token, address: str, public: str, *, timeout: float = 60.0
         on_messages=received,
         on_error=failed,
         security=token.security(),
-        max_frame_bytes=MAX_BYTES,
+        max_frame_bytes=_MAX_BYTES,
     )
     try:
         channel.send(Join(address, public))
@@ -165,8 +166,7 @@ async def join(token: Token, address: str, public: str, *, timeout: float = 60.0
     return client
 
 
-NODE_TIMEOUT = 60.0  # seconds of silence that end a connection over which an order is given
-NODE_START_TIMEOUT = 60.0  # seconds that a machine may take to start a node
+_NODE_START_TIMEOUT = 60.0  # seconds that a machine may take to start a node
 HERE = "localhost"
 
 
@@ -181,12 +181,13 @@ async def give_order(hosts: Iterable[Host], order: Order, keys: ClientSecurity |
 
     async def give(host: Host) -> str:
         try:
-            connection = Connection(host.address, security_of(host.address, keys, host.key), NODE_TIMEOUT)
+            connection = Connection(host.address, security_of(host.address, keys, host.key))
         except NodeUnreachable as error:
             return str(error)
         try:
-            await connection.attached()
-            return await connection.order(order)
+            async with asyncio.timeout(NODE_TIMEOUT):
+                await connection.attached()
+                return await connection.order(order)
         except (NodeUnreachable, TimeoutError) as error:
             return str(error) or "it does not answer"
         finally:
@@ -230,7 +231,7 @@ async def start(machine: str, token: bytes, aiocg: str = "aiocg", options: Seque
     try:
         done = await in_thread(
             lambda: subprocess.run(
-                command, input=token, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=NODE_START_TIMEOUT
+                command, input=token, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_NODE_START_TIMEOUT
             )
         )
     except (OSError, subprocess.TimeoutExpired) as error:

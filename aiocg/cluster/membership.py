@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SILENT = 1.5  # seconds without a word after which a node does not count as heard; nodes answer twice a second
+_SILENT = 1.5  # seconds without a word after which a node does not count as heard; nodes answer twice a second
 GAP = 1.0  # seconds between two looks after which our own process was busy or stopped
 
 
@@ -65,8 +65,8 @@ class Membership:
         passed = now - self._looked
         passed = passed if passed < GAP else 0.0
         self._looked = now
-        heard = {node for node, silence in silences.items() if silence <= min(SILENT, self._patience)}
-        if heard and self._alone > SILENT:
+        heard = {node for node, silence in silences.items() if silence <= min(_SILENT, self._patience)}
+        if heard and self._alone > _SILENT:
             self._grace = {node: max(self._grace[node], self._alone) for node in self.up}
         self._alone = 0.0 if heard else self._alone + passed
         events: list[Event] = [Up(node) for node in sorted(heard - self.up)]
@@ -85,7 +85,7 @@ class Membership:
 
 
 DEEP = 8.0  # requests per worker, in flight or waiting, from which on there should be more machines
-SHALLOW = 0.5  # requests per worker up to which there may be fewer
+_SHALLOW = 0.5  # requests per worker up to which there may be fewer
 GROW_AFTER = 5.0  # seconds for which the queue was deep
 SHRINK_AFTER = 60.0  # seconds for which it was shallow
 
@@ -111,7 +111,7 @@ class Demand:
         Half as many machines again are asked for at a time, and no more before those are there. One is given back at a
         time.
         """
-        deep, shallow = requests > DEEP * workers, requests <= SHALLOW * workers
+        deep, shallow = requests > DEEP * workers, requests <= _SHALLOW * workers
         self._deep_since = (self._deep_since if self._deep_since is not None else now) if deep else None
         self._shallow_since = (self._shallow_since if self._shallow_since is not None else now) if shallow else None
         if self._deep_since is not None and now - self._deep_since >= GROW_AFTER and machines >= self.wanted:

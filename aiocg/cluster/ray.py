@@ -18,7 +18,7 @@ from aiocg.cluster.ray_actors import READY, machines, place, share_on
 from aiocg.errors import AiocgError, NodeUnreachable
 from aiocg.host.threads import in_thread
 
-ANSWER = 2.0  # seconds to wait for a node that was started before
+_ANSWER = 2.0  # seconds to wait for a node that was started before
 
 
 @dataclass
@@ -87,7 +87,7 @@ class RayNodes:
             self._ray.get(self._group.ready(), timeout=READY)
             self._placed = [_Placed(place(self._group, index, n)) for index, n in enumerate(found.values())]
 
-    async def hosts(self, timeout: float = ANSWER) -> list[Host]:
+    async def hosts(self, timeout: float = _ANSWER) -> list[Host]:
         """Return the nodes, as far as they can be asked; of the others, what they said before."""
         await in_thread(lambda: self._ask(timeout))
         return [one.host for one in self._placed if one.host is not None and not one.leaves]
@@ -164,7 +164,7 @@ class RayNodes:
         placed, self._placed = self._placed, []
         with contextlib.suppress(Exception):  # Ray may be gone
             if self._standing:
-                self._ray.get([one.actor.dismiss.remote(self._client) for one in placed], timeout=ANSWER)
+                self._ray.get([one.actor.dismiss.remote(self._client) for one in placed], timeout=_ANSWER)
                 return
             self._end(placed)
             if self._group is not None:

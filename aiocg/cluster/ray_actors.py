@@ -13,7 +13,7 @@ from aiocg.node.server import Node, Settings, installed_kinds
 from aiocg.transport.security import KeyPair
 
 READY = 60.0  # seconds to wait for machines, and for a node to start
-STANDING = "aiocg"  # namespace of the actors that stand, and how the names of their placement groups begin
+_STANDING = "aiocg"  # namespace of the actors that stand, and how the names of their placement groups begin
 
 
 class _RayNode:
@@ -107,9 +107,9 @@ def standing() -> dict[str, Any]:
     """Return the actors that stand, by Ray's ids of the machines that they were started for."""
     ray, found = ray_package(), {}
     for one in ray.util.list_named_actors(all_namespaces=True):
-        if one["namespace"] == STANDING:
+        if one["namespace"] == _STANDING:
             with contextlib.suppress(ValueError):  # it has just been taken down
-                found[one["name"]] = ray.get_actor(one["name"], namespace=STANDING)
+                found[one["name"]] = ray.get_actor(one["name"], namespace=_STANDING)
     return found
 
 
@@ -131,10 +131,10 @@ def up(cluster: str, processors: int | None = None) -> int:
             if machine not in taken:
                 share = min(all_of_it, processors or all_of_it)
                 group = ray.util.placement_group(  # which nobody removes but `down`
-                    [share_on(machine, share)], name=f"{STANDING}-{machine}", lifetime="detached"
+                    [share_on(machine, share)], name=f"{_STANDING}-{machine}", lifetime="detached"
                 )
                 ray.get(group.ready(), timeout=READY)
-                actors.append(place(group, 0, share, name=machine, namespace=STANDING, lifetime="detached"))
+                actors.append(place(group, 0, share, name=machine, namespace=_STANDING, lifetime="detached"))
         ray.get([actor.ready.remote() for actor in actors], timeout=READY)
     except Exception as error:  # Ray raises errors of many kinds
         raise NodeUnreachable(cluster, f"Ray has no machines for nodes: {error}") from error
@@ -154,7 +154,7 @@ def down(cluster: str) -> int:
         for actor in actors.values():
             ray.kill(actor)
         for group in ray.util.placement_group_table().values():
-            if group["name"].startswith(f"{STANDING}-") and group["state"] != "REMOVED":
+            if group["name"].startswith(f"{_STANDING}-") and group["state"] != "REMOVED":
                 ray.util.remove_placement_group(ray.util.get_placement_group(group["name"]))
     except Exception as error:  # Ray raises errors of many kinds
         raise NodeUnreachable(cluster, f"Ray does not answer: {error}") from error

@@ -1,7 +1,6 @@
 """Load of a cluster's nodes, over all their clients."""
 
 import asyncio
-import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,7 +51,7 @@ class Watch:
         try:
             if address not in self._connections:
                 security = security_of(address, self._keys, host.key)
-                self._connections[address] = Connection(address, security, math.inf)
+                self._connections[address] = Connection(address, security)
             connection = self._connections[address]
             await connection.attached()
             began = time.monotonic()

@@ -1,11 +1,11 @@
 """Runs a program as Python does, but with aiocg's `compiler_gym` and `gym`."""
 
 import importlib.util
-import io
 import os
+import runpy
 import sys
 from collections.abc import Sequence
-from types import CodeType, ModuleType, TracebackType
+from types import ModuleType, TracebackType
 from typing import NoReturn
 
 from aiocg.compat._finder import SHADOW, install
@@ -47,69 +47,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
     install()
     _for_children()
     sys.excepthook = _without_our_frames
-    start = {"": _script, "-m": _module, "-c": _code}[option]
-    code, module = start(rest[0], rest[1:])
-    sys.modules["__main__"] = module
-    exec(code, vars(module))
-
-
-def _script(path: str, arguments: list[str]) -> tuple[CodeType, ModuleType]:
-    module = _fresh()
-    sys.argv = [path, *arguments]
-    if path == "-":
-        _first_path("")
-        return compile(sys.stdin.read(), "<stdin>", "exec", dont_inherit=True), module
-    if os.path.isdir(path):
-        _first_path(path)
-        path = os.path.join(path, "__main__.py")
+    sys.argv = [option or rest[0], *rest[1:]]
+    if option == "-m":
+        _run_module(rest[0])
+    elif option == "-c":
+        _run_code(rest[0], "<string>")
+    elif rest[0] == "-":
+        _run_code(sys.stdin.read(), "<stdin>")
     else:
-        _first_path(os.path.dirname(os.path.realpath(path)))
-    try:
-        with io.open_code(os.path.abspath(path)) as file:
-            source = file.read()
-    except OSError as error:
-        _refuse(f"can't open file {path!r}: {error.strerror}")
-    module.__file__ = path
-    return compile(source, path, "exec", dont_inherit=True), module
+        _run_script(rest[0])
 
 
-def _module(name: str, arguments: list[str]) -> tuple[CodeType, ModuleType]:
+def _run_module(name: str) -> None:
     _first_path(os.getcwd())
-    sys.argv = ["-m", *arguments]  # as with plain Python while parent packages are imported
     try:
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.submodule_search_locations is not None:
-            name = f"{name}.__main__"
-            spec = importlib.util.find_spec(name)
+        found = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise  # one of its imports is missing, rather than the module itself
-        spec = None
-    if spec is None:
+        _refuse(f"No module named {name} ({error})")
+    if found is None:
         _refuse(f"No module named {name}")
-    code = spec.loader.get_code(name) if hasattr(spec.loader, "get_code") else None  # type: ignore[union-attr]
-    if code is None:
-        _refuse(f"{name} cannot be run: it has no code")
-    module = _fresh()
-    module.__spec__ = spec
-    module.__package__ = spec.parent
-    module.__loader__ = spec.loader
-    if spec.origin is not None:
-        module.__file__ = spec.origin
-    sys.argv[0] = spec.origin or name
-    return code, module
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
-def _code(text: str, arguments: list[str]) -> tuple[CodeType, ModuleType]:
+def _run_script(path: str) -> None:
+    if not os.path.exists(path):
+        _refuse(f"can't open file {path!r}: No such file or directory")
+    _first_path(path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path)))
+    runpy.run_path(path, run_name="__main__")
+
+
+def _run_code(text: str, name: str) -> None:
     _first_path("")
-    sys.argv = ["-c", *arguments]
-    return compile(text, "<string>", "exec", dont_inherit=True), _fresh()
-
-
-def _fresh() -> ModuleType:
-    module = ModuleType("__main__")
-    module.__dict__["__builtins__"] = sys.modules["builtins"]
-    return module
+    sys.modules["__main__"] = module = ModuleType("__main__")
+    exec(compile(text, name, "exec", dont_inherit=True), vars(module))
 
 
 def _first_path(folder: str) -> None:

@@ -3,11 +3,12 @@
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from aiocg import errors as ours
-from aiocg.compat._model import Field, Model, text
+from aiocg.compat._model import Model
 from aiocg.datasets import errors as datasets
+from aiocg.states.state import InvalidState
 
 
 class BenchmarkInitError(OSError, ValueError):
@@ -58,9 +59,7 @@ class ValidationError(Model):
     """An error found by validation. It is a value, not an exception; errors are ordered by type and data."""
 
     type: str
-    data: dict[str, Any]
-
-    _fields: ClassVar = {"type": Field(text), "data": Field(dict, default={})}
+    data: dict[str, Any] = {}
 
     def _key(self) -> tuple[str, str]:
         return self.type, json.dumps(self.data, sort_keys=True, default=str)
@@ -83,6 +82,7 @@ _PAIRS: tuple[tuple[type[Exception], type[Exception]], ...] = (  # the first mat
     (ours.ResetNeeded, SessionNotFound),
     (ours.EnvClosed, ServiceIsClosed),
     (ours.RuntimeClosed, ServiceIsClosed),
+    (InvalidState, ValueError),
     (ours.AiocgError, ServiceError),
     (datasets.BenchmarkNotFound, LookupError),
     (datasets.DatasetNotFound, LookupError),

@@ -26,9 +26,15 @@ def install() -> None:
 
     Installed packages of these names are shadowed, even if already imported; existing references to them stay valid.
     Processes started by `multiprocessing` import aiocg's as well. Idempotent.
+
+    Raises:
+        ImportError: if a package of the extra `compat` is missing.
     """
     if installed():
         return
+    missing = [name for name in ("absl", "google", "pydantic", "tabulate") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(f"CompilerGym's interface needs {', '.join(missing)}: pip install 'aiocg[compat]'")
     for name in _loaded():
         _shadowed[name] = sys.modules.pop(name)
     sys.meta_path.insert(0, _FINDER)

@@ -1,56 +1,34 @@
 """CompilerGym's states of environments, CSV files of states, and validation."""
 
 import contextlib
-import csv
-import io
 import os
 import re
-import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from math import isclose
-from typing import Any, ClassVar, Self, TextIO
+from typing import Annotated, Any, TextIO
+
+import msgspec
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from aiocg.compat._deprecation import outside
-from aiocg.compat._errors import ValidationError
-from aiocg.compat._model import Field, Model
+from aiocg.compat._errors import ValidationError, translated
+from aiocg.compat._model import Model
 from aiocg.compat.tools._text import Timer, truncate
+from aiocg.states import files
 from aiocg.states.result import FLAGS, summary
-
-COLUMNS = ("benchmark", "reward", "walltime", "commandline")
-TOLERANCE = 1e-5  # between the rewards of equal states
-TIMEOUT = 60.0  # seconds without a byte when fetching a file
-
-_CSV_ADDRESS = re.compile(r"^(http|https)://[a-zA-Z0-9.\-_/:%]+(\.csv)$")
+from aiocg.states.state import TOLERANCE, InvalidState, LegacyState
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise TypeError("str type expected")
-
-
-def _uri(value: Any) -> str:
-    from aiocg.compat.datasets._benchmark import BenchmarkUri  # imported here, as reading files does not need it
-
-    return str(value) if isinstance(value, BenchmarkUri) else _text(value)
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError("value is not a valid float") from None
-
-
-def _walltime(value: Any) -> float:
-    seconds = _number(value)
+def _not_negative(seconds: float) -> float:
     if not seconds >= 0:
         raise ValueError("Walltime cannot be negative")
     return seconds
+
+
+Uri = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Model) else value)]
+Walltime = Annotated[float, AfterValidator(_not_negative)]
 
 
 class CompilerEnvState(Model):
@@ -60,19 +38,10 @@ class CompilerEnvState(Model):
     equal. The wall time is not compared.
     """
 
-    benchmark: str
+    benchmark: Uri = Field(frozen=True)
     commandline: str
-    walltime: float
-    reward: float | None
-
-    _fields: ClassVar = {
-        "benchmark": Field(_uri, frozen=True),
-        "commandline": Field(_text),
-        "walltime": Field(_walltime),
-        "reward": Field(lambda value: None if value is None else _number(value), default=None),
-    }
-
-    __hash__ = None  # type: ignore[assignment]  # equality has a tolerance
+    walltime: Walltime
+    reward: float | None = None
 
     @property
     def has_reward(self) -> bool:
@@ -87,116 +56,58 @@ class CompilerEnvState(Model):
         return self.benchmark == other.benchmark and self.commandline == other.commandline
 
 
-class _File:
-    """A context manager that closes its file."""
-
-    f: TextIO
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self.f.close()
-
-
-class CompilerEnvStateWriter(_File):
+class CompilerEnvStateWriter(files.CompilerEnvStateWriter):
     """Writes states to a CSV file; as a context manager, it closes the file."""
 
     def __init__(self, f: TextIO, header: bool = True) -> None:
-        self.f, self.header = f, header
-        self.writer = csv.writer(f, lineterminator="\n")
+        super().__init__(f, header)
+        self.f = f
 
-    def write_state(self, state: CompilerEnvState, flush: bool = False) -> None:
+    def write_state(self, state: Any, flush: bool = False) -> None:
         """Write one state, and optionally flush the file."""
-        if self.header:
-            self.writer.writerow(COLUMNS)
-            self.header = False
-        self.writer.writerow([getattr(state, column) for column in COLUMNS])
-        if flush:
-            self.f.flush()
+        super().write_state(LegacyState(**state.dict()), flush)
 
 
-class CompilerEnvStateReader(_File):
+class CompilerEnvStateReader(files.CompilerEnvStateReader):
     """Iterates over the states of a CSV file; as a context manager, it closes the file.
 
     A header line may list the columns in any order; without it, they are `benchmark,reward,walltime,commandline`.
     """
 
     def __init__(self, f: TextIO) -> None:
-        csv.field_size_limit(sys.maxsize)  # command lines of long episodes are long
+        super().__init__(f)
         self.f = f
-        self.reader = csv.reader(f)
 
-    def __iter__(self) -> Iterator[CompilerEnvState]:
-        order = list(range(len(COLUMNS)))
-        for number, row in enumerate(row for row in self.reader if row):
-            if len(row) != len(COLUMNS):
-                where = f"line {self.reader.line_num}" if number else "the first row"
-                raise ValueError(f"Expected {len(COLUMNS)} columns in {where} of CSV: {truncate(str(row))}")
-            lowered = [name.strip().lower() for name in row]
-            if not number and set(lowered) == set(COLUMNS):
-                order = [lowered.index(name) for name in COLUMNS]
-                continue
-            benchmark, reward, walltime, commandline = (row[column] for column in order)
-            yield CompilerEnvState(
-                benchmark=benchmark,
-                reward=None if reward == "" else float(reward),
-                walltime=0 if walltime == "" else float(walltime),
-                commandline=commandline,
-            )
+    def __iter__(self) -> Iterator[Any]:
+        return _converted(super().__iter__())
 
     @staticmethod
-    def read_paths(paths: Iterable[str]) -> Iterator[CompilerEnvState]:
-        """Read the states of several files in order."""
-        for path in paths:
-            if path == "-":
-                yield from CompilerEnvStateReader(sys.stdin)
-                continue
-            with _open(str(path)) as file:
-                yield from CompilerEnvStateReader(file)
+    def read_paths(
+        paths: Iterable[files.SourceLike], *, invalid: Callable[[InvalidState], object] | None = None
+    ) -> Iterator[Any]:
+        """Read the states of several files in order: paths, URLs, and `-` for standard input."""
+        return _converted(files.read_paths(paths, invalid=invalid))
 
 
-def _open(path: str) -> TextIO:
-    if not _CSV_ADDRESS.match(path):
-        return open(path, encoding="utf-8", newline="")
-    import requests
-
-    response = requests.get(path, timeout=TIMEOUT)
-    if response.status_code != 200:
-        raise requests.exceptions.InvalidURL(f"{path} answered {response.status_code}, not with a file")
-    return io.StringIO(response.text)
-
-
-def _flag(value: Any) -> bool:
-    if value in (True, False):
-        return bool(value)
-    raise ValueError("value could not be parsed to a boolean")
-
-
-def _errors(values: Any) -> list[Any]:
-    return [ValidationError(**value) if isinstance(value, Mapping) else value for value in values]
+def _converted(states: Iterator[files.State]) -> Iterator[CompilerEnvState]:
+    with translated():
+        for state in states:
+            if not isinstance(state, LegacyState):
+                raise InvalidState(f"a state of {state.environment} has no command line of CompilerGym")
+            yield CompilerEnvState(**msgspec.structs.asdict(state))
 
 
 class ValidationResult(Model):
     """The result of validating a state. Comparison ignores the wall time and the order of errors."""
 
     state: CompilerEnvState
-    walltime: float
-    reward_validated: bool
-    actions_replay_failed: bool
-    reward_validation_failed: bool
-    benchmark_semantics_validated: bool
-    benchmark_semantics_validation_failed: bool
-    errors: list[ValidationError]
-
-    _fields: ClassVar = {
-        "state": Field(CompilerEnvState.validate),
-        "walltime": CompilerEnvState._fields["walltime"],
-        **{name: Field(_flag, default=False) for name in FLAGS},
-        "errors": Field(_errors, default=[]),
-    }
-
-    __hash__ = None  # type: ignore[assignment]  # as of the state
+    walltime: Walltime
+    reward_validated: bool = False
+    actions_replay_failed: bool = False
+    reward_validation_failed: bool = False
+    benchmark_semantics_validated: bool = False
+    benchmark_semantics_validation_failed: bool = False
+    errors: list[ValidationError] = []
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ValidationResult):

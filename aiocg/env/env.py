@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Env", "StepResult"]
 
-RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
+_RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
 
 
 class Env(EnvBase):
@@ -50,7 +50,7 @@ class Env(EnvBase):
             options: `{"benchmark": ...}` is Gymnasium's form of `benchmark`; `{"action_space": ...}` chooses another
                 action space, as in `Runtime.make`.
             timeout: seconds that the compiler may take to load the program, and again to observe it; if None,
-                `self.timeout` and `RESET_TIMEOUT`.
+                `self.timeout` and five minutes.
 
         Returns:
             The observation (None without an observation space) and an info dictionary.
@@ -96,7 +96,7 @@ class Env(EnvBase):
                     self.learn_targets(self._episode, plan.targets_from, plan.at_reset.observe, reply)
             return observation, {"benchmark": str(target.uri), "state": reply.state}
 
-        loading, deadline = self._deadline(timeout), RESET_TIMEOUT if timeout is None else self._deadline(timeout)
+        loading, deadline = self._deadline(timeout), _RESET_TIMEOUT if timeout is None else self._deadline(timeout)
         return session.open(self.spec.form(target), plan.at_reset.observe, deadline, finish, loading)
 
     def _replace_session(self) -> None:

@@ -27,7 +27,7 @@ class StepSettings(TypedDict, total=False):
     timeout: float | None
 
 
-Getter = Callable[[Sequence[Any]], Any]
+_Getter = Callable[[Sequence[Any]], Any]
 
 
 class Reading:
@@ -66,7 +66,7 @@ class Reading:
 
 def _getter(
     name: str, spaces: Mapping[str, ObservationSpace], asked: list[str], prepare: list[Callable[[], object]]
-) -> Getter:
+) -> _Getter:
     space = spaces.get(name)
     if space is None or space.translate is None:
         if name not in asked:
@@ -129,7 +129,7 @@ class Plan:
         self.baselines = frozenset(name for reward in rewards for name in reward.baseline_spaces)
         self._count = len(names)
         self._cost_names = sorted(self.costs)
-        self._logged: list[tuple[str, Getter]] | None = None
+        self._logged: list[tuple[str, _Getter]] | None = None
         self.targets_from = targets_from
         self.at_step = Reading([*names, *self._cost_names], spaces)
         self.at_reset = Reading([*names, *sorted(self.costs | self.baselines)], spaces)
@@ -145,7 +145,7 @@ class Plan:
         costs = dict(zip(self._cost_names, values[count:], strict=True))
         return values[0] if count and self._single_observation else self._shaped(values[:count]), costs
 
-    def logged(self, names: Collection[str]) -> list[tuple[str, Getter]]:
+    def logged(self, names: Collection[str]) -> list[tuple[str, _Getter]]:
         """Return which of `names`, always the same, and costs a step's reply has, and how to read each."""
         if self._logged is None:
             spaces = zip(self.at_step.names, self.at_step.getters, strict=True)

@@ -245,7 +245,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         check_render_mode(render_mode)
         self.render_mode = render_mode
         self.environment = configured(environment, settings)
-        recipe = Recipe.given(
+        recipe = Recipe(
             benchmark=benchmark,
             observation_space=observation_space,
             reward_space=reward_space,
@@ -269,7 +269,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         self._next_benchmark: Benchmark | None = None
         self._last: StepResult | None = None
         self._own: dict[tuple[str, str], Reward | ObservationSpace] = {}  # what the user has added
-        self._own |= {("observation", space.name): space for space in recipe.observations}
+        self._own |= {("observation", space.name): space for space in recipe.derived_observation_spaces}
         self._own |= {("reward", reward.name): reward for reward in recipe.rewards}
         self.asynchronous = runtime.run(recipe.make, runtime.runtime, self.environment, self._resolved)
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from aiocg.datasets import default_datasets
@@ -42,55 +43,39 @@ class Recipe:
         benchmark, observation_space, reward_space, action_space, extra_actions, timeout, datasets: as given to
             `CompilerEnv`.
         switched_off: spaces that are None are off, rather than the environment's defaults.
-        rewards, observations: the user's own.
+        rewards, derived_observation_spaces: the user's own; a `Reward` given as `reward_space` is among them.
         parameters: to send, by key.
         episode: to replay, None outside of an episode.
     """
 
     benchmark: BenchmarkLike | None = None
     observation_space: str | None = None
-    reward_space: str | None = None
+    reward_space: str | Reward | None = None
     switched_off: bool = False
     action_space: ActionSpaceLike | None = None
-    extra_actions: tuple[str, ...] = ()
+    extra_actions: Sequence[str] = ()
     timeout: float = STEP_TIMEOUT
-    rewards: tuple[Reward, ...] = ()
-    observations: tuple[ObservationSpace, ...] = ()
+    rewards: Iterable[Reward] = ()
+    derived_observation_spaces: Iterable[ObservationSpace] = ()
     datasets: Datasets | Iterable[Dataset] | None = None
     parameters: Mapping[str, str] = dataclasses.field(default_factory=dict)
     episode: EpisodeRecipe | None = None
 
-    @classmethod
-    def given(
-        cls,
-        *,
-        reward_space: str | Reward | None,
-        rewards: Iterable[Reward],
-        extra_actions: Iterable[str],
-        derived_observation_spaces: Iterable[ObservationSpace],
-        **others: Any,
-    ) -> Self:
-        """Return a recipe from constructor arguments.
-
-        Args:
-            reward_space: a name, or the user's own reward.
-            rewards, extra_actions, derived_observation_spaces: as given to `CompilerEnv`.
-            others: fields of a recipe.
+    def __post_init__(self) -> None:
+        """Bring arguments of `CompilerEnv` into the form of the fields.
 
         Raises:
             TypeError, InvalidAction: when one of them is not a list of such.
         """
-        own = list_of(Reward, rewards, "rewards")
-        if isinstance(reward_space, Reward):
-            own.append(reward_space)
-            reward_space = reward_space.name
-        return cls(
-            reward_space=reward_space,
-            rewards=tuple(own),
-            extra_actions=tuple(list_of_texts(extra_actions)),
-            observations=tuple(list_of(ObservationSpace, derived_observation_spaces, "derived_observation_spaces")),
-            **others,
-        )
+        rewards = list_of(Reward, self.rewards, "rewards")
+        observations = list_of(ObservationSpace, self.derived_observation_spaces, "derived_observation_spaces")
+        put = functools.partial(object.__setattr__, self)  # as it is frozen
+        if isinstance(self.reward_space, Reward):
+            rewards.append(self.reward_space)
+            put("reward_space", self.reward_space.name)
+        put("rewards", tuple(rewards))
+        put("derived_observation_spaces", tuple(observations))
+        put("extra_actions", tuple(list_of_texts(self.extra_actions)))
 
     @classmethod
     def of(
@@ -120,7 +105,7 @@ class Recipe:
             action_space=_named(env.action_space, env.action_spaces),
             timeout=env.timeout,
             rewards=tuple(one for one in own if isinstance(one, Reward)),
-            observations=tuple(one for one in own if isinstance(one, ObservationSpace)),
+            derived_observation_spaces=tuple(one for one in own if isinstance(one, ObservationSpace)),
             datasets=datasets,
             parameters=dict(env.parameters),
             episode=episode,
@@ -152,12 +137,13 @@ class Recipe:
             action_space=self.action_space,
             extra_actions=self.extra_actions,
             rewards=self.rewards,
-            derived_observation_spaces=self.observations,
+            derived_observation_spaces=self.derived_observation_spaces,
             timeout=self.timeout,
         )
         try:
             if self.observation_space is not None or self.switched_off:
                 env.observation_space = self.observation_space
+            assert not isinstance(self.reward_space, Reward)
             if self.reward_space is not None or self.switched_off:
                 env.reward_space = self.reward_space
             for key, value in self.parameters.items():

@@ -13,8 +13,8 @@ from typing import Self
 from aiocg.datasets import scratch
 from aiocg.errors import WorkerStartError
 
-MAX_SOCKET_PATH = 80  # bytes of the folder's path, so that paths of sockets in it fit the system's limit of 107
-JANITOR_TIMEOUT = 10.0  # seconds that the janitor may take to remove the folder
+_MAX_SOCKET_PATH = 80  # bytes of the folder's path, so that paths of sockets in it fit the system's limit of 107
+_JANITOR_TIMEOUT = 10.0  # seconds that the janitor may take to remove the folder
 
 
 class RuntimeFolder:
@@ -36,7 +36,7 @@ class RuntimeFolder:
             path = Path(scratch.parent_folder(), name)
         except OSError as error:
             raise _no_folder(error) from error
-        if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        if len(os.fsencode(path)) > _MAX_SOCKET_PATH:
             path = Path("/tmp", name)
         script = str(Path(__file__).with_name("janitor.py"))
         try:
@@ -89,7 +89,7 @@ class RuntimeFolder:
             self._tell("end\n")
             self._janitor.stdin.close()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._janitor.wait(), JANITOR_TIMEOUT)
+                await asyncio.wait_for(self._janitor.wait(), _JANITOR_TIMEOUT)
             with contextlib.suppress(OSError, TimeoutError):  # so that nothing is closed after the event loop
                 await asyncio.wait_for(self._janitor.stdin.wait_closed(), 1.0)
         shutil.rmtree(self.path, ignore_errors=True)  # in case the janitor was killed

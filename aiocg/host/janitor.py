@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 
-DEATH_PATIENCE = 5.0  # seconds from the end of our input until a dying client has released its locks
+_DEATH_PATIENCE = 5.0  # seconds from the end of our input until a dying client has released its locks
 
 
 def end_users_of(folder: str) -> None:
@@ -54,7 +54,7 @@ def main() -> None:
     end_users_of(sys.argv[1])
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     if not closed and len(sys.argv) > 2:
-        patience = time.monotonic() + DEATH_PATIENCE
+        patience = time.monotonic() + _DEATH_PATIENCE
         # The system releases the client's locks before it gives us a new parent.
         while os.getppid() == int(sys.argv[3]) and time.monotonic() < patience:
             time.sleep(0.01)

@@ -1,6 +1,6 @@
 """The interfaces through which the supervisor and the runtime start workers.
 
-`aiocg.host.local` runs workers on this machine, `aiocg.node.client` has a node run them.
+`aiocg.host.local` runs workers on this machine, `aiocg.cluster.machine` has nodes run them.
 """
 
 from collections.abc import Callable, Mapping

@@ -34,9 +34,9 @@ from aiocg.transport.system import HAS_PIDFD, processors
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
 
-PAUSED = (b"T", b"t")  # states of a process that a signal or a debugger has stopped
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-STDERR_TAIL = 4096  # bytes kept of the end of a worker's stderr
+_PAUSED = (b"T", b"t")  # states of a process that a signal or a debugger has stopped
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+_STDERR_TAIL = 4096  # bytes kept of the end of a worker's stderr
 
 _names = itertools.count()  # numbers for the names of workers, unique over all folders
 
@@ -289,7 +289,7 @@ class LocalProcess:
     async def _read_stderr(self) -> None:
         while chunk := await self._process.stderr.read(65536):
             self._tail += chunk
-            del self._tail[:-STDERR_TAIL]
+            del self._tail[:-_STDERR_TAIL]
 
     def look(self) -> Look:
         """Return what can be seen of the process now; pauses count as no time of what it is executing."""
@@ -298,7 +298,7 @@ class LocalProcess:
         state, processor, memory = self._state()
         started = execution.started if execution is not None else math.inf
         paused = self._run_time.looked(
-            time.monotonic(), sequence, started, state in PAUSED, processor, self._status.beats()
+            time.monotonic(), sequence, started, state in _PAUSED, processor, self._status.beats()
         )
         if execution is not None and paused:
             execution = replace(execution, started=started + paused, deadline=execution.deadline + paused)
@@ -326,7 +326,7 @@ class LocalProcess:
         try:
             with open(f"/proc/{self.pid}/task/{self.pid}/stat", "rb", buffering=0) as file:
                 state, *fields = file.read().rpartition(b")")[2].split()
-            processor = (int(fields[10]) + int(fields[11])) / CLOCK_TICKS
+            processor = (int(fields[10]) + int(fields[11])) / _CLOCK_TICKS
             return state, processor, int(fields[20]) * resource.getpagesize()
         except (OSError, ValueError, IndexError):
             return b"", 0.0, 0

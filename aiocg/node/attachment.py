@@ -33,30 +33,11 @@ from aiocg.transport.control import (
 )
 from aiocg.transport.status import Execution
 
-FIRST_BEAT = 0.25  # seconds between attempts to attach, and between beats until the node sets the interval
+_FIRST_BEAT = 0.25  # seconds between attempts to attach, and between beats until the node sets the interval
 SILENT_BEATS = 3  # beats without an answer after which the node is considered silent
 KILL_PATIENCE = 2.0  # seconds that a silent node has to report the end of a worker that was killed
 MISSED = 1.0  # seconds without a tick after which the node is not considered silent for that time
 KILLED = -9
-
-
-@dataclass(frozen=True, slots=True)
-class Up:
-    """A worker runs."""
-
-    number: int
-    port: int
-    key: str
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Denied:
-    """A worker was not started; `retry` is the seconds until another try, None for never."""
-
-    number: int
-    message: str
-    retry: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +50,7 @@ class Ended:
     stderr: str = ""
 
 
-Event = Up | Denied | Ended
+Event = Spawned | SpawnRefused | Ended
 
 
 @dataclass(slots=True)
@@ -124,7 +105,7 @@ class Attachment:
     @property
     def beat(self) -> float:
         """Seconds between two beats."""
-        return self.attached.beat if self.attached is not None else FIRST_BEAT
+        return self.attached.beat if self.attached is not None else _FIRST_BEAT
 
     def is_silent(self, now: float) -> bool:
         """Has the node been silent for longer than usual?"""
@@ -133,7 +114,7 @@ class Attachment:
     # --------------------------------------------------------------------------------------- what is wanted
 
     def spawn(self, kind: str, options: Mapping[str, float], memory_limit: int) -> int:
-        """Request a worker; return its number. `Up`, `Denied` or `Ended` follows."""
+        """Request a worker; return its number. `Spawned`, `SpawnRefused` or `Ended` follows."""
         self._number = number = self._number + 1
         self.remotes[number] = _Remote(Spawn(number, kind, dict(options), memory_limit))
         self._fresh.append(number)
@@ -252,39 +233,30 @@ class Attachment:
             return []
         self.heard = now
         match message:
-            case Attached():
-                self.attached, self._connected, self._due, self.refusal = message, True, now, ""
-                return []
-            case Spawned():
-                return self._spawned(message)
-            case SpawnRefused():
-                return self._denied(message)
+            case Spawned() | SpawnRefused():
+                return self._answered(message)
             case Pulse():
                 return self._pulsed(message, now)
             case Died():
                 return self._died(message, now)
+            case Attached():
+                self.attached, self._connected, self._due, self.refusal = message, True, now, ""
             case Surveyed():
                 self.surveyed, self._asking = message, False
-                return []
             case Obeyed():
                 self.obeyed = message
-                return []
             case Fetched() | Piece():
-                return []
+                pass
+        return []
 
-    def _spawned(self, message: Spawned) -> list[Event]:
+    def _answered(self, message: Spawned | SpawnRefused) -> list[Event]:
         remote = self.remotes.get(message.number)
         if remote is None or remote.spawn is None:
             return []
         remote.spawn = None
-        return [Up(message.number, message.port, message.key, message.pid)]
-
-    def _denied(self, message: SpawnRefused) -> list[Event]:
-        remote = self.remotes.get(message.number)
-        if remote is None or remote.spawn is None:
-            return []
-        del self.remotes[message.number]
-        return [Denied(message.number, message.message, message.retry)]
+        if isinstance(message, SpawnRefused):
+            del self.remotes[message.number]
+        return [message]
 
     def _pulsed(self, pulse: Pulse, now: float) -> list[Event]:
         for looked in pulse.looks:

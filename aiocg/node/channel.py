@@ -20,7 +20,7 @@ from aiocg.transport.messages import Done, Failure, FailureCode, Load, LoadStore
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import ClientChannel
 
-USELESS = 2  # nodes that a node did not get anything from, after which it is not made to ask others
+_USELESS = 2  # nodes that a node did not get anything from, after which it is not made to ask others
 SMALL = 16 << 10  # bytes up to which a content goes with its request: about what a connection carries at once
 
 
@@ -70,7 +70,7 @@ class Holding:
             return LoadStored(load.request, load.benchmark, digest, load.timeout, load.program)
         if arrived is None or digest not in self._coming:
             self._coming.setdefault(digest, [])
-            asks = len(self._useless) < USELESS and digest not in self._unanswered
+            asks = len(self._useless) < _USELESS and digest not in self._unanswered
             others = self._all.others(self, digest, self._useless) if asks else []
             if arrived is None or not others:
                 if digest in self._sent:  # one worker for all that have waited in vain

@@ -1,7 +1,6 @@
-"""Workers on a node, with the same interface as local ones."""
+"""Workers on a node: how they are started, and processes with the same interface as local ones."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from aiocg.errors import NodeUnreachable, WorkerStartError
 from aiocg.host.launcher import Look
 from aiocg.host.run_time import Stopwatch
-from aiocg.node import NODE_TIMEOUT
-from aiocg.node.attachment import Ended, Up
-from aiocg.node.channel import Holding, Holdings, NodeChannel
+from aiocg.node.attachment import Ended
+from aiocg.node.channel import Holding, NodeChannel
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK, Connection
+from aiocg.transport.control import Spawned
 from aiocg.transport.errors import SecurityError
 from aiocg.transport.keys import KeyFolder
 from aiocg.transport.messages import Reply
@@ -21,60 +20,6 @@ from aiocg.transport.sockets import ClientChannel
 
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
-
-FULL_TIMEOUT = 60.0  # seconds to wait, beyond a lease, for a worker that the node refuses for the moment
-
-logger = logging.getLogger("aiocg.node")
-
-
-class NodeMachine:
-    """Runs workers on a node.
-
-    Args:
-        keys: our key pair and the node's public key; those in our key folder if None.
-        timeout: seconds of silence from the node after which everything fails.
-    """
-
-    def __init__(self, address: str, keys: ClientSecurity | None = None, timeout: float = NODE_TIMEOUT) -> None:
-        self.address = address
-        self._keys = keys
-        self._timeout = timeout
-        self._connection: Connection | None = None
-        self._holdings = Holdings()
-
-    async def launcher(self, spec: "EnvironmentSpec", options: Mapping[str, Any], memory_limit: int) -> "NodeLauncher":
-        """Return what starts the workers of an environment; see `Machine`. The first call connects.
-
-        Raises:
-            NodeUnreachable: if the node does not answer in time; the message says what to check.
-            WorkerStartError: for an environment with settings, because the node's operator chooses what runs there.
-        """
-        check_settings(spec)
-        if self._connection is None:
-            self._connection = Connection(self.address, security_of(self.address, self._keys), self._timeout)
-        try:
-            await self._connection.attached()
-        except NodeUnreachable:
-            await self.close()  # so that the next call connects again
-            raise
-        return NodeLauncher(self._connection, self._holdings, spec.worker, options, memory_limit)
-
-    @property
-    def workers(self) -> int | None:
-        """The node's default number of workers, None before it is known."""
-        said = self._connection.said if self._connection is not None else None
-        return said.workers if said is not None else None
-
-    def stop(self) -> None:
-        """Start no more workers: waiting calls raise `RuntimeClosed`."""
-        if self._connection is not None:
-            self._connection.stop()
-
-    async def close(self) -> None:
-        """Leave the node; idempotent."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
 
 
 def check_settings(spec: "EnvironmentSpec") -> None:
@@ -134,94 +79,59 @@ class NodeRefusal(WorkerStartError):
         super().__init__(f"the node at {address} refuses: {message}")
 
 
-class NodeLauncher:
-    """Starts workers of one kind on a node; see `Launcher`.
+async def start_worker(connection: Connection, kind: str, options: Mapping[str, float], memory_limit: int) -> Spawned:
+    """Start a worker on a node.
 
-    Args:
-        holdings: what the nodes keep.
-        patience: seconds to wait, beyond a lease, for a worker that the node refuses for the moment.
+    Raises:
+        NodeUnreachable: if the node was given up, or the worker's port cannot be reached.
+        NodeRefusal: if the node refuses.
+        OSError: if the worker ends at once.
     """
+    number = connection.spawn(kind, options, memory_limit)
+    try:
+        event = await connection.next_event(number)
+        if isinstance(event, Spawned):
+            await _check_port(connection, event)
+            return event
+    except BaseException:
+        connection.forget(number)
+        raise
+    connection.forget(number)
+    if connection.failure is not None:
+        raise connection.failure
+    if isinstance(event, Ended):
+        raise OSError(f"the worker ended at once (status {event.status}): {event.stderr}")
+    raise NodeRefusal(connection.address, event.message, event.retry)
 
-    def __init__(
-        self,
-        connection: Connection,
-        holdings: Holdings,
-        kind: str,
-        options: Mapping[str, Any],
-        memory_limit: int,
-        patience: float | None = None,
-    ) -> None:
-        self._connection = connection
-        self._holdings = holdings
-        self._kind = kind
-        self._options = check_options(options)
-        self._memory_limit = memory_limit
-        self._patience = patience
 
-    async def spawn(self) -> "NodeProcess":
-        """Start a worker; see `Launcher`.
-
-        Raises:
-            NodeUnreachable: if the node was given up, or the worker's port cannot be reached.
-            NodeRefusal: if the node refuses permanently, or for too long.
-        """
-        connection = self._connection
-        said = connection.said
-        timeout = (said.lease if said is not None else 0.0) + FULL_TIMEOUT if self._patience is None else self._patience
-        patience, told = time.monotonic() + timeout, False
-        while True:
-            number = connection.spawn(self._kind, self._options, self._memory_limit)
-            try:
-                event = await connection.next_event(number)
-                if isinstance(event, Up):
-                    await self._check_port(event)
-                    return NodeProcess(connection, event, self._holdings.of(connection))
-            except BaseException:
-                connection.forget(number)
-                raise
-            connection.forget(number)
-            if connection.failure is not None:
-                raise connection.failure
-            if isinstance(event, Ended):
-                raise OSError(f"the worker ended at once (status {event.status}): {event.stderr}")
-            if event.retry is None or time.monotonic() >= patience:
-                raise NodeRefusal(connection.address, event.message, event.retry)
-            if not told:
-                told = True
-                logger.warning(
-                    f"the node at {connection.address} has no worker for us now; trying again for up to "
-                    f"{timeout:.0f} s: {event.message}"
-                )
-            await asyncio.sleep(max(event.retry, TICK))
-
-    async def _check_port(self, up: Up) -> None:
-        """Check that the worker's port can be reached, which a firewall may prevent although the node answers."""
-        host = _host(self._connection.address).strip("[]")
-        connecting = asyncio.ensure_future(asyncio.open_connection(host, up.port))
-        try:
-            watch = Stopwatch(time.monotonic())
-            while not connecting.done() and watch.passed(time.monotonic()) < CONNECT_TIMEOUT:
-                await asyncio.wait([connecting], timeout=TICK)
-            if not connecting.done():
-                raise TimeoutError
-            _, writer = connecting.result()
-        except OSError as error:  # TimeoutError is one
-            if self._connection.look(up.number) is None:
-                return  # the worker has ended or the node is silent, which is reported elsewhere
-            raise NodeUnreachable(
-                self._connection.address,
-                f"it answers, but the port {up.port} of a worker does not ({error or 'timeout'}): open the firewall "
-                "for the ports of `aiocg serve --worker-ports`",
-            ) from error
-        finally:
-            connecting.cancel()
-        writer.close()
+async def _check_port(connection: Connection, up: Spawned) -> None:
+    """Check that a worker's port can be reached, which a firewall may prevent although the node answers."""
+    host = _host(connection.address).strip("[]")
+    connecting = asyncio.ensure_future(asyncio.open_connection(host, up.port))
+    try:
+        watch = Stopwatch(time.monotonic())
+        while not connecting.done() and watch.passed(time.monotonic()) < CONNECT_TIMEOUT:
+            await asyncio.wait([connecting], timeout=TICK)
+        if not connecting.done():
+            raise TimeoutError
+        _, writer = connecting.result()
+    except OSError as error:  # TimeoutError is one
+        if connection.look(up.number) is None:
+            return  # the worker has ended or the node is silent, which is reported elsewhere
+        raise NodeUnreachable(
+            connection.address,
+            f"it answers, but the port {up.port} of a worker does not ({error or 'timeout'}): open the firewall "
+            "for the ports of `aiocg serve --worker-ports`",
+        ) from error
+    finally:
+        connecting.cancel()
+    writer.close()
 
 
 class NodeProcess:
     """A worker process on a node; see `WorkerProcess`."""
 
-    def __init__(self, connection: Connection, up: Up, holding: Holding) -> None:
+    def __init__(self, connection: Connection, up: Spawned, holding: Holding) -> None:
         self.pid = up.pid
         self._holding = holding
         self._connection = connection

@@ -6,7 +6,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from aiocg import __version__
 from aiocg.errors import NodeUnreachable, RuntimeClosed
@@ -31,8 +31,8 @@ from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel
 
 CONNECT_TIMEOUT = 5.0  # seconds to wait for a connection to the node, its answers to orders, and a worker's port
-FETCH_TIMEOUT = 60.0  # seconds that a node may take to get a program from another one; nobody waits so long for it
-LEAVE_TIMEOUT = 0.5  # seconds to wait for the node to confirm that we left; otherwise the lease runs out
+_FETCH_TIMEOUT = 60.0  # seconds that a node may take to get a program from another one; nobody waits so long for it
+_LEAVE_TIMEOUT = 0.5  # seconds to wait for the node to confirm that we left; otherwise the lease runs out
 TICK = 0.1  # seconds between ticks of the state machine
 
 logger = logging.getLogger("aiocg.node")
@@ -43,13 +43,14 @@ class Connection:
 
     Attributes:
         failure: why no more workers can be started, None if they can.
+        refused: the node does not know our key.
     """
 
-    def __init__(self, address: str, security: ClientSecurity, timeout: float) -> None:
+    def __init__(self, address: str, security: ClientSecurity) -> None:
         self.address = address
         self.security = security
         self.failure: Exception | None = None
-        self._timeout = timeout
+        self.refused = False
         self._machine = Attachment(f"aiocg {__version__}", secrets.token_hex(16), time.monotonic())
         self._events: dict[int, asyncio.Queue[Event]] = {}  # of each worker, by number
         self._fetches: dict[bytes, asyncio.Future[bool | None]] = {}
@@ -94,14 +95,11 @@ class Connection:
             raise NodeUnreachable(self.address, str(error)) from error
 
     async def attached(self) -> None:
-        """Wait until the node has answered; raise NodeUnreachable if it does not answer in time.
-
-        Once there is a connection, the node is allowed as long a silence as later.
-        """
+        """Wait until the node has answered; raise NodeUnreachable if it cannot be reached in time."""
         watch = Stopwatch(time.monotonic())
         while self.said is None and self.failure is None:
-            limit = self._timeout if self._channel is not None and self._channel.connected else CONNECT_TIMEOUT
-            if watch.passed(time.monotonic()) >= limit:
+            reached = self._channel is not None and self._channel.connected
+            if watch.passed(time.monotonic()) >= CONNECT_TIMEOUT and not reached:
                 break
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
@@ -110,7 +108,7 @@ class Connection:
         if self.said is None and self.failure is None:
             self._lose(
                 self._machine.refusal
-                or f"it has not answered within {limit:g} s. Check that the address is right, that `aiocg "
+                or f"it has not answered within {CONNECT_TIMEOUT:g} s. Check that the address is right, that `aiocg "
                 "serve` runs there and listens on it (--bind), not only on loopback, and that no firewall blocks it"
             )
         if self.failure is not None:
@@ -118,12 +116,16 @@ class Connection:
 
     async def lost(self) -> None:
         """Wait until the node was given up; `failure` says why."""
-        while not self._lost:
+        await self._until(lambda: self._lost)
+
+    async def _until(self, holds: Callable[[], object]) -> None:
+        while not holds():
             self._changed.clear()
             await self._changed.wait()
 
     def _broken(self, error: Exception) -> None:
         if isinstance(error, NotAdmittedError):
+            self.refused = True
             self._lose(str(error))
         elif not isinstance(error, RemoteProtocolError):  # the node was restarted, or has forgotten us
             asyncio.get_running_loop().call_soon(self._connect_again)
@@ -154,9 +156,6 @@ class Connection:
         for message in messages:
             self._send(message)
         self._happened(events)
-        if self.said is not None and now - self._machine.heard > self._timeout:
-            refusal = f" ({self._machine.refusal})" if self._machine.refusal else ""
-            self._lose(f"it was silent for {self._timeout:g} s{refusal}; check that it runs and the network is up")
 
     def _send(self, message: FromClient) -> None:
         if self._channel is not None and not self._channel.closed:
@@ -237,9 +236,8 @@ class Connection:
         self._machine.survey()
         self._wake.set()
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            while self._machine.surveyed is None:
-                self._changed.clear()
-                await self._changed.wait()
+            await self._until(lambda: self._machine.surveyed)
+        assert self._machine.surveyed is not None
         return self._machine.surveyed
 
     async def fetch(self, fetch: Fetch) -> bool | None:
@@ -252,7 +250,7 @@ class Connection:
         self._fetches[fetch.digest] = answer
         self._send(fetch)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FETCH_TIMEOUT):
+            async with asyncio.timeout(_FETCH_TIMEOUT):
                 return await answer
         return None
 
@@ -275,9 +273,8 @@ class Connection:
         self._machine.obeyed = None
         self._send(order)
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            while self._machine.obeyed is None:
-                self._changed.clear()
-                await self._changed.wait()
+            await self._until(lambda: self._machine.obeyed)
+        assert self._machine.obeyed is not None
         return self._machine.obeyed.problem
 
     # ------------------------------------------------------------------------------------------------- close
@@ -294,7 +291,7 @@ class Connection:
         if self.said is not None and not self._machine.is_silent(time.monotonic()):
             self._send(Detach())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._left.wait(), LEAVE_TIMEOUT)
+                await asyncio.wait_for(self._left.wait(), _LEAVE_TIMEOUT)
         self._keeper.cancel()
         await asyncio.gather(self._keeper, return_exceptions=True)
         if self._channel is not None:

@@ -19,7 +19,7 @@ from aiocg.transport.sockets import Channel
 PIECE = 1 << 18  # bytes
 PATIENCE = 2.0  # seconds that another node may take for a piece
 LONGEST = 60.0  # seconds that all of it may take
-FETCHES = 4  # at a time, for each client
+_FETCHES = 4  # at a time, for each client
 WAITING = 64  # fetches of a client under way, together with those that wait for their turn
 
 
@@ -90,7 +90,7 @@ class Contents:
         assert task is not None
         fetches.add(task)
         try:
-            async with asyncio.timeout(LONGEST), self._turns.setdefault(client, asyncio.Semaphore(FETCHES)):
+            async with asyncio.timeout(LONGEST), self._turns.setdefault(client, asyncio.Semaphore(_FETCHES)):
                 folder = self.folder(client)
                 if fetch.size > self._limits(client).request_bytes or not folder.has_room(fetch.size):
                     return False

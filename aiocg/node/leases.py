@@ -49,7 +49,7 @@ from aiocg.transport.control import (
 )
 from aiocg.transport.status import Execution
 
-MOST_BUSY = 8  # workers that a survey names
+_MOST_BUSY = 8  # workers that a survey names
 
 
 class State(enum.Enum):
@@ -95,7 +95,7 @@ def _longest(holders: Iterable[_Holder], key: str, now: float) -> tuple[Busy, ..
             own = holder.key == key
             numbers = (doing.session, doing.request) if own else (0, 0)
             found.append(Busy(spawned.pid, own, *numbers, now - doing.started, doing.deadline - now))
-    return tuple(sorted(found, key=lambda one: -one.elapsed)[:MOST_BUSY])
+    return tuple(sorted(found, key=lambda one: -one.elapsed)[:_MOST_BUSY])
 
 
 @dataclass(slots=True)
@@ -195,8 +195,8 @@ MESSAGES_PER_MINUTE = 60_000  # per key; further messages are dropped, as client
 MESSAGES_AT_ONCE = 6_000  # per key; handling them takes up to a second, during which other clients wait
 BUSY = 1.0  # seconds after which a client that was refused temporarily may try again
 MISSED = 1.0  # seconds without a tick after which clients are not considered silent for that time
-NEWS_AFTER = 0.25  # seconds after which it is reported that a worker does something else; what matters is told at once
-NEWS_OF_MEMORY = 16 << 20  # change of an idle worker's memory, in bytes, that is reported to the client
+_NEWS_AFTER = 0.25  # seconds after which it is reported that a worker does something else; what matters is told at once
+_NEWS_OF_MEMORY = 16 << 20  # change of an idle worker's memory, in bytes, that is reported to the client
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,9 +522,9 @@ def _is_news(holder: _Holder, now: float) -> bool:
     """Is there something new to report? An overrun deadline is new, as the client needs a look made after it."""
     told, look = holder.told, holder.look
     return (
-        (told.sequence != look.sequence and now - holder.told_at >= NEWS_AFTER)
+        (told.sequence != look.sequence and now - holder.told_at >= _NEWS_AFTER)
         or told.stopped != look.stopped
-        or abs(told.memory - look.memory) >= NEWS_OF_MEMORY
+        or abs(told.memory - look.memory) >= _NEWS_OF_MEMORY
         or (look.execution is not None and holder.told_at <= look.execution.deadline < now)
     )
 

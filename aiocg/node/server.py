@@ -204,9 +204,9 @@ class MemoryWatch:
         return True
 
 
-SMOOTHING = 0.1  # weight of the latest look in the moving average; there are 20 looks per second
+_SMOOTHING = 0.1  # weight of the latest look in the moving average; there are 20 looks per second
 STEP = 1.25  # by which a higher nice value divides a process's weight
-NICEST = 19
+_NICEST = 19
 
 
 class Shares:
@@ -222,18 +222,20 @@ class Shares:
 
     def looked(self, busy: Counter[str]) -> None:
         """Record the number of busy workers of each client, by its key."""
-        mean = {key: self._busy.get(key, 0.0) * (1 - SMOOTHING) + busy[key] * SMOOTHING for key in {*self._busy, *busy}}
-        self._busy = {key: value for key, value in mean.items() if value > SMOOTHING / 2}
+        mean = {
+            key: self._busy.get(key, 0.0) * (1 - _SMOOTHING) + busy[key] * _SMOOTHING for key in {*self._busy, *busy}
+        }
+        self._busy = {key: value for key, value in mean.items() if value > _SMOOTHING / 2}
 
     def nice(self, key: str) -> int:
         """Return the nice value for each worker of a client: 0 for the client with the fewest busy ones."""
         fewest = max(1.0, min(self._busy.values(), default=1.0))
-        return min(NICEST, max(0, round(math.log(max(1.0, self._busy.get(key, 0.0)) / fewest, STEP))))
+        return min(_NICEST, max(0, round(math.log(max(1.0, self._busy.get(key, 0.0)) / fewest, STEP))))
 
 
 TICK = 0.05  # seconds between looks at the workers
 START_PATIENCE = 60.0  # seconds that a worker may take until it listens
-KEYS_INTERVAL = 1.0  # seconds between reads of the authorised keys
+_KEYS_INTERVAL = 1.0  # seconds between reads of the authorised keys
 MOST_UNREAD = 32 << 20  # bytes kept for nodes that read with one key, beyond which they get nothing more
 END_PATIENCE = 10.0  # seconds that killed workers may take to end
 
@@ -519,7 +521,7 @@ class Node:
         if self._memory.alarmed(now):
             logger.error("memory is running out, cutting all connections", extra={"bytes": self._memory.resident()})
             self._channel.cut_all()
-        if now - self._read_keys >= KEYS_INTERVAL:
+        if now - self._read_keys >= _KEYS_INTERVAL:
             self._read_keys = now
             await self._look_who_is_authorised()
         before = set(self.leases.leases)

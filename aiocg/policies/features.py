@@ -44,7 +44,7 @@ COUNTS = INST_COUNT + AUTOPHASE
 PARTS: tuple[str, ...] = ("instcount", "autophase", "histogram", "steps", "costs")
 FUNCTION: tuple[str, ...] = ("function",)
 ENTITIES, OPCODES = 110, 68  # that IR2Vec counts, and how many of these, the first, are opcodes
-LARGEST_FUNCTION = 14 * math.log(2)
+_LARGEST_FUNCTION = 14 * math.log(2)
 LARGEST = 20 * math.log(2)
 
 
@@ -102,6 +102,6 @@ class Features:
         """Return the features of functions, float32, shape (functions, size), from what IR2Vec counts in each."""
         known = counts.astype(np.float32)
         total = known[:, :OPCODES].sum(1, keepdims=True)
-        logs = np.log1p(np.concatenate([known, total], 1)) / LARGEST_FUNCTION
+        logs = np.log1p(np.concatenate([known, total], 1)) / _LARGEST_FUNCTION
         found = np.concatenate([logs, np.sqrt(known / np.maximum(total, 1))], 1)
         return np.clip(found, 0, 1, out=found)

@@ -24,7 +24,7 @@ from aiocg.rl.vector import Trajectory
 __all__ = ["Learner", "Settings", "advantages", "pytorch"]
 
 FORMAT = "aiocg ppo 1"
-DAMAGE = (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile)
+_DAMAGE = (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,7 +279,7 @@ class Learner:
                 learner = cls(facts, msgspec.convert(header["settings"], Settings), header["size"])
                 learner.update, learner.curve = header["update"], header["curve"]
                 learner._restore(arrays)
-        except DAMAGE as error:
+        except _DAMAGE as error:
             raise PolicyError(f"{path} is no checkpoint that can be used: {error}") from error
         return learner, header["more"]
 

@@ -23,7 +23,7 @@ except ImportError:  # nobody can make one then: the constructor says so
 
 __all__ = ["PhaseOrderingVecEnv"]
 
-StepReturn = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, Any]]]
+_StepReturn = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, Any]]]
 
 
 class PhaseOrderingVecEnv(VecEnv):  # type: ignore[misc]
@@ -84,7 +84,7 @@ class PhaseOrderingVecEnv(VecEnv):  # type: ignore[misc]
         self._ordering.send(range(self.num_envs), actions.tolist())
         self._stepping = True
 
-    def step_wait(self) -> StepReturn:
+    def step_wait(self) -> _StepReturn:
         """Return what the steps led to; episodes that have ended begin anew."""
         rewards, dones = self._receive(self.num_envs)
         observations = self._observe(range(self.num_envs))

@@ -13,7 +13,7 @@ from aiocg.rl.vector import PhaseOrdering, Plan, Trajectory, collect
 
 __all__ = ["draw_curve", "plans_of", "train"]
 
-SMOOTHED = 9  # updates before each that its point in the picture is a mean of, too
+_SMOOTHED = 9  # updates before each that its point in the picture is a mean of, too
 
 
 def plans_of(programs: Sequence[Program], starts: Sequence[str], count: int, seed: int, update: int) -> list[Plan]:
@@ -113,7 +113,7 @@ def draw_curve(curve: Sequence[dict[str, float]], path: Path) -> None:
     for name in sorted({key for told in curve for key in told if key.startswith("ratio_")}):
         episodes = [told["episodes"] for told in curve if name in told]
         ratios = np.array([told[name] for told in curve if name in told])
-        means = [ratios[max(0, place - SMOOTHED) : place + 1].mean() for place in range(len(ratios))]
+        means = [ratios[max(0, place - _SMOOTHED) : place + 1].mean() for place in range(len(ratios))]
         (line,) = axes.plot(episodes, means, label=f"from {name.removeprefix('ratio_')}")
         axes.plot(episodes, ratios, linewidth=0.5, alpha=0.4, color=line.get_color())
     axes.axhline(1, color="grey", linewidth=0.8)

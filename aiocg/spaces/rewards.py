@@ -18,7 +18,7 @@ __all__ = [
     "rewards_of_observations",
 ]
 
-Estimator = Callable[[Sequence[float]], float]
+_Estimator = Callable[[Sequence[float]], float]
 
 
 class Reward:
@@ -143,9 +143,9 @@ class RuntimeReward(Reward):
     deterministic = False
     platform_dependent = True
 
-    ESTIMATORS: Mapping[str, Estimator] = {"median": statistics.median, "min": min, "mean": statistics.fmean}
+    ESTIMATORS: Mapping[str, _Estimator] = {"median": statistics.median, "min": min, "mean": statistics.fmean}
 
-    def __init__(self, estimator: str | Estimator = "median", name: str = "runtime", space: str = "Runtime") -> None:
+    def __init__(self, estimator: str | _Estimator = "median", name: str = "runtime", space: str = "Runtime") -> None:
         if isinstance(estimator, str) and estimator not in self.ESTIMATORS:
             raise ValueError(f"an estimator is a function or one of {', '.join(self.ESTIMATORS)}, not {estimator!r}")
         label = estimator if isinstance(estimator, str) else getattr(estimator, "__name__", "estimate")

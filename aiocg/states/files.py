@@ -30,14 +30,12 @@ from typing import IO, Any, Self, cast
 
 import msgspec
 
+from aiocg.datasets.download import Failure, receive
 from aiocg.datasets.errors import DownloadError
 from aiocg.datasets.site import is_offline, without_password
 from aiocg.states.state import FIELD_LIMIT, CompilerEnvState, InvalidState, LegacyState
 
 __all__ = [
-    "CHUNK",
-    "CONNECT_TIMEOUT",
-    "READ_TIMEOUT",
     "SIZE_LIMIT",
     "TOTAL_TIMEOUT",
     "CompilerEnvStateReader",
@@ -52,11 +50,8 @@ __all__ = [
 SourceLike = str | os.PathLike[str]
 """A path, `-` for standard input, or an address that begins with `http://` or `https://`."""
 
-CONNECT_TIMEOUT = 15.0  # seconds
-READ_TIMEOUT = 30.0  # seconds without a byte
 TOTAL_TIMEOUT = 600.0  # seconds for a whole file
 SIZE_LIMIT = 1 << 30  # bytes of a whole file
-CHUNK = 64 << 10  # bytes
 
 
 def _is_address(source: SourceLike) -> bool:
@@ -100,45 +95,22 @@ def _unpacked(file: IO[Any]) -> IO[Any]:
 @contextlib.contextmanager
 def _fetched(url: str) -> Iterator[IO[bytes]]:
     """Fetch a file into a temporary one without a name, which is gone whatever happens."""
-    import requests  # it takes a while to import, and most states are on the disk
-    from urllib3.exceptions import HTTPError
-
-    shown = without_password(url)
+    shown, end = without_password(url), time.monotonic() + TOTAL_TIMEOUT
     if is_offline():
         raise DownloadError(shown, "AIOCG_OFFLINE is set; unset it, or fetch the file yourself and give its path")
     with tempfile.TemporaryFile(prefix="aiocg-states-") as file:
         try:
-            _fetch(url, shown, file, requests)
-        except (requests.exceptions.RequestException, HTTPError) as error:
-            raise DownloadError(shown, _reason(error)) from error
+            for part in receive(url, 0):
+                if isinstance(part, bytes):
+                    file.write(part)
+                if file.tell() > SIZE_LIMIT:
+                    raise Failure(f"it is larger than {SIZE_LIMIT >> 20} MiB")
+                if time.monotonic() > end:
+                    raise Failure(f"it did not arrive within {TOTAL_TIMEOUT:.0f} seconds")
+        except Failure as failure:
+            raise DownloadError(shown, failure.reason) from failure
         file.seek(0)
         yield file
-
-
-def _fetch(url: str, shown: str, file: IO[bytes], requests: Any) -> None:
-    end = time.monotonic() + TOTAL_TIMEOUT
-    size = 0
-    with requests.get(url, stream=True, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT)) as response:
-        if response.status_code != 200:
-            answer = f"{response.status_code} {response.reason or ''}".strip()
-            raise DownloadError(shown, f"the server answers {answer}; is the address right?")
-        while chunk := response.raw.read1(CHUNK, decode_content=True):  # what has come, however little
-            size += len(chunk)
-            if size > SIZE_LIMIT:
-                raise DownloadError(shown, f"it is larger than {SIZE_LIMIT >> 20} MiB")
-            if time.monotonic() > end:
-                raise DownloadError(shown, f"it did not arrive within {TOTAL_TIMEOUT:.0f} seconds")
-            file.write(chunk)
-
-
-def _reason(error: Exception) -> str:
-    """Return the innermost words of an error of `requests`, which wraps them several times."""
-    inner: BaseException = error
-    while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), BaseException):
-        inner = cause
-    words = cause if isinstance(cause, str) else str(inner)
-    words = words.rpartition("Errno ")[2] if "Errno" in words else words
-    return re.sub(r"^-?\d+\]\s*", "", words).rstrip(")") or type(error).__name__
 
 
 State = CompilerEnvState | LegacyState

@@ -93,7 +93,7 @@ def of_node(leases: "Leases", name_of: Callable[[str], str], refused: Callable[[
         name_of: returns the name under which a public key was authorised.
         refused: returns how many connections were not let in.
     """
-    return lambda: _Family.all([(HANDSHAKES, (), refused()), *_read_leases(leases, name_of)])
+    return lambda: _Family.all([(_HANDSHAKES, (), refused()), *_read_leases(leases, name_of)])
 
 
 Sample = tuple["_Family", tuple[object, ...], float]
@@ -121,105 +121,105 @@ class _Family:
         return metric
 
 
-WORKERS = _Family("aiocg_workers", "Worker slots by state.", "kind", "state")
-STARTS = _Family("aiocg_worker_starts", "Worker processes started.", "kind", counter=True)
-DEATHS = _Family("aiocg_worker_deaths", "Worker processes that ended, by cause.", "kind", "cause", counter=True)
-MEMORY = _Family("aiocg_worker_memory_bytes", "Resident memory of each worker.", "kind", "slot")
-SESSIONS = _Family("aiocg_sessions", "Sessions of environments and snapshots.", "kind")
-REBUILT = _Family("aiocg_sessions_rebuilt", "Sessions rebuilt on another process.", "kind", counter=True)
-LOST = _Family("aiocg_sessions_lost", "Sessions that are beyond rebuilding.", "kind", counter=True)
-REQUESTS = _Family("aiocg_requests", "Requests sent to workers, recovery and repeats included.", "kind", counter=True)
-RESENT = _Family("aiocg_requests_resent", "Requests sent again after their worker ended.", "kind", counter=True)
-FAILED = _Family("aiocg_requests_failed", "Requests that failed, by code.", "kind", "code", counter=True)
-IN_FLIGHT = _Family("aiocg_requests_in_flight", "Requests that a worker has and has not answered.", "kind")
-QUEUED = _Family("aiocg_requests_queued", "Requests that wait for a worker to be started.", "kind")
-QUEUED_BYTES = _Family("aiocg_queued_bytes", "Encoded requests that workers have not taken yet.", "kind")
-SENT = _Family("aiocg_sent_bytes", "Encoded requests sent to workers.", "kind", counter=True)
-RECEIVED = _Family("aiocg_received_bytes", "Encoded replies received from workers.", "kind", counter=True)
-SUSPECTS = _Family("aiocg_quarantined", "Questions that killed their workers and are not asked again.", "kind")
-PLACED = _Family("aiocg_cluster_workers", "Workers that run on each node of a cluster.", "kind", "node")
-HELD = _Family("aiocg_cluster_sessions", "Sessions whose worker runs on a node.", "kind", "node")
-ASKED = _Family("aiocg_cluster_requests_in_flight", "Requests that workers on a node have.", "kind", "node")
-COMPILER = _Family("aiocg_compiler_seconds", "Time that workers have spent in the compiler.", "kind", counter=True)
+_WORKERS = _Family("aiocg_workers", "Worker slots by state.", "kind", "state")
+_STARTS = _Family("aiocg_worker_starts", "Worker processes started.", "kind", counter=True)
+_DEATHS = _Family("aiocg_worker_deaths", "Worker processes that ended, by cause.", "kind", "cause", counter=True)
+_MEMORY = _Family("aiocg_worker_memory_bytes", "Resident memory of each worker.", "kind", "slot")
+_SESSIONS = _Family("aiocg_sessions", "Sessions of environments and snapshots.", "kind")
+_REBUILT = _Family("aiocg_sessions_rebuilt", "Sessions rebuilt on another process.", "kind", counter=True)
+_LOST = _Family("aiocg_sessions_lost", "Sessions that are beyond rebuilding.", "kind", counter=True)
+_REQUESTS = _Family("aiocg_requests", "Requests sent to workers, recovery and repeats included.", "kind", counter=True)
+_RESENT = _Family("aiocg_requests_resent", "Requests sent again after their worker ended.", "kind", counter=True)
+_FAILED = _Family("aiocg_requests_failed", "Requests that failed, by code.", "kind", "code", counter=True)
+_IN_FLIGHT = _Family("aiocg_requests_in_flight", "Requests that a worker has and has not answered.", "kind")
+_QUEUED = _Family("aiocg_requests_queued", "Requests that wait for a worker to be started.", "kind")
+_QUEUED_BYTES = _Family("aiocg_queued_bytes", "Encoded requests that workers have not taken yet.", "kind")
+_SENT = _Family("aiocg_sent_bytes", "Encoded requests sent to workers.", "kind", counter=True)
+_RECEIVED = _Family("aiocg_received_bytes", "Encoded replies received from workers.", "kind", counter=True)
+_SUSPECTS = _Family("aiocg_quarantined", "Questions that killed their workers and are not asked again.", "kind")
+_PLACED = _Family("aiocg_cluster_workers", "Workers that run on each node of a cluster.", "kind", "node")
+_HELD = _Family("aiocg_cluster_sessions", "Sessions whose worker runs on a node.", "kind", "node")
+_ASKED = _Family("aiocg_cluster_requests_in_flight", "Requests that workers on a node have.", "kind", "node")
+_COMPILER = _Family("aiocg_compiler_seconds", "Time that workers have spent in the compiler.", "kind", counter=True)
 
 
 def _read_supervisors(supervisors: Iterable["Supervisor"]) -> Iterator[Sample]:
     for supervisor in supervisors:
         kind = (supervisor.kind,)
-        yield from ((WORKERS, (*kind, state.value), 0) for state in SlotState)
+        yield from ((_WORKERS, (*kind, state.value), 0) for state in SlotState)
         suspects = [one for one in supervisor.workers[0].quarantine if one.question.kind == supervisor.kind]
-        yield SUSPECTS, kind, len(suspects)
+        yield _SUSPECTS, kind, len(suspects)
         for index, (slot, worker, look) in enumerate(supervisor.looks()):
             tally, counts = worker.tally, look.counts if look is not None else None
-            yield WORKERS, (*kind, slot.state.value), 1
-            yield STARTS, kind, tally.starts
-            yield from ((DEATHS, (*kind, cause), number) for cause, number in tally.deaths.items())
-            yield MEMORY, (*kind, index), look.memory if look is not None else 0
+            yield _WORKERS, (*kind, slot.state.value), 1
+            yield _STARTS, kind, tally.starts
+            yield from ((_DEATHS, (*kind, cause), number) for cause, number in tally.deaths.items())
+            yield _MEMORY, (*kind, index), look.memory if look is not None else 0
             if look is not None and look.machine:
-                yield PLACED, (*kind, look.machine), 1
-                yield HELD, (*kind, look.machine), worker.load_now().sessions
-                yield ASKED, (*kind, look.machine), worker.waiting
-            yield SESSIONS, kind, worker.load_now().sessions
-            yield REBUILT, kind, tally.rebuilt
-            yield LOST, kind, tally.lost
-            yield REQUESTS, kind, worker.sent
-            yield RESENT, kind, tally.resent
-            yield from ((FAILED, (*kind, code), number) for code, number in tally.failures.items())
-            yield IN_FLIGHT, kind, worker.waiting
-            yield QUEUED, kind, worker.pending - worker.waiting
+                yield _PLACED, (*kind, look.machine), 1
+                yield _HELD, (*kind, look.machine), worker.load_now().sessions
+                yield _ASKED, (*kind, look.machine), worker.waiting
+            yield _SESSIONS, kind, worker.load_now().sessions
+            yield _REBUILT, kind, tally.rebuilt
+            yield _LOST, kind, tally.lost
+            yield _REQUESTS, kind, worker.sent
+            yield _RESENT, kind, tally.resent
+            yield from ((_FAILED, (*kind, code), number) for code, number in tally.failures.items())
+            yield _IN_FLIGHT, kind, worker.waiting
+            yield _QUEUED, kind, worker.pending - worker.waiting
             channel = worker.channel
-            yield QUEUED_BYTES, kind, channel.bytes_queued if channel is not None else 0
-            yield SENT, kind, tally.bytes_sent + (channel.bytes_sent if channel is not None else 0)
-            yield RECEIVED, kind, tally.bytes_received + (channel.bytes_received if channel is not None else 0)
-            yield COMPILER, kind, tally.compiler_seconds + (counts.compiler_seconds if counts is not None else 0.0)
+            yield _QUEUED_BYTES, kind, channel.bytes_queued if channel is not None else 0
+            yield _SENT, kind, tally.bytes_sent + (channel.bytes_sent if channel is not None else 0)
+            yield _RECEIVED, kind, tally.bytes_received + (channel.bytes_received if channel is not None else 0)
+            yield _COMPILER, kind, tally.compiler_seconds + (counts.compiler_seconds if counts is not None else 0.0)
 
 
-HANDSHAKES = _Family("aiocg_node_refused_handshakes", "Connections whose key is not authorised.", counter=True)
-CLIENTS = _Family("aiocg_node_clients", "Processes of clients that are attached.", "client")
-ATTACHED = _Family("aiocg_node_attached_clients", "Processes of clients that have attached.", "client", counter=True)
-EXPIRED = _Family("aiocg_node_expired_leases", "Leases that ran out.", "client", counter=True)
-THEIRS = _Family("aiocg_node_workers", "Workers by state.", "client", "state")
-STARTED = _Family("aiocg_node_worker_starts", "Workers that were to be started.", "client", counter=True)
-DENIED = _Family("aiocg_node_refused_workers", "Workers that a client may not have.", "client", counter=True)
-DIED = _Family("aiocg_node_worker_deaths", "Workers that are gone, by cause.", "client", "cause", counter=True)
-IN_USE = _Family("aiocg_node_memory_bytes", "Resident memory of workers together.", "client")
-OPEN = _Family("aiocg_node_sessions", "Sessions that workers hold.", "client")
-DONE = _Family("aiocg_node_requests", "Requests that workers have carried out.", "client", counter=True)
-ERRORS = _Family("aiocg_node_requests_failed", "Of these, those that failed.", "client", counter=True)
-BUSY = _Family("aiocg_node_compiler_seconds", "Time that workers have spent in the compiler.", "client", counter=True)
-ARRIVED = _Family("aiocg_node_received_bytes", "Encoded requests that workers have received.", "client", counter=True)
-ANSWERED = _Family("aiocg_node_sent_bytes", "Encoded replies that workers have sent.", "client", counter=True)
+_HANDSHAKES = _Family("aiocg_node_refused_handshakes", "Connections whose key is not authorised.", counter=True)
+_CLIENTS = _Family("aiocg_node_clients", "Processes of clients that are attached.", "client")
+_ATTACHED = _Family("aiocg_node_attached_clients", "Processes of clients that have attached.", "client", counter=True)
+_EXPIRED = _Family("aiocg_node_expired_leases", "Leases that ran out.", "client", counter=True)
+_THEIRS = _Family("aiocg_node_workers", "Workers by state.", "client", "state")
+_STARTED = _Family("aiocg_node_worker_starts", "Workers that were to be started.", "client", counter=True)
+_DENIED = _Family("aiocg_node_refused_workers", "Workers that a client may not have.", "client", counter=True)
+_DIED = _Family("aiocg_node_worker_deaths", "Workers that are gone, by cause.", "client", "cause", counter=True)
+_IN_USE = _Family("aiocg_node_memory_bytes", "Resident memory of workers together.", "client")
+_OPEN = _Family("aiocg_node_sessions", "Sessions that workers hold.", "client")
+_DONE = _Family("aiocg_node_requests", "Requests that workers have carried out.", "client", counter=True)
+_ERRORS = _Family("aiocg_node_requests_failed", "Of these, those that failed.", "client", counter=True)
+_BUSY = _Family("aiocg_node_compiler_seconds", "Time that workers have spent in the compiler.", "client", counter=True)
+_ARRIVED = _Family("aiocg_node_received_bytes", "Encoded requests that workers have received.", "client", counter=True)
+_ANSWERED = _Family("aiocg_node_sent_bytes", "Encoded replies that workers have sent.", "client", counter=True)
 
 
 def _read_leases(leases: "Leases", name_of: Callable[[str], str]) -> Iterator[Sample]:
     tally = leases.tally
     past: list[tuple[_Family, Mapping[str, float]]] = [
-        (ATTACHED, tally.attached),
-        (EXPIRED, tally.expired),
-        (STARTED, tally.starts),
-        (DENIED, tally.refused),
-        (DONE, tally.requests),
-        (ERRORS, tally.failures),
-        (BUSY, tally.compiler_seconds),
-        (ARRIVED, tally.bytes_received),
-        (ANSWERED, tally.bytes_sent),
+        (_ATTACHED, tally.attached),
+        (_EXPIRED, tally.expired),
+        (_STARTED, tally.starts),
+        (_DENIED, tally.refused),
+        (_DONE, tally.requests),
+        (_ERRORS, tally.failures),
+        (_BUSY, tally.compiler_seconds),
+        (_ARRIVED, tally.bytes_received),
+        (_ANSWERED, tally.bytes_sent),
     ]
     for family, numbers in past:
         yield from ((family, (name_of(key),), number) for key, number in numbers.items())
-    yield from ((DIED, (name_of(key), cause), number) for (key, cause), number in tally.deaths.items())
-    yield from ((CLIENTS, (name_of(key),), 0) for key in tally.attached)  # also those that have left
-    yield from ((CLIENTS, (name_of(lease.key),), 1) for lease in leases.leases.values())
+    yield from ((_DIED, (name_of(key), cause), number) for (key, cause), number in tally.deaths.items())
+    yield from ((_CLIENTS, (name_of(key),), 0) for key in tally.attached)  # also those that have left
+    yield from ((_CLIENTS, (name_of(lease.key),), 1) for lease in leases.leases.values())
     for holder in leases.holders.values():
         client, counts = (name_of(holder.key),), holder.look.counts
-        yield THEIRS, (*client, holder.state.value), 1
-        yield IN_USE, client, holder.look.memory
+        yield _THEIRS, (*client, holder.state.value), 1
+        yield _IN_USE, client, holder.look.memory
         if counts is not None:
-            yield OPEN, client, counts.sessions
-            yield DONE, client, counts.requests
-            yield ERRORS, client, counts.failures
-            yield BUSY, client, counts.compiler_seconds
-            yield ARRIVED, client, counts.bytes_received
-            yield ANSWERED, client, counts.bytes_sent
+            yield _OPEN, client, counts.sessions
+            yield _DONE, client, counts.requests
+            yield _ERRORS, client, counts.failures
+            yield _BUSY, client, counts.compiler_seconds
+            yield _ARRIVED, client, counts.bytes_received
+            yield _ANSWERED, client, counts.bytes_sent
 
 
 class _Source(Collector):

@@ -1,6 +1,8 @@
 """Validating many states concurrently and independently."""
 
 import asyncio
+import itertools
+from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,6 @@ from aiocg.validation.state import Options, validate_translated
 
 if TYPE_CHECKING:
     from aiocg.env.base import Owner
-
-Outcome = tuple[int, ValidationResult] | Exception | None  # a result, what stops everything, or that one has ended
 
 
 def validate_states(
@@ -49,64 +49,41 @@ def validate_states(
         TypeError: at once, when there is no such option.
         RuntimeClosed: when the runtime is closed meanwhile.
     """
-    results = _results(runtime, enumerate(states), environment, Options.of(**options))
-    return _without_numbers(results, ordered)
+    return _results(runtime, iter(states), environment, Options.of(**options), ordered)
 
 
 async def _results(
     runtime: "Owner",
-    waiting: Iterator[tuple[int, CompilerEnvState | LegacyState]],
+    waiting: Iterator[CompilerEnvState | LegacyState],
     environment: str | None,
     options: Options,
-) -> AsyncGenerator[tuple[int, ValidationResult], None]:
-    outcomes: asyncio.Queue[Outcome] = asyncio.Queue(runtime.worker_count)  # who is not read does not work ahead
+    ordered: bool,
+) -> AsyncGenerator[ValidationResult, None]:
     missing = _Missing()
-
-    async def work() -> None:
-        ending: Outcome = None
-        try:
-            for index, state in waiting:
-                await outcomes.put((index, await _validated(runtime, state, environment, options, missing)))
-        except Exception as error:
-            ending = error
-        await outcomes.put(ending)
-
     # Plain tasks: a task group must be exited in the task that entered it, which generators do not guarantee.
-    tasks = [asyncio.create_task(work()) for _ in range(runtime.worker_count)]
+    tasks: deque[asyncio.Task[ValidationResult]] = deque()
+    finished: asyncio.Queue[asyncio.Task[ValidationResult]] = asyncio.Queue()
+
+    def begin(count: int) -> None:
+        for state in itertools.islice(waiting, count):
+            tasks.append(asyncio.create_task(_validated(runtime, state, environment, options, missing)))
+            tasks[-1].add_done_callback(finished.put_nowait)
+
     try:
-        left = len(tasks)
-        while left:
-            outcome = await outcomes.get()
-            if isinstance(outcome, Exception):
-                raise outcome
-            if outcome is None:
-                left -= 1
-            else:
-                yield outcome
+        begin(runtime.worker_count)
+        while tasks:
+            one = await finished.get()
+            begin(1)
+            if not ordered:
+                tasks.remove(one)
+                yield one.result()
+            while ordered and tasks and tasks[0].done():
+                yield tasks.popleft().result()
     finally:
         for task in tasks:
             task.cancel()
         with anyio.CancelScope(shield=True):
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _without_numbers(
-    results: AsyncGenerator[tuple[int, ValidationResult], None], ordered: bool
-) -> AsyncGenerator[ValidationResult, None]:
-    """Yield the results in the order of their numbers if `ordered`, otherwise as they come."""
-    early: dict[int, ValidationResult] = {}
-    due = 0
-    try:
-        async for index, result in results:
-            if not ordered:
-                yield result
-                continue
-            early[index] = result
-            while due in early:
-                yield early.pop(due)
-                due += 1
-    finally:
-        await results.aclose()
 
 
 async def _validated(

@@ -213,16 +213,8 @@ async def minimize(
     """
     if flakiness < 1:
         raise ValueError(f"flakiness must be at least 1, not {flakiness}")
-    started = time.monotonic()
     whole = tuple(env.action_texts if actions is None else actions)
-    async with open_lanes(env, lanes) as crew:
-        if hypothesis is not None:
-            test: _Test = functools.partial(_holds, hypothesis, failing)
-        else:
-            test = functools.partial(_earns, await _reward(env, whole))
-        trial = _Trial(crew, test, flakiness)
-        smallest = await _shrink(whole, strategies, trial, progress)
-    return _Minimized(smallest, trial.evaluations, time.monotonic() - started)
+    return await _minimized(env, whole, tuple, hypothesis, failing, strategies, flakiness, lanes, progress)
 
 
 async def minimize_line(
@@ -258,7 +250,6 @@ async def minimize_line(
         InvalidAction: for a word that is no option.
         AiocgError: what resetting, or the hypothesis, raises.
     """
-    started = time.monotonic()
     language = option_space(env).line
     if line is None:
         line = next((text for text in env.action_texts[-1:] if language.begins(text)), None)
@@ -269,14 +260,8 @@ async def minimize_line(
     def actions(words: tuple[str, ...]) -> tuple[str, ...]:
         return (" ".join((program, *words)),)
 
-    async with open_lanes(env, lanes) as crew:
-        if hypothesis is not None:
-            test = functools.partial(_holds, hypothesis, None)
-        else:
-            test = functools.partial(_earns, await _reward(env, actions(tuple(options))))
-        trial = _Trial(crew, lambda lane, words: test(lane, actions(words)), 1)
-        smallest = await _shrink(tuple(options), strategies, trial, progress)
-    return _Minimized(actions(smallest), trial.evaluations, time.monotonic() - started)
+    words = tuple(options)
+    return await _minimized(env, words, actions, hypothesis, None, strategies, 1, lanes, progress)
 
 
 async def reproducer_of(env: Env, actions: tuple[str, ...], seconds: float, **options: Any) -> tuple[str, ...]:
@@ -312,28 +297,40 @@ async def reproducer_of(env: Env, actions: tuple[str, ...], seconds: float, **op
     return smallest
 
 
-async def _shrink(
+async def _minimized(
+    env: Env,
     items: tuple[str, ...],
+    actions: Callable[[tuple[str, ...]], tuple[str, ...]],
+    hypothesis: Hypothesis | None,
+    failing: Callable[[Exception], bool] | None,
     strategies: Iterable[Strategy[str]],
-    trial: "_Trial",
+    flakiness: int,
+    lanes: int | None,
     progress: Callable[[tuple[str, ...]], None] | None,
-) -> tuple[str, ...]:
-    """Apply strategies one after the other."""
-    if await trial.first([items]) is None:
-        raise MinimizationError(items, trial.flakiness)
-    for strategy in strategies:
-        items = await _follow(strategy, items, trial, progress)
-    return items
+) -> _Minimized:
+    """Apply strategies to items one after the other; `actions` returns the list of actions that items stand for."""
+    started = time.monotonic()
+    async with open_lanes(env, lanes) as crew:
+        if hypothesis is not None:
+            test: _Test = functools.partial(_holds, hypothesis, failing)
+        else:
+            test = functools.partial(_earns, await _reward(env, actions(items)))
+        trial = _Trial(crew, lambda lane, chosen: test(lane, actions(chosen)), flakiness)
+        if await trial.first([items]) is None:
+            raise MinimizationError(items, flakiness)
+        for strategy in strategies:
+            items = await _follow(strategy, items, trial, progress)
+    return _Minimized(actions(items), trial.evaluations, time.monotonic() - started)
 
 
 async def _follow(
     strategy: Strategy[str],
-    actions: tuple[str, ...],
+    items: tuple[str, ...],
     trial: "_Trial",
     progress: Callable[[tuple[str, ...]], None] | None,
 ) -> tuple[str, ...]:
     """Answer what a strategy asks, and return what it comes to."""
-    search, found = strategy(actions), None
+    search, found = strategy(items), None
     while True:
         try:
             candidates = search.send(found)
@@ -351,7 +348,7 @@ class _Trial:
     def __init__(self, lanes: Sequence[Env], test: _Test, flakiness: int) -> None:
         self._lanes = lanes
         self._test = test
-        self.flakiness = flakiness
+        self._flakiness = flakiness
         self._verdicts: dict[tuple[str, ...], bool] = {}
         self.evaluations = 0
 
@@ -371,7 +368,7 @@ class _Trial:
 
     async def _try(self, lane: Env, actions: tuple[str, ...]) -> None:
         self.evaluations += 1
-        for _ in range(self.flakiness):
+        for _ in range(self._flakiness):
             if await self._test(lane, actions):
                 self._verdicts[actions] = True
                 return

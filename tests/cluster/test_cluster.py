@@ -11,7 +11,6 @@ import pytest
 
 import aiocg
 import aiocg.testing
-from aiocg.cluster import launcher as cluster_launcher
 from aiocg.cluster import machine as cluster_machine
 from aiocg.errors import NodeUnreachable, NoRoom, WorkerStartError
 from aiocg.fleet.restart_policy import Policy
@@ -204,7 +203,7 @@ def one_more(site: Any) -> aiocg.Runtime:
 
 
 async def test_a_runtime_for_which_no_node_has_room_says_why(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_launcher, "FULL_TIMEOUT", 0.0)
+    monkeypatch.setattr(cluster_machine, "FULL_TIMEOUT", 0.0)
     async with serve(workers=1) as one, one_more(one) as other:
         await scripted(other)
         async with runtime_on(one) as runtime:

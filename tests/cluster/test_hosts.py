@@ -30,10 +30,13 @@ def test_nodes_are_a_list_a_text_or_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[[node]]\nworkers = 3", "has none"),
+        ("[[node]]\nworkers = 3", "missing required field `address`"),
         ('[[node]]\naddress = "big:5757"', "it must be tcp://HOST:PORT"),
-        ('[[node]]\naddress = "tcp://big:5757"\nworkers = "3"', "is not of type int"),
-        ('[[node]]\naddress = "tcp://big:5757"\nsecret = "3"', "a node has no 'secret'"),
+        ('[[node]]\naddress = "tcp://big:5757"\nworkers = "3"', "Expected `int`, got `str` - at .*workers"),
+        (
+            '[[node]]\naddress = "tcp://big:5757"\nsecret = "3"',
+            "unknown field `secret` - at .*; a file of nodes has only .* address, key, workers",
+        ),
         ('[[node]]\naddress = "tcp://big:5757"\n[[node]]\naddress = "tcp://big:5757"', "occurs twice"),
         ("[nodes]", "has only"),
         ("[[", "cannot be read"),

@@ -93,7 +93,7 @@ async def wishes(monkeypatch: pytest.MonkeyPatch, count: int | None, placed: int
     monkeypatch.setattr(membership, "GROW_AFTER", 0.0)
     monkeypatch.setattr(cluster_machine, "RAY_INTERVAL", 0.0)
     machine, wanted = ClusterMachine("ray", count=count), []
-    machine._hosts = {"tcp://one:1": Host("tcp://one:1")}
+    machine.hosts = {"tcp://one:1": Host("tcp://one:1")}
     machine._launchers = [SimpleNamespace(placement=SimpleNamespace(placed=placed), requests=requests)]  # type: ignore
     enough = asyncio.Event()
 
@@ -104,7 +104,7 @@ async def wishes(monkeypatch: pytest.MonkeyPatch, count: int | None, placed: int
                 enough.set()
 
         async def hosts(self) -> list[Host]:
-            return list(machine._hosts.values())
+            return list(machine.hosts.values())
 
     task = asyncio.create_task(machine._ask_ray(Nodes()))  # type: ignore[arg-type]
     await enough.wait()

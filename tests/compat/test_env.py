@@ -427,14 +427,14 @@ def test_a_reset_that_fails_leaves_the_forks_alone(env: Any, monkeypatch: Any) -
 def test_a_step_that_is_interrupted_counts_if_it_was_done(env: Any, monkeypatch: Any, done: bool) -> None:
     env.reset()
     env.step(3)
-    step = env.service.step
+    step = env._session.step
 
     def interrupted(*args: Any) -> None:
         if done:
             step(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(env.service, "step", interrupted)
+    monkeypatch.setattr(env._session, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         env.multistep([4, 5])
     monkeypatch.undo()
@@ -460,17 +460,18 @@ def test_a_worker_that_dies_of_a_step_ends_the_episode(env: Any, monkeypatch: An
     env.reset()
 
 
-def test_a_session_number_that_there_is_not_ends_the_episode(env: Any) -> None:
-    env._session_id = 15
+def test_a_session_that_has_ended_ends_the_episode(env: Any) -> None:
+    env.reset()
+    env.service.restart()
     observation, reward, done, info = env.step(0)
     assert (observation, reward, done) == (None, None, True)
-    assert info["error_details"] == "Session not found: 15"
+    assert info["error_details"] == "Session not found: the service was closed"
     assert not env.in_episode
 
 
 def test_an_observation_that_fails_says_why(env: Any, monkeypatch: Any) -> None:
     env.reset()
-    monkeypatch.setattr(env.service, "step", _fail)
+    monkeypatch.setattr(env._session, "step", _fail)
     with pytest.raises(ServiceError, match="Failed to compute observation 'Ir': no luck"):
         _ = env.observation["Ir"]
 

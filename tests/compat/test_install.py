@@ -74,6 +74,12 @@ def test_installing_twice_is_installing_once_and_uninstalling_brings_back_what_w
         sys.modules.pop("gym", None)
 
 
+def test_a_missing_package_of_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tabulate", None)
+    with pytest.raises(ImportError, match=r"needs tabulate: pip install 'aiocg\[compat\]'"):
+        aiocg.compat.install()
+
+
 def test_installed_packages_of_the_names_are_shadowed(tmp_path: Path) -> None:
     for name in ("gym", "compiler_gym"):
         (tmp_path / name).mkdir()

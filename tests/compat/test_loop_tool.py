@@ -70,7 +70,7 @@ def test_speed_is_measured_and_its_increase_is_the_reward(env: Any) -> None:
     env.reset(benchmark=CPU)
     total, flops = env.observation["flops"], 0.0
     env.reset(benchmark=CPU)
-    total = env.reward.spaces["flops"].previous_flops
+    total = env.reward.spaces["flops"].previous_value
     for action in (TOGGLE_MODE, UP, TOGGLE_MODE, *[UP] * 5):
         (flops,), (reward,), _, _ = env.step(action, observation_spaces=["flops"], reward_spaces=["flops"])
         assert flops > 0

@@ -132,5 +132,5 @@ def test_logs_of_random_searches_are_summarised(tmp_path: Path, capsys: pytest.C
         (tmp_path / name / "random_search_progress.csv").write_text(log)
     eval_logs(tmp_path)
     said = capsys.readouterr().out
-    assert re.search(r"benchmark://x-v0/b\W+4\.0000\W+20 attempts in 2\.5 s\W+7", said)
-    assert re.search(r"Geomean\W+2\.0000", said) and re.search(r"Average\W+2\.5000", said)
+    assert re.search(r"benchmark://x-v0/b\W+4\W+20 attempts in 2\.5 s\W+7", said)
+    assert re.search(r"Geomean\W+2\W", said) and re.search(r"Average\W+2\.5\W", said)

@@ -3,10 +3,10 @@
 import io
 import json
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
+import pydantic
 import pytest
 
 from aiocg.compat.compiler_gym.compiler_env_state import (
@@ -15,9 +15,11 @@ from aiocg.compat.compiler_gym.compiler_env_state import (
     CompilerEnvStateWriter,
 )
 from aiocg.compat.compiler_gym.datasets import BenchmarkUri
-from aiocg.compat.compiler_gym.errors import ValidationError
+from aiocg.compat.compiler_gym.errors import DownloadFailed, ValidationError
 from aiocg.compat.compiler_gym.validate import validate_states
 from aiocg.compat.compiler_gym.validation_result import ValidationResult
+
+from ..datasets.published_server import PublishedServer
 
 LINE = "opt -mem2reg -gvn input.bc -o output.bc"
 
@@ -47,11 +49,11 @@ def test_state_goes_through_json_and_pickle() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "field required"),
+        ({}, "Field required"),
         ({"walltime": -1}, "Walltime cannot be negative"),
         ({"walltime": float("nan")}, "Walltime cannot be negative"),
-        ({"walltime": "long"}, "value is not a valid float"),
-        ({"commandline": ["-mem2reg"]}, "str type expected"),
+        ({"walltime": "long"}, "should be a valid number"),
+        ({"commandline": ["-mem2reg"]}, "should be a valid string"),
     ],
 )
 def test_state_with_a_wrong_field_is_refused(fields: dict[str, object], message: str) -> None:
@@ -59,39 +61,26 @@ def test_state_with_a_wrong_field_is_refused(fields: dict[str, object], message:
         state(**fields) if fields else CompilerEnvState()
 
 
-def test_what_is_wrong_is_an_error_of_pydantic_for_a_script_that_has_it() -> None:
-    pydantic = pytest.importorskip("pydantic")
+def test_states_are_models_of_pydantic() -> None:
     with pytest.raises(pydantic.ValidationError, match="Walltime cannot be negative"):
         state(walltime=-1)
 
-    class Run(pydantic.BaseModel):  # type: ignore[misc, name-defined]
+    class Run(pydantic.BaseModel):
         best: CompilerEnvState
 
     assert Run(best=state().dict()).best == state()
     assert json.loads(Run(best=state()).model_dump_json())["best"] == state().dict()
 
 
-@pytest.mark.slow
-def test_state_needs_no_pydantic() -> None:
-    script = (
-        "import sys; sys.modules['pydantic'] = sys.modules['pydantic_core'] = None\n"
-        "from aiocg.compat.compiler_gym.compiler_env_state import CompilerEnvState\n"
-        "try: CompilerEnvState(benchmark='a', commandline='', walltime=-1)\n"
-        "except ValueError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "1 validation error for CompilerEnvState\nwalltime\n  Walltime cannot be negative\n"
-
-
 def test_only_the_benchmark_cannot_be_set_again() -> None:
     one = state()
     one.walltime, one.reward, one.commandline = 7, None, "-gvn"
     assert (one.walltime, one.reward, one.commandline) == (7.0, None, "-gvn")
-    with pytest.raises(TypeError, match="allow_mutation"):
+    with pytest.raises(ValueError, match="frozen"):
         one.benchmark = "benchmark://cbench-v1/qsort"
     with pytest.raises(ValueError, match="Walltime cannot be negative"):
         one.walltime = -1
-    with pytest.raises(ValueError, match="no field"):
+    with pytest.raises(ValueError, match="no attribute"):
         one.colour = "red"
     assert one.walltime == 7.0
 
@@ -151,32 +140,31 @@ def test_long_command_line_is_read() -> None:
 
 
 def test_wrong_number_of_columns_is_told() -> None:
-    with pytest.raises(ValueError, match=r"Expected 4 columns in the first row of CSV: \['abcdef'\]"):
+    with pytest.raises(ValueError, match=r"line 1: expected the columns .*, not 1 column"):
         list(CompilerEnvStateReader(io.StringIO("abcdef\n")))
-    with pytest.raises(ValueError, match="Expected 4 columns in line 2"):
+    with pytest.raises(ValueError, match="line 2: expected 4 columns, found 2"):
         list(CompilerEnvStateReader(io.StringIO("benchmark,reward,walltime,commandline\na,b\n")))
 
 
 def test_files_standard_input_and_the_web_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import requests
-
     text = f"benchmark://cbench-v1/crc32,2.0,5.0,{LINE}\n"
     path = tmp_path / "states.csv"
     path.write_text(text)
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-
-    class Answer:
-        status_code = 200
-
-    Answer.text = text  # type: ignore[attr-defined]
-    monkeypatch.setattr(requests, "get", lambda *args, **kwargs: Answer)
-    assert list(CompilerEnvStateReader.read_paths([str(path), "-", "https://example.org/a.csv"])) == [state()] * 3
-    Answer.status_code = 404
-    with pytest.raises(requests.exceptions.InvalidURL):
-        list(CompilerEnvStateReader.read_paths(["https://example.org/a.csv"]))
-    for name in ("/no/such.csv", "htts://example.org/a.csv", "https://example.org/a"):
+    monkeypatch.delenv("AIOCG_OFFLINE", raising=False)
+    with PublishedServer() as server:
+        address = server.publish("a.csv", text.encode())
+        assert list(CompilerEnvStateReader.read_paths([str(path), "-", address])) == [state()] * 3
+        with pytest.raises(DownloadFailed, match="404"):
+            list(CompilerEnvStateReader.read_paths([address.replace("a.csv", "b.csv")]))
+    for name in ("/no/such.csv", "htts://example.org/a.csv"):
         with pytest.raises(FileNotFoundError):
             list(CompilerEnvStateReader.read_paths([name]))
+
+
+def test_a_state_of_another_environment_is_none_of_these() -> None:
+    with pytest.raises(ValueError, match="no command line of CompilerGym"):
+        list(CompilerEnvStateReader(io.StringIO("llvm-v0,benchmark://programs-v0/gcd,,,1.0,gvn\n")))
 
 
 def test_reader_and_writer_close_their_files(tmp_path: Path) -> None:

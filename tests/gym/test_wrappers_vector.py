@@ -194,7 +194,7 @@ def test_terminal_action_without_autoreset(runtime: aiocg.gym.SyncRuntime) -> No
     same = runtime.make_vec("scripted-v0", 2, benchmark="scripted-v0/5", autoreset_mode="SameStep")
     with pytest.raises(ValueError, match="NextStep"):
         ours.CommandlineWithTerminalAction(same)
-    with pytest.raises(TypeError, match=r"no send\(\)"):
+    with pytest.raises(TypeError, match=r"no end_episodes\(\)"):
         ours.CommandlineWithTerminalAction(theirs.RecordEpisodeStatistics(vector))
     same.close()
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from aiocg.host.launcher import Look
-from aiocg.node.attachment import KILL_PATIENCE, Attachment, Denied, Ended, Event, Up
+from aiocg.node.attachment import KILL_PATIENCE, Attachment, Ended, Event
 from aiocg.node.leases import Command, End, Leases, Policy, Send, Start
 from aiocg.node.limits import Limits
-from aiocg.transport.control import FromClient, FromNode
+from aiocg.transport.control import FromClient, FromNode, Spawned, SpawnRefused
 
 POLICY = Policy(lease=3.0, beat=0.25, workers=5, kinds=frozenset({"scripted"}), processors=2)
 LIMITS = Limits(workers=3, spawns_per_minute=100_000)
@@ -41,7 +41,7 @@ class Client:
     def note(self, events: list[Event]) -> None:
         for event in events:
             self.events.setdefault(event.number, []).append(event)
-            if isinstance(event, Denied | Ended):
+            if isinstance(event, SpawnRefused | Ended):
                 self.wanted.discard(event.number)
 
     def tick(self, now: float) -> None:
@@ -50,7 +50,7 @@ class Client:
         self.connection.up.extend(messages)
 
     def running(self) -> set[int]:
-        return {n for n, events in self.events.items() if [type(event) for event in events] == [Up]}
+        return {n for n, events in self.events.items() if [type(event) for event in events] == [Spawned]}
 
 
 class Agreement(RuleBasedStateMachine):
@@ -213,7 +213,7 @@ class Agreement(RuleBasedStateMachine):
         for client in self.clients:
             for events in client.events.values():
                 kinds = [type(event) for event in events]
-                assert kinds in ([Up], [Denied], [Ended], [Up, Ended])
+                assert kinds in ([Spawned], [SpawnRefused], [Ended], [Spawned, Ended])
 
     def teardown(self) -> None:
         """Let all be quiet for a while: then both sides know the same workers, and nothing else runs."""

@@ -3,7 +3,7 @@
 import pytest
 
 from aiocg.host.launcher import Look
-from aiocg.node.attachment import KILL_PATIENCE, KILLED, SILENT_BEATS, Attachment, Denied, Ended, Up
+from aiocg.node.attachment import KILL_PATIENCE, KILLED, SILENT_BEATS, Attachment, Ended
 from aiocg.transport.control import (
     CONTROL_VERSION,
     Attach,
@@ -47,7 +47,7 @@ def running(client: Attachment, now: float = 0.0) -> int:
     """Have a worker; return its number."""
     number = client.spawn("llvm", {}, 0)
     sent(client, now)
-    assert client.received(Spawned(number, 5000, KEY, 99), now) == [Up(number, 5000, KEY, 99)]
+    assert client.received(Spawned(number, 5000, KEY, 99), now) == [Spawned(number, 5000, KEY, 99)]
     return number
 
 
@@ -72,7 +72,7 @@ def test_a_spawn_goes_out_at_once_and_with_each_beat_until_it_is_answered() -> N
     assert sent(client, 0.1) == [spawn]
     assert sent(client, 0.2) == []
     assert sent(client, 0.6) == [Beat(2, (number,)), spawn]
-    assert client.received(SpawnRefused(number, "full", 2.0), 0.7) == [Denied(number, "full", 2.0)]
+    assert client.received(SpawnRefused(number, "full", 2.0), 0.7) == [SpawnRefused(number, "full", 2.0)]
     assert client.received(Spawned(number, 5000, KEY, 99), 0.8) == []  # another answer, to what was said twice
     assert sent(client, 1.2) == [Beat(3, ())]
 

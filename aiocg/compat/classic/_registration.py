@@ -1,18 +1,33 @@
-"""The registry of environments: which class each id stands for, and how `make` creates one.
+"""The registry of environments: which class each id stands for, and how `make` creates one. Also errors and seeding.
 
 Importing `compiler_gym` registers CompilerGym's environments, as it does in the original.
 """
 
 import contextlib
 import importlib
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+from gymnasium.error import (  # noqa: F401  # the modules gym.error and gym.utils.ezpickle are this one
+    DeprecatedEnv,
+    Error,
+    InvalidAction,
+    NameNotFound,
+    NamespaceNotFound,
+    ResetNeeded,
+    UnregisteredEnv,
+    VersionNotFound,
+)
+from gymnasium.utils import EzPickle  # noqa: F401
+
 from aiocg.compat.classic._core import TimeLimit
-from aiocg.compat.classic.helpers import Error, UnregisteredEnv
+
+__version__ = VERSION = "0.21.0"  # of Gym
 
 _ID = re.compile(r"^(?:[\w:-]+\/)?([\w:.-]+)-v(\d+)$")
 
@@ -59,29 +74,31 @@ class EnvSpec:
         return f"EnvSpec({self.id})"
 
 
-class EnvRegistry:
+class EnvRegistry(dict[str, EnvSpec]):
     """The registered environments, by id."""
-
-    def __init__(self) -> None:
-        self.env_specs: dict[str, EnvSpec] = {}
 
     def register(self, id: str, **kwargs: Any) -> None:
         """Register an environment, replacing any other with the same id."""
-        self.env_specs[id] = EnvSpec(id, **kwargs)
+        self[id] = EnvSpec(id, **kwargs)
+
+    @property
+    def env_specs(self) -> dict[str, EnvSpec]:
+        """The environments, by id."""
+        return self
 
     def spec(self, path: str) -> EnvSpec:
         """Return the spec of an environment."""
         module, _, id = path.rpartition(":")
         if module:
             importlib.import_module(module)
-        if id not in self.env_specs:  # CompilerGym's register themselves on import
+        if id not in self:  # CompilerGym's register themselves on import
             importlib.import_module("aiocg.compat.envs._base")
-        if id in self.env_specs:
-            return self.env_specs[id]
+        if id in self:
+            return self[id]
         if not _ID.match(id):
             raise Error(f"the id of an environment has the form name-v0, not {id!r}")
-        near = get_close_matches(id, self.env_specs, n=3)
-        advice = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(sorted(self.env_specs))}"
+        near = get_close_matches(id, self, n=3)
+        advice = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(sorted(self))}"
         raise UnregisteredEnv(f"No registered env with id: {id}; {advice}")
 
     def make(self, path: str, **kwargs: Any) -> Any:
@@ -90,14 +107,17 @@ class EnvRegistry:
 
     def all(self) -> list[EnvSpec]:
         """Return the specs of all environments."""
-        return list(self.env_specs.values())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.env_specs)
-
-    def __contains__(self, id: object) -> bool:
-        return id in self.env_specs
+        return list(self.values())
 
 
 registry = EnvRegistry()
 register, make, spec = registry.register, registry.make, registry.spec
+
+
+def np_random(seed: int | None = None) -> tuple[np.random.RandomState, int]:
+    """Return a legacy NumPy generator, as Gym 0.21 does, and its seed; the system provides the seed if None."""
+    if seed is None:
+        seed = int.from_bytes(os.urandom(8), "little")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise Error(f"a seed must be a non-negative integer or None, not {seed!r}")
+    return np.random.RandomState(np.random.SeedSequence(int(seed)).generate_state(8)), int(seed)

@@ -5,13 +5,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import as_completed
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlparse
 
 import msgspec
 
 from aiocg.compat._errors import BenchmarkInitError, ValidationError
-from aiocg.compat._model import Field, Model, text
+from aiocg.compat._model import Model
 from aiocg.compat.service import _messages as messages
 from aiocg.compat.tools._processes import get_thread_pool_executor
 from aiocg.datasets import errors as native_errors
@@ -20,10 +20,6 @@ from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.registry import default_datasets
 from aiocg.datasets.uri import BenchmarkUri as NativeUri
 from aiocg.states.errors import ValidationError as NativeError
-
-
-def _params(value: Any) -> dict[str, list[str]]:
-    return {str(key): [str(one) for one in values] for key, values in dict(value).items()}
 
 
 class LikeText:
@@ -55,16 +51,8 @@ class BenchmarkUri(LikeText, Model):
     scheme: str
     dataset: str
     path: str
-    params: dict[str, list[str]]
-    fragment: str
-
-    _fields: ClassVar = {
-        "scheme": Field(text),
-        "dataset": Field(text),
-        "path": Field(text),
-        "params": Field(_params, default={}),
-        "fragment": Field(text, default=""),
-    }
+    params: dict[str, list[str]] = {}
+    fragment: str = ""
 
     @staticmethod
     def canonicalize(uri: str) -> str:

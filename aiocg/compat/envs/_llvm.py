@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import urllib.parse
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -31,7 +30,6 @@ from aiocg.datasets.toolchain import find_toolchain
 DEFAULT_COPT = ["-O1", "-Xclang", "-disable-llvm-passes", "-Xclang", "-disable-llvm-optzns"]
 """Flags for code that can be optimised but has not been."""
 
-_JOBS = min(4, os.cpu_count() or 1)
 _ATTEMPTS = 3  # to ask a compiler for its header folders, on a busy machine
 _SUFFIXES = {"c": ".c", "c++": ".cc"}
 
@@ -98,10 +96,9 @@ class ClangInvocation:
         """Return the command line that writes the bitcode to a file."""
         return [*find_toolchain().command("c"), "-c", "-emit-llvm", "-o", str(outpath), *self._arguments()]
 
-    def bitcode(self) -> bytes:
-        """Run the command and return the bitcode."""
-        with translated():
-            return aiocg.llvm.ClangInvocation(self._arguments(), self.timeout).bitcode()
+    def native(self) -> aiocg.llvm.ClangInvocation:
+        """Return the invocation in aiocg's form."""
+        return aiocg.llvm.ClangInvocation(self._arguments(), self.timeout)
 
     @classmethod
     def from_c_file(
@@ -121,23 +118,20 @@ def make_benchmark(
     parts = [_part(one, list(copt or ()), system_includes, timeout) for one in several]
     if len(parts) == 1 and isinstance(parts[0], Path) and parts[0].suffix == ".bc":
         return Benchmark.from_file(f"benchmark://file-v0{parts[0]}", parts[0])
-    with ThreadPoolExecutor(_JOBS) as executor:
-        contents = list(executor.map(lambda one: one.read_bytes() if isinstance(one, Path) else one.bitcode(), parts))
-    if len(contents) == 1:
-        return Benchmark.from_file_contents(_new_uri(), contents[0])
-    return merge_benchmarks([Benchmark.from_file_contents(_new_uri(), one) for one in contents], int(timeout))
+    with translated():
+        return Benchmark.from_file_contents(_new_uri(), aiocg.llvm.make_benchmark(parts, timeout=timeout).content)
 
 
-def _part(one: Any, copt: list[str], system_includes: bool, timeout: float) -> "Path | ClangInvocation":
+def _part(one: Any, copt: list[str], system_includes: bool, timeout: float) -> Path | aiocg.llvm.ClangInvocation:
     if isinstance(one, ClangInvocation):
-        return one
+        return one.native()
     if not isinstance(one, (str, os.PathLike)):
         raise TypeError(f"Invalid input type: {type(one).__name__}")
     path = Path(one).absolute()
     if not path.is_file():
         raise FileNotFoundError(str(path))
     if path.suffix in LANGUAGES:
-        return ClangInvocation.from_c_file(path, copt, system_includes, timeout)
+        return ClangInvocation.from_c_file(path, copt, system_includes, timeout).native()
     if path.suffix not in (".bc", ".ll"):
         raise ValueError(f"Unrecognized file type: {path.name}")
     return path

@@ -7,7 +7,7 @@ import numpy as np
 
 from aiocg.compat._errors import BenchmarkInitError, ServiceError
 from aiocg.compat.service._views import ObservationSpaceSpec
-from aiocg.compat.spaces._actions import Reward
+from aiocg.compat.spaces._actions import DefaultRewardFromObservation, Reward
 from aiocg.compat.spaces._values import Scalar
 
 
@@ -117,26 +117,21 @@ def llvm_rewards() -> list[Reward]:
     return rewards
 
 
-class _SizeReward(Reward):
+class _SizeReward(CostFunctionReward):
     """The decrease of a size since the last step or reset."""
 
     size = ""
     at_reset = 0  # the index of the observation that is the size without any option
 
     def __init__(self) -> None:
-        super().__init__(self.size, [self.size], default_negates_returns=True)
-        self.previous: float | None = None
-
-    def reset(self, benchmark: Any, observation_view: Any) -> None:
-        self.previous = None
+        super().__init__(self.size, f"{self.size}_O0", name=self.size, default_negates_returns=True)
 
     def update(self, actions: list[Any], observations: list[Any], observation_view: Any) -> float:
-        if self.previous is None:
+        if self.previous_cost is None:
             space = Scalar(self.size, min=0, dtype=np.int64)
-            spec = ObservationSpaceSpec(f"{self.size}_O0", self.at_reset, space, int, platform_dependent=True)
-            self.previous = observation_view.compute(spec)
-        before, self.previous = self.previous, observations[0]
-        return float(before - observations[0])
+            spec = ObservationSpaceSpec(self.init_cost_function, self.at_reset, space, int, platform_dependent=True)
+            self.previous_cost = observation_view.compute(spec)
+        return super().update(actions, observations, observation_view)
 
 
 class AsmSizeReward(_SizeReward):
@@ -151,16 +146,11 @@ class ObjSizeReward(_SizeReward):
     size, at_reset = "obj_size", 12
 
 
-class FLOPSReward(Reward):
+class FLOPSReward(DefaultRewardFromObservation):
     """The increase of the speed since the last step or reset, in 10**9 operations per second."""
 
     def __init__(self) -> None:
-        super().__init__("flops", ["flops"], default_negates_returns=True)
-        self.previous_flops: float | None = None
+        super().__init__("flops", default_negates_returns=True)
 
     def reset(self, benchmark: Any, observation_view: Any) -> None:
-        self.previous_flops = observation_view["flops"]
-
-    def update(self, actions: list[Any], observations: list[Any], observation_view: Any) -> float:
-        before, self.previous_flops = self.previous_flops, observations[0]
-        return float(observations[0] - (before or 0))
+        self.previous_value = observation_view["flops"]

@@ -1,123 +1,33 @@
-"""Command-line flags: absl's, as CompilerGym uses, if absl is installed, and a small replacement otherwise.
-
-Scripts that define their own flags import absl, so it is installed then and its flags are shared with our modules. This
-module also defines the flags that CompilerGym's programs have in common, and makes the objects that they describe.
-"""
+"""The command-line flags that CompilerGym's programs have in common, and the objects that they describe."""
 
 import contextlib
-import importlib
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import cpu_count
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+from absl import app, flags
+from absl.flags import FLAGS
 
 from aiocg.compat.datasets._benchmark import Benchmark
 from aiocg.compat.envs._base import COMPILER_GYM_ENVS, make
 from aiocg.compat.service._connection import ConnectionOpts
 
-
-class OwnUsageError(Exception):
-    """An invalid command line."""
-
-
-_BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
-_TYPES: dict[str, Callable[[str], Any]] = {
-    "string": str,
-    "float": float,
-    "integer": lambda text: int(text, 0),
-    "boolean": lambda text: _BOOLEANS[text.lower()],
-}
-
-
-class Flags:
-    """Flags as attributes; calling the object parses a command line and returns the remaining arguments."""
-
-    def __init__(self) -> None:
-        self.__dict__["_flags"] = {}
-
-    def define(self, kind: str, name: str, default: Any, help: str) -> None:
-        """Define a flag; later definitions are ignored."""
-        if name not in self._flags:
-            self._flags[name] = (kind, help, default)
-            self.__dict__[name] = default
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"there is no flag --{name}")
-
-    def __call__(self, argv: Sequence[str]) -> list[str]:
-        words, rest = list(argv[1:]), list(argv[:1])
-        while words:
-            word = words.pop(0)
-            if word == "--":
-                return rest + words
-            if not word.startswith("-") or word == "-":
-                rest.append(word)
-                continue
-            name, given, value = word.lstrip("-").partition("=")
-            if name in ("help", "h", "helpfull", "helpshort"):
-                self._print_help()
-            name = name if name in self._flags else name.replace("-", "_")
-            if name not in self._flags and name.startswith("no") and self._is_boolean(name[2:]):
-                name, given, value = name[2:], "=", "false"
-            if name not in self._flags:
-                raise UsageError(f"Unknown command line flag '{name}'")
-            if not given and not self._is_boolean(name) and not words:
-                raise UsageError(f"Missing value for flag --{name}")
-            if not given:
-                value = "true" if self._is_boolean(name) else words.pop(0)
-            kind = self._flags[name][0]
-            try:
-                self.__dict__[name] = _TYPES[kind](value)
-            except (ValueError, KeyError):
-                raise UsageError(f"flag --{name}={value}: a value of type {kind} is expected") from None
-        return rest
-
-    def unparse_flags(self) -> None:
-        """Reset all flags to their defaults."""
-        self.__dict__.update({name: default for name, (_, _, default) in self._flags.items()})
-
-    def _is_boolean(self, name: str) -> bool:
-        return bool(self._flags.get(name, ("",))[0] == "boolean")
-
-    def _print_help(self) -> NoReturn:
-        print(f"{(sys.modules['__main__'].__doc__ or '').strip()}\n\nflags:\n")
-        for name, (kind, help, default) in sorted(self._flags.items()):
-            print(f"  --{'[no]' if kind == 'boolean' else ''}{name}: {help}\n    (default: {default!r})")
-        raise SystemExit(0)
-
-
-def _absl(module: str) -> Any:
-    try:
-        return importlib.import_module(f"absl.{module}")
-    except ImportError:
-        return None
-
-
-_flags, _app = _absl("flags"), _absl("app")
-if _flags is not None:
-    _flags.disclaim_key_flags()  # flags belong to the module that calls `define`
-FLAGS: Any = _flags.FLAGS if _flags is not None else Flags()
-UsageError: Any = _app.UsageError if _app is not None else OwnUsageError
+flags.disclaim_key_flags()  # flags belong to the module that calls `define`
 
 
 def define(kind: str, name: str, default: Any, help: str) -> None:
     """Define a flag, unless one with that name exists."""
-    if _flags is None:
-        FLAGS.define(kind, name, default, help)
-    elif name not in FLAGS:
-        getattr(_flags, f"DEFINE_{kind}")(name, default, help)
+    if name not in FLAGS:
+        getattr(flags, f"DEFINE_{kind}")(name, default, help)
 
 
 def run(main: Callable[[list[str]], Any]) -> None:
     """Parse the command line of this process, call a function with the remaining arguments, and exit."""
-    if _app is not None:
-        _app.run(main)
-    try:
-        sys.exit(main(FLAGS(sys.argv)))
-    except UsageError as error:
-        print(f"{error}\nPass --help to see the flags.", file=sys.stderr)
-        sys.exit(1)
+    logging.getLogger("aiocg").propagate = False  # absl would print our logs, which nobody asked for
+    app.run(main)
 
 
 _OLD = "Accepted and ignored."
@@ -159,7 +69,7 @@ imported_as = define_shared  # called by the finder
 def no_arguments(argv: Sequence[str]) -> None:
     """Refuse a command line with positional arguments."""
     if len(argv) != 1:
-        raise UsageError(f"Unknown command line arguments: {argv[1:]}")
+        raise app.UsageError(f"Unknown command line arguments: {argv[1:]}")
 
 
 def benchmark_from_flags() -> Benchmark | str | None:
@@ -179,7 +89,7 @@ def env_from_flags(benchmark: Any = None) -> Any:
         print("\n".join(sorted(COMPILER_GYM_ENVS)))
         sys.exit(0)
     if not FLAGS.env:
-        raise UsageError("--env must be set")
+        raise app.UsageError("--env must be set")
     settings = ConnectionOpts(
         rpc_call_max_seconds=FLAGS.service_rpc_call_max_seconds,
         init_max_seconds=FLAGS.service_init_max_seconds,

@@ -6,15 +6,9 @@ python -m aiocg.compat -m compiler_gym.bin.random_search --env=<id> --benchmark=
 import sys
 from pathlib import Path
 
-from aiocg.compat.programs._flags import (
-    FLAGS,
-    benchmark_from_flags,
-    define,
-    define_shared,
-    env_from_flags,
-    no_arguments,
-    run,
-)
+from absl.flags import FLAGS
+
+from aiocg.compat.programs._flags import benchmark_from_flags, define, define_shared, env_from_flags, no_arguments, run
 from aiocg.compat.programs._search import random_search
 
 define_shared("benchmark_from_flags", "env_from_flags", "nproc", "output_dir")

@@ -18,9 +18,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from absl.flags import FLAGS
+
 from aiocg.compat._states import CompilerEnvState, CompilerEnvStateReader, CompilerEnvStateWriter
 from aiocg.compat.envs._base import make
-from aiocg.compat.programs._flags import FLAGS, define, no_arguments, run
+from aiocg.compat.programs._flags import define, no_arguments, run
 from aiocg.compat.programs.validate import main as validate
 from aiocg.compat.tools._text import Timer, arithmetic_mean, geometric_mean, humanize_duration_hms
 
@@ -85,7 +87,7 @@ def eval_llvm_instcount_policy(policy: Policy) -> None:
         with make(ENVIRONMENT) as env:
             interrupted = _evaluate_all(env, policy)
         if FLAGS.validate and not interrupted:
-            FLAGS.env = ENVIRONMENT
+            FLAGS["env"].value = ENVIRONMENT
             validate(["argv0", FLAGS.leaderboard_results])
 
     run(main)

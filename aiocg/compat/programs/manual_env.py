@@ -6,17 +6,11 @@ python -m aiocg.compat -m compiler_gym.bin.manual_env --env=<id> [--benchmark=<n
 
 import sys
 
+from absl.app import UsageError
+from absl.flags import FLAGS
+
 from aiocg.compat.datasets._dataset import Datasets
-from aiocg.compat.programs._flags import (
-    FLAGS,
-    UsageError,
-    benchmark_from_flags,
-    define,
-    define_shared,
-    env_from_flags,
-    no_arguments,
-    run,
-)
+from aiocg.compat.programs._flags import benchmark_from_flags, define, define_shared, env_from_flags, no_arguments, run
 
 define_shared("benchmark_from_flags", "env_from_flags")
 

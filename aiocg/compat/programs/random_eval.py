@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+from absl.app import UsageError
+from absl.flags import FLAGS
 
-from aiocg.compat.programs._flags import FLAGS, UsageError, define_shared, no_arguments, run
+from aiocg.compat.programs._flags import define_shared, no_arguments, run
 from aiocg.compat.programs._search import METADATA, PROGRESS, RandomSearchProgressLogEntry
 from aiocg.compat.tools._text import geometric_mean, tabulate
 

@@ -5,15 +5,10 @@ python -m aiocg.compat -m compiler_gym.bin.random_replay --env=<id> --output_dir
 
 from pathlib import Path
 
-from aiocg.compat.programs._flags import (
-    FLAGS,
-    UsageError,
-    benchmark_from_flags,
-    define_shared,
-    env_from_flags,
-    no_arguments,
-    run,
-)
+from absl.app import UsageError
+from absl.flags import FLAGS
+
+from aiocg.compat.programs._flags import benchmark_from_flags, define_shared, env_from_flags, no_arguments, run
 from aiocg.compat.programs._search import METADATA, replay_actions_from_logs
 
 define_shared("benchmark_from_flags", "env_from_flags", "output_dir")

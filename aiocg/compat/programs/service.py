@@ -8,8 +8,11 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from absl.app import UsageError
+from absl.flags import FLAGS
+
 from aiocg.compat._errors import DatasetInitError, DownloadFailed
-from aiocg.compat.programs._flags import FLAGS, UsageError, define, define_shared, env_from_flags, no_arguments, run
+from aiocg.compat.programs._flags import define, define_shared, env_from_flags, no_arguments, run
 from aiocg.compat.spaces._actions import Commandline, NamedDiscrete
 from aiocg.compat.tools._text import tabulate, truncate
 

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from absl.app import UsageError
+from absl.flags import FLAGS
 
 from aiocg.compat._states import CompilerEnvState, CompilerEnvStateReader, ValidationResult, validate_states
-from aiocg.compat.programs._flags import FLAGS, UsageError, define, define_shared, env_from_flags, run
+from aiocg.compat.programs._flags import define, define_shared, env_from_flags, run
 from aiocg.compat.tools._text import arithmetic_mean, emph, geometric_mean, plural, stdev
 
 define_shared("env_from_flags", "nproc")

@@ -1,4 +1,4 @@
-"""Connections to services. No network is involved: a connection is a backend with numbered sessions."""
+"""Connections to services. No network is involved: a connection is a backend with sessions."""
 
 import itertools
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from aiocg.compat._errors import ServiceInitError, SessionNotFound
+from aiocg.compat._errors import ServiceInitError
 from aiocg.compat.classic._registration import load
 from aiocg.compat.classic._spaces import Space
 from aiocg.compat.tools._files import transient_cache_path
@@ -146,7 +146,7 @@ class Connected:
 
 
 class CompilerGymServiceConnection:
-    """A connection to a service, with its sessions by number."""
+    """A connection to a service, with its sessions."""
 
     def __init__(self, endpoint: str | Path, opts: ConnectionOpts | None = None) -> None:
         self.connection: Connected | None = None
@@ -154,8 +154,7 @@ class CompilerGymServiceConnection:
             raise TypeError("No endpoint provided for service connection")
         self.endpoint = endpoint
         self.opts = opts or ConnectionOpts()
-        self.sessions: dict[int | None, Session] = {}
-        self._numbers = itertools.count()
+        self.sessions: set[Session] = set()
         self._establish()
         self.action_spaces = list(self.backend.action_spaces)
         self.observation_spaces = list(self.backend.observation_spaces)
@@ -188,40 +187,23 @@ class CompilerGymServiceConnection:
         script: Backend = load("aiocg.compat.service._script:ScriptBackend")(path, self.opts)
         return script
 
-    def start_session(self, benchmark: Any, action_space: int, timeout: float) -> int:
-        """Start a session and return its number; see `Backend.start`."""
+    def start_session(self, benchmark: Any, action_space: int, timeout: float) -> Session:
+        """Start a session; see `Backend.start`."""
         if self.closed or not self.backend.alive:
             self.restart()
-        return self._register(self.backend.start(benchmark, action_space, timeout))
+        return self.adopt(self.backend.start(benchmark, action_space, timeout))
 
-    def step(self, number: int, actions: list[Any], observations: list[int], timeout: float) -> Reply:
-        """Perform a step in a session; see `Session.step`."""
-        return self._session(number).step(actions, observations, timeout)
+    def adopt(self, session: Session) -> Session:
+        """Keep a session, such as a fork, until it or the service ends."""
+        self.sessions.add(session)
+        return session
 
-    def fork_session(self, number: int) -> int:
-        """Fork a session and return the number of the fork; see `Session.fork`."""
-        return self._register(self._session(number).fork())
-
-    def send_parameter(self, number: int, key: str, value: str) -> str:
-        """Handle a parameter of a session; see `Session.parameter`."""
-        return self._session(number).parameter(key, value)
-
-    def end_session(self, number: int) -> int:
-        """End a session and return the number of remaining ones."""
-        session = self.sessions.pop(number, None)
-        if session is not None:
+    def end_session(self, session: Session) -> int:
+        """End a session, unless it has ended, and return the number of remaining ones."""
+        if session in self.sessions:
+            self.sessions.remove(session)
             session.close()
         return len(self.sessions)
-
-    def _register(self, session: Session) -> int:
-        number = next(self._numbers)
-        self.sessions[number] = session
-        return number
-
-    def _session(self, number: int) -> Session:
-        if number not in self.sessions:
-            raise SessionNotFound(f"Session not found: {number}")
-        return self.sessions[number]
 
     @property
     def closed(self) -> bool:
@@ -239,8 +221,8 @@ class CompilerGymServiceConnection:
             return
         self.connection.close()
         self.connection = None
-        sessions, self.sessions = self.sessions, {}
-        for session in sessions.values():
+        sessions, self.sessions = self.sessions, set()
+        for session in sessions:
             session.close()
         if self._shared is None:
             self.backend.close()

@@ -10,17 +10,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import time
+from types import SimpleNamespace
 from typing import Any, Self
+
+import numpy as np
 
 from aiocg.compat._errors import BenchmarkInitError, EnvironmentNotSupported, ServiceError, SessionNotFound
 from aiocg.compat._names import __version__
 from aiocg.compat._states import CompilerEnvState, ValidationResult, validate
 from aiocg.compat.classic._spaces import apart
+from aiocg.compat.datasets._benchmark import Benchmark, BenchmarkUri
 from aiocg.compat.datasets._dataset import Dataset, Datasets
-from aiocg.compat.envs._base import UNCHANGED, StepType, asked_for
-from aiocg.compat.service._connection import CompilerGymServiceConnection, ConnectionOpts
+from aiocg.compat.envs._base import UNCHANGED, CompilerEnv, StepType, asked_for
+from aiocg.compat.service._connection import CompilerGymServiceConnection, ConnectionOpts, Session
 from aiocg.compat.service._converters import make_message_default_converter
-from aiocg.compat.service._settings import EnvironmentSettings
 from aiocg.compat.service._views import ObservationSpaceSpec, ObservationView, RewardView
 from aiocg.compat.spaces._actions import DefaultRewardFromObservation, Reward
 
@@ -42,8 +45,29 @@ class ServiceMessageConverters:
         self.action_converter = action_converter or (lambda action: action)
 
 
-class ClientServiceCompilerEnv(EnvironmentSettings):
-    """An environment over a service."""
+UNBOUNDED = (-np.inf, np.inf)
+
+
+class ClientServiceCompilerEnv(CompilerEnv):
+    """An environment over a service.
+
+    Attributes:
+        service: the connection, None if closed.
+        action_space_name: the action space that the next reset will select, None for the first.
+        observation, reward: views of all observations and rewards.
+        observation_space_spec, reward_space_spec: the defaults, None if there is none.
+        episode_reward: sum of the rewards since the reset, None without a default reward.
+        version: the version of CompilerGym that is emulated.
+    """
+
+    observation_space_spec: ObservationSpaceSpec | None = None
+    reward_space_spec: Reward | None = None
+    reward_range: tuple[float, float] = UNBOUNDED
+    episode_reward: float | None = None
+    _session: Session | None = None
+    _next_benchmark: Benchmark | None = None
+    _benchmark_in_use: Benchmark | None = None
+    _sure_of: int | None = None  # after an interrupt: this many actions were applied, the others perhaps
 
     def __init__(
         self,
@@ -63,7 +87,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             with contextlib.suppress(Exception):
                 _dropped.popleft().close()
         self.metadata = {"render.modes": ["human", "ansi"]}
-        self.service = None
+        self.service: CompilerGymServiceConnection | None = None
         if service is None and service_connection is not None:
             service = service_connection.endpoint
         self._service_endpoint = service
@@ -71,7 +95,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         self._params_to_send_on_reset: list[tuple[str, str]] = []
         self.service_message_converters = service_message_converters or ServiceMessageConverters()
         self._datasets = Datasets(datasets or [])
-        self._actions = []
+        self._actions: list[Any] = []
         self.episode_start_time = time()
         self.service = service_connection or self._connect()
         self.version = __version__
@@ -119,12 +143,138 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         }
 
     @property
+    def logger(self) -> logging.Logger:
+        """CompilerGym's logger; deprecated."""
+        text = "The `logger` attribute is deprecated; use logging.getLogger('compiler_gym')"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return logging.getLogger("compiler_gym")
+
+    @property
+    def versions(self) -> Any:
+        """The versions of the service and the compiler, as `service_version` and `compiler_version`."""
+        return SimpleNamespace(service_version=self.version, compiler_version=self.compiler_version)
+
+    @property
+    def in_episode(self) -> bool:
+        """Whether an episode is running."""
+        return self._session is not None
+
+    @property
+    def _live_session(self) -> Session | None:
+        """The session, None if it has ended or the service was restarted since."""
+        there = self.service is not None and self._session in self.service.sessions
+        return self._session if there else None
+
+    @property
+    def actions(self) -> list[Any]:
+        """The actions since the reset."""
+        if self._sure_of is not None:  # a step was interrupted: find out how many actions it applied
+            sure, self._sure_of = self._sure_of, None
+            session, count = self._live_session, None
+            with contextlib.suppress(ServiceError, TimeoutError):  # then the next step will report it
+                count = session.count() if session is not None else None
+            del self._actions[sure if count is None else count :]
+        return self._actions
+
+    @property
+    def episode_walltime(self) -> float:
+        """Seconds since the reset."""
+        return time() - self.episode_start_time
+
+    @property
+    def state(self) -> CompilerEnvState:
+        """The current state as a value."""
+        return CompilerEnvState(
+            benchmark=self.benchmark and str(self.benchmark),
+            reward=self.episode_reward,
+            walltime=self.episode_walltime,
+            commandline=self.commandline(),
+        )
+
+    @property
+    def datasets(self) -> Any:
+        """The datasets by name."""
+        return self._datasets
+
+    @datasets.setter
+    def datasets(self, datasets: Any) -> None:
+        self._datasets = datasets if isinstance(datasets, Datasets) else Datasets(datasets)
+
+    @property
+    def benchmark(self) -> Any:
+        """The program of the current episode; a `Benchmark` or URI set here takes effect at the next reset."""
+        return self._benchmark_in_use
+
+    @benchmark.setter
+    def benchmark(self, benchmark: Any) -> None:
+        if self.in_episode:
+            warnings.warn("Changing the benchmark has no effect until reset() is called", UserWarning, stacklevel=2)
+        self._choose_benchmark(benchmark)
+
+    def _choose_benchmark(self, benchmark: Any) -> None:
+        if isinstance(benchmark, (str, BenchmarkUri)):
+            benchmark = self.datasets.benchmark(str(benchmark))
+        elif not isinstance(benchmark, Benchmark):
+            raise TypeError(f"Expected a Benchmark or str, received: '{type(benchmark).__name__}'")
+        self._next_benchmark = benchmark
+
+    @property
+    def action_space(self) -> Any:
+        """The actions that `step` takes; a name set here takes effect at the next reset."""
+        return self._action_space
+
+    @action_space.setter
+    def action_space(self, action_space: str | None) -> None:
+        index = self._action_space_index(action_space)
+        self.action_space_name = action_space
+        self._action_space = self.action_spaces[index]
+
+    def _action_space_index(self, name: str | None) -> int:
+        if not name:
+            return 0
+        names = [space.name for space in self.action_spaces]
+        if name not in names:
+            raise LookupError(f"Action space not found: {name} (there is {', '.join(names)})")
+        return names.index(name)
+
+    @property
+    def observation_space(self) -> Any:
+        """The space of the default observation, or None; set it to a name, a spec or None."""
+        return None if self.observation_space_spec is None else self.observation_space_spec.space
+
+    @observation_space.setter
+    def observation_space(self, observation_space: Any) -> None:
+        name = observation_space.id if isinstance(observation_space, ObservationSpaceSpec) else observation_space
+        if name and name not in self.observation.spaces:
+            raise LookupError(f"Observation space not found: {name}")
+        self.observation_space_spec = self.observation.spaces[name] if name else None
+
+    @property
+    def reward_space(self) -> Any:
+        """The default reward, or None; set it to a name, a `Reward` or None."""
+        return self.reward_space_spec
+
+    @reward_space.setter
+    def reward_space(self, reward_space: Any) -> None:
+        name = reward_space.name if isinstance(reward_space, Reward) else reward_space
+        if not name:
+            self.reward_space_spec, self.reward_range = None, UNBOUNDED
+            return
+        if name not in self.reward.spaces:
+            raise LookupError(f"Reward space not found: {name}")
+        if self.reward_space_spec is not None and self.reward_space_spec.name == name:
+            return
+        self.reward_space_spec = self.reward.spaces[name]
+        self.reward_range = self.reward_space_spec.range
+        if self.in_episode:  # earlier rewards were in another space
+            self.episode_reward = 0
+
+    @property
     def native(self) -> Any:
         """aiocg's environment behind this one, if the service is aiocg's; available during an episode."""
-        session: Any = self.service.sessions.get(self._session_id) if self.service is not None else None
-        if session is None:
+        if self._live_session is None:
             raise SessionNotFound("Must call reset() first")
-        return session.env
+        return self._live_session.env  # type: ignore[attr-defined]
 
     def reset(
         self,
@@ -153,8 +303,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             self.service = self._connect()
         index = self._action_space_index(self.action_space_name)
         self._action_space = self.action_spaces[index]
-        self._session_id = self._start(index, timeout)
-        self.observation.session_id = self._session_id
+        self._session = self._start(index, timeout)
         self.episode_start_time = time()
         self._actions, self._sure_of = [], None
         if self._params_to_send_on_reset:
@@ -165,7 +314,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             return None
         return self.observation[self.observation_space_spec.id]
 
-    def _start(self, action_space: int, timeout: float) -> int:
+    def _start(self, action_space: int, timeout: float) -> Session:
         assert self.service is not None
         attempts = max(1, self._connection_settings.init_max_attempts)
         for attempt in range(1, attempts + 1):
@@ -184,12 +333,10 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
 
     def _end_session(self) -> int:
         """End the session, if any; return the number of the service's other sessions."""
-        number, self._session_id = self._session_id, None
+        session, self._session = self._session, None
         if self.service is None:
             return 0
-        if number is None:
-            return len(self.service.sessions)
-        return self.service.end_session(number)
+        return len(self.service.sessions) if session is None else self.service.end_session(session)
 
     def raw_step(
         self,
@@ -199,7 +346,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         timeout: float = 300,
     ) -> StepType:
         """Apply actions; `step` and the views are based on this. Call those instead."""
-        if self._session_id is None:
+        if self._session is None:
             raise SessionNotFound("Must call reset() before step()")
         actions = list(actions)
         known = self.observation.spaces
@@ -210,9 +357,9 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         before = len(self.actions)
         self._actions += actions
         try:
-            if self.service is None:
-                raise SessionNotFound(f"Session not found: {self._session_id}")
-            reply = self.service.step(self._session_id, converted, indices, timeout)
+            if self._live_session is None:
+                raise SessionNotFound("Session not found: the service was closed")
+            reply = self._live_session.step(converted, indices, timeout)
         except (ServiceError, TimeoutError) as error:
             return self._failed(error, observation_spaces, reward_spaces)
         except Exception:  # no action was applied
@@ -275,10 +422,10 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
                 _, _, done, info = self.multistep(actions)
                 if done:
                     raise ServiceError(f"Failed to replay action sequence: {info.get('error_details')}")
-        assert self.service is not None
-        assert self._session_id is not None
+        if self.service is None or self._live_session is None:
+            raise SessionNotFound("Session not found: the service was closed")
         try:
-            number = self.service.fork_session(self._session_id)
+            session = self._live_session.fork()
         except NotImplementedError:
             other = type(self)(**self._init_kwargs())
             other.reset()
@@ -288,7 +435,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
                 raise ServiceError(f"Failed to replay action sequence in forked environment: {info}") from None
         else:
             other = type(self)(**self._init_kwargs(), service_connection=self.service)
-            other._session_id = other.observation.session_id = number
+            other._session = self.service.adopt(session)
             other._next_benchmark = other._benchmark_in_use = self._benchmark_in_use
         other._datasets = self._datasets
         other._action_space = apart(self._action_space)  # it may have changed since the reset
@@ -345,9 +492,9 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         """Send parameters, each a key and a value, and return the replies."""
         if resend_on_reset:
             self._params_to_send_on_reset += params
-        if self._session_id is None or self.service is None:
+        if self._live_session is None:
             raise SessionNotFound("Must call reset() before send_params()")
-        return [self.service.send_parameter(self._session_id, key, value) for key, value in params]
+        return [self._live_session.parameter(key, value) for key, value in params]
 
     def _keep_param(self, key: str, value: str) -> None:
         """Send a parameter now, if an episode is running, and after every reset, replacing its earlier value."""

@@ -123,7 +123,6 @@ class ObservationView(_View):
 
     def __init__(self, raw_step: Callable[..., Any], spaces: Iterable[Any]) -> None:
         self._raw_step = raw_step
-        self.session_id: int | None = None
         known = [  # copies, since wrappers modify them for one environment
             one.copy() if isinstance(one, ObservationSpaceSpec) else ObservationSpaceSpec.from_proto(index, one)
             for index, one in enumerate(spaces)

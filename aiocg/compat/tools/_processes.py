@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from aiocg.compat._model import Field, Model
+from pydantic import ConfigDict, Field, model_validator
+
+from aiocg.compat._model import Model
 from aiocg.gym.wrappers import ForkableIterator
 
 
@@ -80,16 +82,6 @@ class _Type(StrEnum):
     NOOP = "noop"
 
 
-def _at_least(least: float, kind: Any, *, itself: bool = True) -> Callable[[Any], Any]:
-    def convert(value: Any) -> Any:
-        number = kind(value)
-        if number < least or (number == least and not itself):
-            raise ValueError(f"ensure this value is {'at least' if itself else 'greater than'} {least}")
-        return number
-
-    return convert
-
-
 class Executor(Model):
     """Runs jobs::
 
@@ -106,32 +98,26 @@ class Executor(Model):
         block: wait for the jobs at the end of the block; only "slurm" can do otherwise.
     """
 
-    Type = _Type
+    model_config = ConfigDict(frozen=True)
+
+    Type: ClassVar = _Type
 
     type: _Type
-    slurm_partition: str | None
-    cpus: int
-    gpus: int
-    timeout_hours: float
-    block: bool
+    slurm_partition: str | None = None
+    cpus: int = Field(default=1, ge=-1)
+    gpus: int = Field(default=0, ge=0)
+    timeout_hours: float = Field(default=12.0, gt=0)
+    block: bool = False
 
-    _fields: ClassVar = {
-        "type": Field(_Type, frozen=True),
-        "slurm_partition": Field(lambda value: value, default=None, frozen=True),
-        "cpus": Field(_at_least(-1, int), default=1, frozen=True),
-        "gpus": Field(_at_least(0, int), default=0, frozen=True),
-        "timeout_hours": Field(_at_least(0, float, itself=False), default=12.0, frozen=True),
-        "block": Field(bool, default=False, frozen=True),
-    }
-
-    def __init__(self, **data: Any) -> None:
-        super().__init__(**data)
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
         if self.type == _Type.SLURM and not self.slurm_partition:
             raise ValueError("Must specify a partition for executor: slurm")
         if self.type == _Type.LOCAL and self.cpus == -1:
             self.__dict__["cpus"] = os.cpu_count() or 1
         if self.type in (_Type.LOCAL, _Type.NOOP):
             self.__dict__["block"] = True
+        return self
 
     @contextlib.contextmanager
     def get_executor(
@@ -175,7 +161,7 @@ class Executor(Model):
     @functools.cache
     def get_default_local_executor() -> "Executor":
         """Return the shared local executor, which runs one process per processor."""
-        return Executor(type="local", cpus=-1)
+        return Executor(type=_Type.LOCAL, cpus=-1)
 
 
 class _Jobs:

@@ -1,7 +1,6 @@
 """Text formatting: truncation, tables, durations and means."""
 
 import csv
-import importlib
 import io
 import itertools
 import shlex
@@ -11,6 +10,7 @@ from time import time
 from typing import Any, Self
 
 import numpy as np
+import tabulate as library
 
 
 def truncate(string: object, max_line_len: int = 60, max_lines: int = 1, tail: bool = False) -> str:
@@ -95,37 +95,7 @@ def tabulate(rows: Iterable[Iterable[Any]], headers: Iterable[str], tablefmt: st
         writer.writerow([str(header) for header in headers])
         writer.writerows([str(cell) for cell in row] for row in rows)
         return buffer.getvalue()
-    try:
-        library = importlib.import_module("tabulate")
-    except ImportError:
-        if tablefmt != "grid":
-            raise ImportError(f"tables of the format {tablefmt!r} need the package tabulate") from None
-        return _grid([list(row) for row in rows], [str(header) for header in headers])
     return str(library.tabulate(rows, headers=headers, tablefmt=tablefmt))
-
-
-def _grid(rows: list[list[Any]], headers: list[str]) -> str:
-    """Draw tabulate's grid format, with columns of numbers aligned to the right."""
-    columns = list(itertools.zip_longest(headers, *rows, fillvalue=""))
-    numeric = [all(isinstance(one, (int, float)) for one in cells) and bool(cells) for _, *cells in columns]
-    texts = [[_cell(one) for one in column] for column in columns]
-    widths = [max(map(len, column)) for column in texts]
-
-    def rule(character: str) -> str:
-        return f"+{'+'.join(character * (width + 2) for width in widths)}+"
-
-    drawn = [rule("-")]
-    for number, row in enumerate(zip(*texts, strict=True)):
-        cells = [
-            one.rjust(width) if right else one.ljust(width)
-            for one, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        drawn += [f"| {' | '.join(cells)} |", rule("-" if number or not rows else "=")]
-    return "\n".join(drawn)
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class ShellFormatCodes:

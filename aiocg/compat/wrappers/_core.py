@@ -1,5 +1,6 @@
 """Base classes of wrappers, with CompilerGym's whole interface, and a wrapper that logs to a database."""
 
+import copy
 import inspect
 import logging
 import pickle
@@ -10,7 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aiocg.compat._deprecation import outside
 from aiocg.compat.classic._core import Wrapper
@@ -49,6 +50,12 @@ class CompilerEnvWrapper(CompilerEnv, Wrapper):
     def fork(self) -> Any:
         """Fork the inner environment and wrap it again. Subclasses with more arguments override this."""
         return type(self)(env=self.env.fork())
+
+    def _fork_as_copy(self) -> Self:
+        """Fork the inner environment and wrap it in a copy of this wrapper, for use as `fork`."""
+        other = copy.copy(self)
+        other.env = self.env.fork()
+        return other
 
     def multistep(
         self,

@@ -201,10 +201,7 @@ class TimeLimit(CompilerEnvWrapper):
         self._elapsed_steps = 0
         return super().reset(*args, **kwargs)
 
-    def fork(self) -> "TimeLimit":
-        other = type(self)(env=self.env.fork(), max_episode_steps=self._max_episode_steps)
-        other._elapsed_steps = self._elapsed_steps
-        return other
+    fork = CompilerEnvWrapper._fork_as_copy
 
 
 class ValidateBenchmarkAfterEveryStep(CompilerEnvWrapper):
@@ -223,8 +220,7 @@ class ValidateBenchmarkAfterEveryStep(CompilerEnvWrapper):
                 return observation, [penalty] * len(reward) if isinstance(reward, list) else penalty, True, info
         return observation, reward, done, info
 
-    def fork(self) -> "ValidateBenchmarkAfterEveryStep":
-        return type(self)(env=self.env.fork(), reward_penalty=self.reward_penalty)
+    fork = CompilerEnvWrapper._fork_as_copy
 
 
 class ForkOnStep(CompilerEnvWrapper):
@@ -293,16 +289,4 @@ class RuntimePointEstimateReward(CompilerEnvWrapper):
             raise self._refused
         return super().reset(*args, **kwargs)
 
-    def fork(self) -> "RuntimePointEstimateReward":
-        mine = self.reward.spaces["runtime"]
-        other = self.env.fork()
-        base = other.unwrapped
-        total = self.episode_reward
-        base.reward.spaces.pop("runtime", None)
-        wrapped = type(self)(other, mine.runtime_count, mine.warmup_count, mine.estimator)
-        theirs = base.reward.spaces["runtime"]
-        theirs.starting_runtime, theirs.previous_runtime = mine.starting_runtime, mine.previous_runtime
-        theirs.current_benchmark = mine.current_benchmark
-        if self.in_episode:
-            base.episode_reward = total
-        return wrapped
+    fork = CompilerEnvWrapper._fork_as_copy

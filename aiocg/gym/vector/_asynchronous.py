@@ -82,7 +82,6 @@ class AsyncVector:
         environment: str,
         num_envs: int = 1,
         *,
-        recipe: Recipe | None = None,
         benchmarks: Any = None,
         datasets: Datasets | None = None,
         max_episode_steps: int | None = None,
@@ -96,18 +95,17 @@ class AsyncVector:
             runtime: where they live.
             environment: their id.
             num_envs: how many.
-            recipe: how to make each.
-            benchmarks: where programs come from, see `CompilerVectorEnv`; the recipe's one if None.
+            benchmarks: where programs come from, see `CompilerVectorEnv`.
             datasets: where names of benchmarks are looked up, those of the runtime if None.
             max_episode_steps, autoreset_mode, copy: see `CompilerVectorEnv`.
-            settings: what they are set to, in place of what the recipe says: see there.
+            settings: `benchmark`, `observation_space` and so on: see there.
 
         Raises:
             ValueError: for a number that makes no sense.
             UnknownName, InvalidAction, DatasetError, WorkerStartError: as `aiocg.Runtime.make`.
         """
         check_counts(num_envs, max_episode_steps)
-        recipe = dataclasses.replace(recipe if recipe is not None else Recipe(), **settings)
+        recipe = Recipe(**settings)
         known = datasets if datasets is not None else runtime.datasets
         pool = Pool(AutoresetMode(autoreset_mode))
         envs: list[Env] = []
@@ -189,6 +187,11 @@ class AsyncVector:
     def pending(self) -> int:
         """Number of environments whose result has not been received."""
         return self._pool.busy
+
+    def end_episodes(self, env_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> None:
+        """End the episodes of environments; see `CompilerVectorEnv.end_episodes`."""
+        for index in indices(env_ids, self.num_envs):
+            self._pool.lanes[index].over = True
 
     # ------------------------------------------------------------------------------ what is underneath
 

@@ -1,6 +1,7 @@
 """Many environments as one, after Gymnasium's interface, for code that blocks."""
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
@@ -15,7 +16,7 @@ from aiocg.datasets.dataset import Dataset
 from aiocg.env.base import STEP_TIMEOUT
 from aiocg.env.preparation import BenchmarkLike
 from aiocg.errors import EnvClosed
-from aiocg.gym._recipe import Recipe, collection, configured
+from aiocg.gym._recipe import collection, configured
 from aiocg.gym._rendering import RENDER_MODES, check_render_mode, describe
 from aiocg.gym._thread import RuntimeThread, default_thread
 from aiocg.gym.vector._asynchronous import AsyncVector, BatchResult
@@ -106,7 +107,19 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
             raise ValueError("give either benchmark, one for all, or benchmarks")
         if isinstance(benchmark, (list, tuple)):
             raise TypeError("benchmark is one for all environments; several are given as benchmarks=...")
-        recipe = Recipe.given(
+        self.environment = environment
+        self.render_mode = render_mode
+        self.runtime = runtime if runtime is not None else default_thread()
+        make = functools.partial(
+            AsyncVector.make,
+            self.runtime.runtime,
+            environment,
+            num_envs,
+            benchmarks=benchmarks,
+            datasets=collection(datasets, self.runtime.datasets),
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+            copy=copy,
             benchmark=benchmark,
             observation_space=observation_space,
             reward_space=reward_space,
@@ -116,25 +129,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
             rewards=rewards,
             derived_observation_spaces=derived_observation_spaces,
         )
-        self.environment = environment
-        self.render_mode = render_mode
-        self.runtime = runtime if runtime is not None else default_thread()
-        known = collection(datasets, self.runtime.datasets)
-        self._adopt(
-            self.runtime.run(
-                lambda: AsyncVector.make(
-                    self.runtime.runtime,
-                    environment,
-                    num_envs,
-                    recipe=recipe,
-                    benchmarks=benchmarks,
-                    datasets=known,
-                    max_episode_steps=max_episode_steps,
-                    autoreset_mode=autoreset_mode,
-                    copy=copy,
-                )
-            )
-        )
+        self._adopt(self.runtime.run(make))
 
     def _adopt(self, vector: AsyncVector) -> None:
         self.asynchronous = vector
@@ -245,6 +240,14 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     def pending(self) -> int:
         """Number of environments that were sent something of which the result was not received."""
         return self.asynchronous.pending
+
+    def end_episodes(self, env_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> None:
+        """End the episodes of environments that are not busy, which are then reset like others that have ended.
+
+        Args:
+            env_ids: indices of the environments.
+        """
+        self._do(lambda vector: vector.end_episodes(env_ids))
 
     # --------------------------------------------------------------------------------- what is underneath
 

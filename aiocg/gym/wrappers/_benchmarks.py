@@ -24,29 +24,19 @@ def _same(benchmarks: Iterable[T]) -> Iterable[T]:
     return benchmarks
 
 
-def once(benchmarks: "Iterable[T]") -> "ForkableIterator[T]":
+def _once(benchmarks: "Iterable[T]") -> "ForkableIterator[T]":
     """Return an iterator over something, which can be copied; it can be pickled if that is no iterator itself."""
     return ForkableIterator(functools.partial(_same, benchmarks))
-
-
-def cycle(benchmarks: "Iterable[T]") -> "ForkableIterator[T]":
-    """Return an iterator that begins again at the end; only what is an iterator itself is remembered for that."""
-    if isinstance(benchmarks, Iterator):
-        return once(itertools.cycle(benchmarks))
-    return ForkableIterator(functools.partial(_same, benchmarks), repeat=True)
-
-
-def random_order(benchmarks: "list[T]", rng: np.random.Generator) -> T:
-    """Return one of a list, each as likely as another."""
-    return benchmarks[int(rng.integers(len(benchmarks)))]
 
 
 class _Chosen(CompilerEnvWrapper, RecordConstructorArgs):
     """A wrapper that says which benchmark is next."""
 
+    benchmarks: "Iterator[BenchmarkLike]"
+
     def next_benchmark(self) -> "BenchmarkLike":
         """Return the benchmark of the next episode; raise StopIteration when there is none."""
-        raise NotImplementedError
+        return next(self.benchmarks)
 
     def reset(
         self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any
@@ -87,10 +77,7 @@ class IterateOverBenchmarks(_Chosen):
         self.fork_shares_iterator = fork_shares_iterator
 
     def _iterator(self, benchmarks: "Iterable[BenchmarkLike]") -> "Iterator[BenchmarkLike]":
-        return once(benchmarks)
-
-    def next_benchmark(self) -> "BenchmarkLike":
-        return next(self.benchmarks)
+        return _once(benchmarks)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "IterateOverBenchmarks":
         if self.fork_shares_iterator:
@@ -102,7 +89,9 @@ class CycleOverBenchmarks(IterateOverBenchmarks):
     """Takes the next of some benchmarks at every reset, and begins again at the end; see `IterateOverBenchmarks`."""
 
     def _iterator(self, benchmarks: "Iterable[BenchmarkLike]") -> "Iterator[BenchmarkLike]":
-        return cycle(benchmarks)
+        if isinstance(benchmarks, Iterator):
+            return _once(itertools.cycle(benchmarks))  # only an iterator's benchmarks are remembered
+        return ForkableIterator(functools.partial(_same, benchmarks), repeat=True)
 
 
 class CycleOverBenchmarksIterator(_Chosen):
@@ -122,9 +111,6 @@ class CycleOverBenchmarksIterator(_Chosen):
         CompilerEnvWrapper.__init__(self, env)
         self.make_benchmark_iterator = make_benchmark_iterator
         self.benchmarks = ForkableIterator(make_benchmark_iterator, repeat=True)
-
-    def next_benchmark(self) -> "BenchmarkLike":
-        return next(self.benchmarks)
 
 
 class RandomOrderBenchmarks(_Chosen):
@@ -156,7 +142,7 @@ class RandomOrderBenchmarks(_Chosen):
         self.rng = rng if rng is not None else np.random.default_rng()
 
     def next_benchmark(self) -> "BenchmarkLike":
-        return random_order(self._benchmarks, self.rng)
+        return self._benchmarks[int(self.rng.integers(len(self._benchmarks)))]
 
     def reset(
         self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any

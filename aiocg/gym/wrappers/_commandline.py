@@ -1,6 +1,5 @@
 """Wrappers of discrete action spaces: with fewer actions, or with one more, which ends the episode."""
 
-import dataclasses
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Unpack
@@ -215,9 +214,6 @@ class CommandlineWithTerminalAction(CompilerEnvWrapper, RecordConstructorArgs):
 
     def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
         """Evaluate many candidates, each up to its terminal action if it has one; see `CompilerEnv.expand`."""
-        listed = [self._listed(candidate) for candidate in candidates]
-        results = super().expand([before_terminal(self.action_space, candidate)[0] for candidate in listed], **settings)
-        return [
-            dataclasses.replace(result, actions=tuple(candidate))
-            for result, candidate in zip(results, listed, strict=True)
-        ]
+        return self._expand_as(
+            candidates, lambda candidate: before_terminal(self.action_space, candidate)[0], **settings
+        )

@@ -35,12 +35,7 @@ class ActionWrapper(CompilerEnvWrapper):
         return [self.reverse_action(action) for action in self.env.get_wrapper_attr("actions")]
 
     def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
-        listed = [self._listed(candidate) for candidate in candidates]
-        results = super().expand([[self.action(action) for action in candidate] for candidate in listed], **settings)
-        return [
-            dataclasses.replace(result, actions=tuple(candidate))
-            for result, candidate in zip(results, listed, strict=True)
-        ]
+        return self._expand_as(candidates, lambda candidate: [self.action(action) for action in candidate], **settings)
 
 
 class ObservationWrapper(CompilerEnvWrapper):

@@ -2,7 +2,8 @@
 
 import contextlib
 import copy
-from collections.abc import Iterable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import gymnasium
@@ -176,6 +177,15 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Evaluate many candidates from the present state without changing it; see `CompilerEnv.expand`."""
         result: list[Candidate] = self.env.get_wrapper_attr("expand")(candidates, **settings)
         return result
+
+    def _expand_as(
+        self, candidates: Iterable[Any], convert: Callable[[list[Any]], Any], **settings: Unpack[StepSettings]
+    ) -> list[Candidate]:
+        """Evaluate many candidates, each converted from a list of the wrapper's actions, which the results have."""
+        listed = [self._listed(candidate) for candidate in candidates]
+        results = CompilerEnvWrapper.expand(self, map(convert, listed), **settings)
+        pairs = zip(results, listed, strict=True)
+        return [dataclasses.replace(result, actions=tuple(candidate)) for result, candidate in pairs]
 
     def apply(self, state: CompilerEnvState) -> None:
         """Reset to the benchmark of a state and take its actions; see `CompilerEnv.apply`.

@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from aiocg.errors import ResetNeeded, UnknownName
+from aiocg.errors import UnknownName
 from aiocg.gym.vector._asynchronous import BatchResult
 from aiocg.gym.wrappers._commandline import (
     AUTOPHASE_FLAGS,
@@ -167,7 +167,7 @@ def _convert_final(infos: dict[str, Any], convert: Any) -> None:
 
 
 class _EndingWrapper(CompilerVectorWrapper):
-    """A wrapper that may end episodes, with `end`; the next step resets these environments in place of stepping them.
+    """A wrapper that may end episodes, by `end_episodes` of the vector.
 
     Args:
         env: a `CompilerVectorEnv`, bare or in wrappers of this package.
@@ -179,89 +179,9 @@ class _EndingWrapper(CompilerVectorWrapper):
 
     def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]") -> None:
         super().__init__(env)
-        for method in ("send", "recv", "async_reset"):
-            self._below(method)
-        self._mode = env.metadata["autoreset_mode"]
-        if self._mode is AutoresetMode.SAME_STEP:
+        self._below("end_episodes")
+        if env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
             raise ValueError(f"{type(self).__name__} cannot have a step reset what it has just ended; use NextStep")
-        self._over = np.zeros(self.num_envs, np.bool_)
-
-    def end(self, env_ids: Ids) -> None:
-        """End the episodes of environments for which they go on below.
-
-        Of those that have ended there too, by an error or the limit, the vector itself takes care.
-        """
-        self._over[env_ids] = True
-
-    def forget(self, env_ids: Ids) -> None:
-        """Take note that environments are reset."""
-        self._over[env_ids] = False
-
-    def reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> tuple[Any, dict[str, Any]]:
-        chosen = self._chosen(options)
-        observations, infos = super().reset(seed=seed, options=options)
-        self.forget(chosen)
-        return observations, infos
-
-    def async_reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> None:
-        """Begin to reset environments; see `CompilerVectorEnv.async_reset`."""
-        chosen = self._chosen(options)
-        self._below("async_reset")(seed=seed, options=options)
-        self.forget(chosen)
-
-    def _chosen(self, options: "dict[str, Any] | None") -> Ids:
-        mask = (options or {}).get("reset_mask")
-        return self._all if mask is None else np.flatnonzero(mask)
-
-    def step(self, actions: Any) -> BatchResult:
-        if not self._over.any():
-            return super().step(actions)
-        self.send(actions)
-        return _in_order(self.recv(self.num_envs))
-
-    def send(self, actions: Any, env_ids: "Sequence[int] | NDArray[Any] | None" = None) -> None:
-        ids = self._ids(env_ids)
-        over = self._over[ids]
-        if not over.any():
-            super().send(actions, ids)
-            return
-        if self._mode is AutoresetMode.DISABLED:
-            raise ResetNeeded(
-                f"the episodes of the environments {ids[over].tolist()} have ended and autoreset is disabled: "
-                'reset(options={"reset_mask": terminations | truncations})'
-            )
-        others = ids[~over]
-        below = self.convert_actions(_left(actions, over), others) if len(others) else ()
-        mask = np.zeros(self.num_envs, np.bool_)
-        mask[ids[over]] = True
-        self.async_reset(options={"reset_mask": mask})
-        if len(others):
-            self._below("send")(below, others)
-
-
-def _left(actions: Any, over: NDArray[np.bool_]) -> Any:
-    """Return the actions of environments whose episode goes on."""
-    if isinstance(actions, np.ndarray):
-        return actions[~over]
-    listed: Iterable[Any] = actions
-    return [action for action, ended in zip(listed, over, strict=True) if not ended]
-
-
-def _in_order(results: BatchResult) -> BatchResult:
-    """Return results of all environments in their order."""
-    observations, rewards, terminations, truncations, infos = results
-    order = np.argsort(infos.pop("env_id"))
-    if isinstance(observations, tuple):
-        observations = tuple(observations[place] for place in order)
-    else:
-        observations = _sorted(observations, order)
-    return observations, rewards[order], terminations[order], truncations[order], _sorted(infos, order)
-
-
-def _sorted(values: Any, order: NDArray[Any]) -> Any:
-    if isinstance(values, dict):
-        return {name: _sorted(value, order) for name, value in values.items()}
-    return values[order]
 
 
 class Counter(Counting, CompilerVectorWrapper, methods=("close", "reset", "step", "send", "recv")):
@@ -313,7 +233,7 @@ class ValidateBenchmarkAfterEveryStep(_EndingWrapper):
         if wrong:
             ended = no
             ended[list(wrong)] = True
-            self.end(env_ids[ended & ~truncations])
+            self._below("end_episodes")(env_ids[ended])
             rewards, terminations = np.where(ended, self.reward_penalty, rewards), terminations | ended
             for place, info in wrong.items():
                 for name, value in info.items():
@@ -402,10 +322,6 @@ class CommandlineWithTerminalAction(_EndingWrapper):
         self._act(with_terminal_action(env.single_action_space, CommandlineFlag(*terminal)))
         self._ending = np.zeros(self.num_envs, np.bool_)  # the terminal action was sent
 
-    def forget(self, env_ids: Ids) -> None:
-        super().forget(env_ids)
-        self._ending[env_ids] = False
-
     def convert_actions(self, actions: Any, env_ids: Ids) -> Any:
         """Return the actions before the terminal one, and take note of where that is."""
         space: Any = self.single_action_space
@@ -419,7 +335,7 @@ class CommandlineWithTerminalAction(_EndingWrapper):
         ended = self._ending[env_ids] & ~terminations & ~begun(infos, len(env_ids))
         self._ending[env_ids] = False
         if ended.any():
-            self.end(env_ids[ended & ~truncations])
+            self._below("end_episodes")(env_ids[ended])
             terminations = terminations | ended
             infos |= {"terminal_action": ended, "_terminal_action": ended.copy()}
         return observations, rewards, terminations, truncations, infos

@@ -2,7 +2,7 @@
 
 import abc
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import gymnasium
@@ -160,7 +160,18 @@ def _described(text: str, language: ActionLanguage) -> ActionSpec:
     return ActionSpec(text, language.actions[index].description if index is not None else "given by its text")
 
 
-class VectorActions(ActionSpace, gymnasium.spaces.MultiDiscrete):
+class Vectors(gymnasium.spaces.MultiDiscrete):
+    """Gymnasium's space of vectors, which nothing that is asked about can break."""
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a vector within the ranges?"""
+        try:
+            return super().contains(x)
+        except (ValueError, TypeError, OverflowError):  # lists of different lengths, or of anything but numbers
+            return False
+
+
+class VectorActions(ActionSpace, Vectors):
     """A space of vectors of int64, shape (length,), each element with a range of its own.
 
     One action is such a vector, as an array or a list of ints, or a text; several are a list of those, or an array of
@@ -179,12 +190,12 @@ class VectorActions(ActionSpace, gymnasium.spaces.MultiDiscrete):
             UnknownName, InvalidAction: when it is not an action of this space.
         """
 
-    def encode(self, actions: Any) -> tuple[Action, ...]:
-        if not isinstance(actions, Mapping):
-            check_order(actions)
-        if _is_one(actions):
-            return (self._encode(actions),)
-        return tuple([self._encode(action) for action in actions])
+    def _is_one(self, actions: Any) -> bool:
+        if isinstance(actions, np.ndarray):
+            return actions.ndim == 1 and actions.size > 0 and actions.dtype.kind in "iu"
+        if isinstance(actions, Sequence) and not isinstance(actions, str):
+            return len(actions) > 0 and all(isinstance(element, (int, np.integer)) for element in actions)
+        return super()._is_one(actions)
 
     def _encode(self, action: Any) -> Action:
         return self.encode_text(action) if isinstance(action, str) else self.encode_vector(self._vector(action))
@@ -207,20 +218,5 @@ class VectorActions(ActionSpace, gymnasium.spaces.MultiDiscrete):
         """Draw a vector, as a tuple."""
         return tuple(int(rng.integers(count)) for count in self.nvec)
 
-    def contains(self, x: Any) -> bool:
-        """Is `x` a vector within the ranges?"""
-        try:
-            return gymnasium.spaces.MultiDiscrete.contains(self, x)
-        except (ValueError, TypeError, OverflowError):  # lists of different lengths, or of anything but numbers
-            return False
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.nvec.tolist()})"
-
-
-def _is_one(actions: Any) -> bool:
-    if isinstance(actions, np.ndarray):
-        return actions.ndim == 1 and actions.size > 0 and actions.dtype.kind in "iu"
-    if isinstance(actions, (str, Mapping)) or not isinstance(actions, Iterable):
-        return True
-    return isinstance(actions, Sequence) and len(actions) > 0 and all(isinstance(x, (int, np.integer)) for x in actions)

@@ -2,7 +2,7 @@
 
 import copy
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import gymnasium
@@ -11,7 +11,8 @@ import numpy as np
 from aiocg.errors import InvalidAction, UnknownName
 from aiocg.spaces.actions._language import ActionLanguage
 from aiocg.spaces.actions._options import OptionActions
-from aiocg.transport.messages import Action, ActionSpaceSpec
+from aiocg.spaces.actions._space import ActionSpace
+from aiocg.transport.messages import ActionSpaceSpec
 from aiocg.transport.options import UNSET, Option
 
 
@@ -90,12 +91,7 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
             if choice != UNSET
         }
 
-    def decode(self, action: Action) -> str:
-        """Return the text of an action from the wire, since mappings are not hashable."""
-        return self.language.text(action)
-
-    def _is_one(self, actions: Any) -> bool:
-        return isinstance(actions, (str, Mapping)) or not isinstance(actions, Iterable)
+    decode = ActionSpace.decode  # mappings cannot be hashed
 
     def contains(self, x: Any) -> bool:
         """Return whether `x` maps names of options, not necessarily all, to valid numbers."""

@@ -2,7 +2,7 @@
 
 import abc
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -10,8 +10,9 @@ import numpy as np
 
 from aiocg.errors import InvalidAction
 from aiocg.spaces.actions._command_line import choice_line
+from aiocg.spaces.actions._discrete import Vectors
 from aiocg.spaces.actions._language import ActionLanguage
-from aiocg.spaces.actions._space import ActionSpace, check_order
+from aiocg.spaces.actions._space import ActionSpace, TextActions
 from aiocg.transport.messages import Action, ActionSpaceSpec
 from aiocg.transport.options import UNSET, Option
 
@@ -49,19 +50,10 @@ class OptionActions(ActionSpace):
     def form(self, choices: Sequence[int]) -> Any:
         """Return choices in the form of this space."""
 
-    def encode(self, actions: Any) -> tuple[Action, ...]:
-        if self._is_one(actions):
-            return (self._encode(actions),)
-        check_order(actions)
-        return tuple([self._encode(action) for action in actions])
-
     def _encode(self, action: Any) -> Action:
         if isinstance(action, str):
             return self.line.canonical(action)
         return self.line.write(self.choices(action))
-
-    def _is_one(self, actions: Any) -> bool:
-        return isinstance(actions, str) or not isinstance(actions, Iterable)
 
     def decode(self, action: Action) -> Any:
         text = self.language.text(action)
@@ -104,7 +96,7 @@ class OptionActions(ActionSpace):
         return f"{type(self).__name__}({self.name!r}, {len(self.options)} options)"
 
 
-class ChoiceActions(OptionActions, gymnasium.spaces.MultiDiscrete):
+class ChoiceActions(OptionActions, Vectors):
     """A space of vectors of int64, shape (options,): for each option 0 if it is not given, else 1 + its choice.
 
     One action is such a vector, as an array or a list of ints, or a command line; several are a list of those, or an
@@ -137,17 +129,9 @@ class ChoiceActions(OptionActions, gymnasium.spaces.MultiDiscrete):
     def _is_one(self, actions: Any) -> bool:
         if isinstance(actions, np.ndarray):
             return actions.ndim == 1 and actions.dtype.kind in "iu"
-        if isinstance(actions, (Sequence, Iterable)) and not isinstance(actions, (str, Mapping)):
-            first = next(iter(actions), None) if isinstance(actions, Sequence) else None
-            return isinstance(first, (int, np.integer))
-        return True
-
-    def contains(self, x: Any) -> bool:
-        """Is `x` a vector within the ranges?"""
-        try:
-            return gymnasium.spaces.MultiDiscrete.contains(self, x)
-        except (ValueError, TypeError, OverflowError):  # lists of different lengths, or of anything but numbers
-            return False
+        if super()._is_one(actions):
+            return True
+        return isinstance(actions, Sequence) and isinstance(next(iter(actions), None), (int, np.integer))
 
     def limited(self, most: int) -> "LimitedChoiceActions":
         """Return a space of vectors with a limited number of numeric choices; see `LimitedChoiceActions`.
@@ -215,13 +199,11 @@ def some_choices(option: Option, most: int) -> tuple[int, ...]:
     return (*range(words), *(words + distance for distance in sorted(distances)))
 
 
-class CommandLineActions(OptionActions):
+class CommandLineActions(OptionActions, TextActions):
     """A space of texts: command lines, of which samples are those with a random choice for every option.
 
     Every text is a complete command line, with or without `gcc` in front: `-O2` means only `-O2`.
     """
-
-    kind = "text"
 
     def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
         gymnasium.Space.__init__(self, None, None)
@@ -235,11 +217,6 @@ class CommandLineActions(OptionActions):
         """Return choices as a command line."""
         return self.line.write(choices)
 
-    def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """Draw a command line."""
-        text: str = self.draw(self.np_random)
-        return text
-
     def contains(self, x: Any) -> bool:
         """Is `x` a command line, spelt in any way?"""
         if not isinstance(x, str):
@@ -250,16 +227,8 @@ class CommandLineActions(OptionActions):
             return False
         return True
 
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Texts are not arrays."""
-        return False
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CommandLineActions) and (self.name, self.options) == (other.name, other.options)
-
-    def __hash__(self) -> int:
-        return hash((self.name, len(self.options)))
+    def _key(self) -> tuple[Any, ...]:
+        return (self.name, *(option.name for option in self.options))
 
 
 def _plain(space: ChoiceActions) -> gymnasium.spaces.Box:

@@ -48,20 +48,29 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
         self.descriptions = tuple(action.description for action in spec.actions)
         self._indices = indices_of(spec.actions)
 
-    @abc.abstractmethod
     def encode(self, actions: Any) -> tuple[Action, ...]:
         """Return one action, or each of several, in the form that travels.
 
         Raises:
             UnknownName, InvalidAction: when it is not an action of this space.
         """
+        if not isinstance(actions, Mapping):
+            check_order(actions)
+        return (self._encode(actions),) if self._is_one(actions) else tuple([self._encode(one) for one in actions])
 
-    @abc.abstractmethod
+    def _is_one(self, actions: Any) -> bool:
+        return isinstance(actions, (str, Mapping)) or not isinstance(actions, Iterable)
+
+    def _encode(self, action: Any) -> Action:
+        """Return one action in the form that travels; spaces that do not define `encode` define this."""
+        raise NotImplementedError
+
     def decode(self, action: Action) -> Any:
         """Return an action that travelled in the form of this space, or its text if the space does not have it.
 
         The result can be stepped, compared and hashed.
         """
+        return self.language.text(action)
 
     def decode_all(self, actions: Sequence[Action]) -> list[Any]:
         """Return actions that travelled in the form of this space."""
@@ -158,21 +167,10 @@ class TextActions(ActionSpace):
         super().__init__(None, None)
         self._declare(spec, language)
 
-    def encode(self, actions: Any) -> tuple[Action, ...]:
-        if isinstance(actions, str):
-            return (self.language.encode(actions),)
-        if not isinstance(actions, Iterable):
-            raise InvalidAction(f"an action of {self.name} is a text, not {actions!r}")
-        check_order(actions)
-        texts = list(actions)
-        for text in texts:
-            if not isinstance(text, str):
-                raise InvalidAction(f"an action of {self.name} is a text, not {text!r}")
-        return tuple(self.language.encode(text) for text in texts)
-
-    def decode(self, action: Action) -> str:
-        """Return the text of an action that travelled."""
-        return self.language.text(action)
+    def _encode(self, action: Any) -> Action:
+        if not isinstance(action, str):
+            raise InvalidAction(f"an action of {self.name} is a text, not {action!r}")
+        return self.language.encode(action)
 
     def rank(self, text: str) -> tuple[Any, ...]:
         """Return where an action comes: in the order of the first space, then by its text."""
@@ -187,7 +185,7 @@ class TextActions(ActionSpace):
         return self.language.names[int(rng.integers(len(self.language.names)))]
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """Draw a name from the compiler's first space."""
+        """Draw an action; see `draw`."""
         return self.draw(self.np_random)
 
     def contains(self, x: Any) -> bool:
@@ -205,7 +203,7 @@ class TextActions(ActionSpace):
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> tuple[str, ...]:
+    def _key(self) -> tuple[Any, ...]:
         return (self.name, *self.language.names)
 
     def __repr__(self) -> str:

@@ -83,10 +83,6 @@ class TargetedActions(VectorActions):
         target = self.targets[0] if self.targets else "@target"
         return f"{target}({self.names[0]})"
 
-    def decode(self, action: Action) -> str:
-        """Return the text of an action that travelled."""
-        return self.language.text(action)
-
     def rank(self, text: str) -> tuple[Any, ...]:
         """Return where an action comes: by its target, then in the order of the actions."""
         parts = self._parts(text)
