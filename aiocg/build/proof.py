@@ -411,6 +411,11 @@ def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ())
     return replace(unit, source=path, input=Input(str(path), language, language))
 
 
+def is_compiled_alone(unit: Unit) -> bool:
+    """Say whether the command that compiles a unit compiles no other one."""
+    return unit.origin is not None and len(unit.origin.command.sources) == 1
+
+
 def has_plain_rules(unit: Unit) -> bool:
     """Say whether `retold` can write what the build's compiler wrote beside an object of a unit."""
     return unit.origin is not None and not any(word.startswith("-Wp,-M") for word in unit.origin.command.words)

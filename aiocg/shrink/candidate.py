@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from aiocg.build.commands import Unit
-from aiocg.build.proof import has_plain_rules
+from aiocg.build.proof import has_plain_rules, has_used, is_compiled_alone
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
@@ -284,7 +284,7 @@ class Candidates:
             and not self.linker.keeps_all
             and not self.linker.inputs.reads_results
             and all(has_plain_rules(unit) for unit in retold)
-            and all(unit.object is not None for unit in units)  # the link compiles others by itself
+            and all(unit.object is not None and is_compiled_alone(unit) for unit in units)
             and len(units) == len(self.linker.inputs.parts)
             and Path(self.linker.inputs.link.command.output or "a.out").name == self.linker.inputs.link.output.name,
             own=digest(self.contents[OWN]),
@@ -331,11 +331,20 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
     linker = replace(linker, kept=kept)
     if not collects(linker.inputs.link.command.words):
         special = bool(named or special_sections(linker.inputs.link.output.read_bytes()))
-        linker = replace(linker, keeps_all=special or any(map(linker.compiled.keeps_unused, linker.parts)))
+        unused = any(map(linker.compiled.keeps_unused, linker.parts)) or any(map(_may_keep_unused, kept))
+        linker = replace(linker, keeps_all=special or unused)
     if not linker.parts:
         reason = f": {notes[0]}" if len(notes) == 1 else f", the first of which: {notes[0]}" if notes else ""
         raise BenchmarkInitError(linker.inputs.link.output.name, f"none of its parts can be replaced{reason}")
     return linker, notes
+
+
+def _may_keep_unused(part: Part) -> bool:
+    """Say whether the build's own object of a part may have something that is to stay though nothing refers to it."""
+    try:
+        return isinstance(part, Unit) and has_used(part)
+    except BenchmarkInitError:  # it cannot be preprocessed any more
+        return True
 
 
 def keeping(linker: Linker, parts: Sequence[Part]) -> Linker:

@@ -97,16 +97,15 @@ def main() -> None:
                 sys.exit(0)
         elif source in plan["units"]:
             cplusplus = "++" in name or source.endswith(_CPLUSPLUS)
-            output = _compile(plan["c++" if cplusplus else "c"], sources[0], words, plan, own)
-            if output:
-                _record(compiled, output, request_text("compile", own, [name, *words]))
+            if not _compile(plan["c++" if cplusplus else "c"], sources[0], words, plan, own):
+                record(compiled, _object_of(words), request_text("compile", own, [name, *words]))
                 sys.exit(0)
-        elif source in plan["kept"]:
-            child = os.posix_spawn(own, [own, *words], os.environ)
-            if not (status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])):
-                _record(compiled, _named(words) or _object_of(source), request_text(KEPT, own, [name, *words]))
+        if source in plan["units"] or source in plan["kept"]:
+            status = _run([own, *words])
+            if not status:
+                record(compiled, _object_of(words), request_text(KEPT, own, [name, *words]))
             sys.exit(status if status >= 0 else 128 - status)
-    elif os.path.exists(compiled) and not any(map(_is_probe, sources)):
+    elif _output(words) in plan["images"] or (os.path.exists(compiled) and not any(map(_is_probe, sources))):
         problem = _asked(plan, "link", own, [name, *words])
         if not problem:
             sys.exit(0)
@@ -135,8 +134,8 @@ def address(folder: int) -> str:
     return f"/proc/self/fd/{folder}/{SOCKET}"
 
 
-def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: str) -> str:
-    """Compile a source to bitcode, and return its path; "" if clang does not.
+def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: str) -> int:
+    """Compile a source to bitcode, and return clang's exit status.
 
     Args:
         clang: the first words of the command.
@@ -151,28 +150,42 @@ def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: s
         language = "c" if clang is plan["c"] else "c++"
         unaliased = plan["unaliased"] if language == "c++" and any(word in plan["shared"] for word in words) else []
         known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *unaliased, *known]
-    default = _object_of(source)
     lenient = plan["lenient"] if source.endswith(_C) else []
-    line = [*clang, *known, *plan["bitcode"], *lenient, *([] if _named(words) else ["-o", default])]
-    silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
-    child = os.posix_spawn(line[0], line, os.environ, file_actions=silent)
-    return "" if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) else _named(words) or default
+    output = [] if _named(words) else ["-o", _object_of(words)]
+    return _run(
+        [*clang, *known, *plan["bitcode"], *lenient, *output], [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+    )
 
 
-def _record(path: str, output: str, request: str) -> None:
+def _run(line: list[str], actions: "list[tuple[object, ...]] | None" = None) -> int:
+    """Run a compiler, and return its exit status."""
+    child = os.posix_spawn(line[0], line, os.environ, file_actions=actions or [])
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def record(path: str, output: str, request: str) -> None:
     """Add to the file `COMPILED` what a request has become."""
-    with open(output, "rb") as made, open(path, "a", errors="surrogateescape") as file:
-        file.write(compiled_text(made.read(), request))
+    with open(output, "rb") as made:
+        text = compiled_text(made.read(), request)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, os.fsencode(text))  # at once, as others write to it, too
+    os.close(descriptor)
 
 
-def _object_of(source: str) -> str:
-    """Return the name of the object that a compiler makes of a source unless one is named."""
-    return f"{os.path.splitext(os.path.basename(source))[0]}.o"
+def _object_of(words: list[str]) -> str:
+    """Return the name of the object that a command line compiles a source to."""
+    source = next(word for word in words if word.endswith(SOURCES) and not word.startswith("-"))
+    return _named(words) or f"{os.path.splitext(os.path.basename(source))[0]}.o"
 
 
 def _is_probe(source: str) -> bool:
     """Say whether a source is a build system's test of the compiler."""
     return os.path.basename(source).startswith(("conftest.", "ztest")) or any(one in source for one in _PROBES)
+
+
+def _output(words: list[str]) -> str:
+    """Return the absolute path of what a link writes."""
+    return os.path.abspath(_named(words) or "a.out")
 
 
 def _named(words: list[str]) -> str:

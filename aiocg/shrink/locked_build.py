@@ -105,6 +105,7 @@ def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
         "retold": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.retold}),
         "kept": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.kept}),
         "units": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.units}),
+        "images": [os.path.abspath(name) for name in lock.images],
         "folder": [str(scratch)],
     }
 
@@ -163,8 +164,7 @@ class _Requests:
             bitcode = compile_unit(retold(unit, Path(scratch)), LEVEL).bitcode
         with replacing(unit.object, 0o666 & mode) as file:
             file.write(bitcode)
-        with open(self._folder / compiler.COMPILED, "a", errors="surrogateescape") as record:
-            record.write(compiler.compiled_text(bitcode, text))
+        compiler.record(str(self._folder / compiler.COMPILED), str(unit.object), text)
 
     def link(self, text: str) -> None:
         """Link an image from bitcode: as the lock file says, or as if there were none.
@@ -181,15 +181,15 @@ class _Requests:
         with scratch_folder() as folder:
             scratch = Path(folder)
             inputs = read_inputs(one, self._kept_units(), scratch)
-            if not any(isinstance(part, Module) for part in inputs.parts):
+            if not name and not any(isinstance(part, Module) for part in inputs.parts):
                 raise ValueError(compiler.NOT_OURS)
             try:
                 content = self._locked(self._lock.images[name], inputs, scratch)
                 note = "" if digest(content) == self._lock.images[name].image else _OTHER
             except (AiocgError, BenchmarkInitError, KeyError) as error:
                 why = first_diagnostic(error, one.output.name)
-                note = f"the lock file is of no use for it: {why}; only the core set was tried"
-                content = self._anew(inputs, scratch, shrunk=bool(name))
+                content, how = self._anew(inputs, scratch, shrunk=bool(name))
+                note = f"the lock file is of no use for it: {why}; {how}"
             with replacing(one.output, 0o777 & mode) as file:
                 file.write(content)
         if name:
@@ -211,15 +211,16 @@ class _Requests:
 
     def _compiled(self) -> dict[str, str]:
         """Return what was compiled up to now: requests by the SHA-256 of objects."""
-        return compiler.compiled_of((self._folder / compiler.COMPILED).read_text(errors="surrogateescape"))
+        path = self._folder / compiler.COMPILED
+        return compiler.compiled_of(path.read_text(errors="surrogateescape") if path.exists() else "")
 
     def _kept_units(self) -> dict[str, Unit]:
         """Return the units that the build's compiler has compiled, by the SHA-256 of their objects."""
         kept = {one: text for one, text in self._compiled().items() if text.startswith(compiler.KEPT)}
         return {one: _unit_of(_start_of(text)[0]) for one, text in kept.items()}
 
-    def _anew(self, inputs: Inputs, scratch: Path, *, shrunk: bool) -> bytes:
-        """Return the image as if there were no lock file, from objects by the build's own compiler.
+    def _anew(self, inputs: Inputs, scratch: Path, *, shrunk: bool) -> tuple[bytes, str]:
+        """Return the image as if there were no lock file, from objects by the build's own compiler, and what was done.
 
         Args:
             shrunk: whether the core set is tried; otherwise the image is the build's own.
@@ -237,7 +238,7 @@ class _Requests:
                     objects[part] = own
                 continue
             if (text := known.get(digest(part.path.read_bytes()))) is None:
-                raise ValueError(f"{part.path.name} is bitcode that was there before this build")
+                raise ValueError(f"{part.path.name} is bitcode of an earlier build: clean the project first")
             objects[part] = folder / f"{number}.o"
             starts.append(_made(_start_of(text)[0], ["-c"], objects[part]))
         link = inputs.link
@@ -248,9 +249,8 @@ class _Requests:
         start = Start((link.command.driver, *words), link.directory)
         start = replace(start, compiler=link.origin.compiler, environment=link.origin.environment)
         starts.append(_made(start, [], folder / link.output.name))
-        if shrunk:
-            _shrink(understand(starts), folder, scratch / "work")
-        return (folder / link.output.name).read_bytes()
+        how = _shrunk(understand(starts), folder, scratch / "work") if shrunk else ""
+        return (folder / link.output.name).read_bytes(), how
 
 
 def _start_of(text: str) -> tuple[Start, int]:
@@ -292,8 +292,8 @@ def _with_files(start: Start) -> Start:
     return replace(start, files={name: digest(path.read_bytes()) for name, path in files.items()})
 
 
-def _shrink(build: Build, folder: Path, scratch: Path) -> None:
-    """Shrink the image of a build in a folder by the core set.
+def _shrunk(build: Build, folder: Path, scratch: Path) -> str:
+    """Shrink the image of a build in a folder by the core set, and return what was done.
 
     Raises:
         OSError: when it cannot be written.
@@ -313,3 +313,8 @@ def _shrink(build: Build, folder: Path, scratch: Path) -> None:
         asyncio.run(search())
         work.choose(missing)
     work.place(None)
+    return (
+        "only the core set was tried"
+        if work.images
+        else f"it is the build's own: {next(iter(work.left_alone.values()))}"
+    )

@@ -477,6 +477,39 @@ def test_what_the_lock_file_does_not_have_is_built_by_the_builds_compiler(projec
 
 
 @pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_what_is_marked_used_stays_in_units_that_stay(project: Project) -> None:
+    (project.folder / "sized.c").write_text(
+        'static const char board[] __attribute__((used)) = "read from the file";\n'
+        '__attribute__((optimize("no-strict-aliasing"))) int wrong(void) { return 0; }\n'
+    )
+    (image,) = project.report("--budget", "0.2", "--", "make")["images"]
+    assert any("sized.c stays" in note for note in image["notes"]) and b"read from the file" in project.app
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_objects_of_an_earlier_locked_build_are_named(project: Project) -> None:
+    build_rules(project)
+    project.report("--budget", "0.2", "--", "make")
+    project.make("clean")
+    assert project.shrink("--locked", "--", "make").returncode == 0
+    (project.folder / "sized.c").write_text("int wrong(void) { static volatile int no; return no; }\n")
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 2 and "main.o is bitcode of an earlier build: clean the project first" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_a_locked_build_whose_compiler_compiles_several_sources_at_once_is_the_same(project: Project) -> None:
+    build = ("--", "sh", "-c", "gcc -O2 -c main.c part.c sized.c && gcc -o app main.o part.o sized.o")
+    project.report("--budget", "0.2", *build)
+    shrunk = project.app
+    project.make("clean")
+    assert project.shrink("--locked", *build).returncode == 0 and project.app == shrunk
+
+
+@pytest.mark.slow
 @pytest.mark.needs("gcc", "nm")
 def test_a_library_that_exports_what_nm_finds_in_its_objects_is_locked(project: Project) -> None:
     project.folder.joinpath("Makefile").write_text(
