@@ -1,13 +1,16 @@
 """Builds whose images must do the same after clang, or GCC with other options, has compiled them again."""
 
+import os
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from aiocg.build.commands import read_record, record_build
+from aiocg.build.commands import Start, read_record, record_build, units_of
+from aiocg.build.proof import readable
+from aiocg.llvm.command_line import parse
 from aiocg.shrink.candidate import FOUND, OWN
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.image import put
@@ -653,3 +656,30 @@ def test_an_image_does_the_same_when_gcc_has_compiled_its_units_again(
 ) -> None:
     output, _ = images(CASES[name], GccShrinking)
     assert output
+
+
+@pytest.mark.parametrize(
+    ("text", "retold"),
+    [
+        ("extern int other \\\n (int);\nint value(int x) { return x + 1; }\n", False),
+        (
+            "#include <assert.h>\n#include <limits.h>\n"
+            "int value(int x) { assert(x < INT_MAX && x != 0x10); return x; }\n",
+            False,
+        ),
+        (
+            '#include <assert.h>\nint value(int x) {\n  assert(x > 0 &&\n    "the line of which");\n  return x;\n}\n',
+            True,
+        ),
+        ("#if __GNUC__ > 4\nint value(int x) { return x; }\n#endif\n", True),
+    ],
+)
+def test_only_what_the_compilers_read_in_different_ways_is_preprocessed_first(
+    tmp_path: Path, text: str, retold: bool
+) -> None:
+    (tmp_path / "part.c").write_text(text)
+    start = Start(("gcc", "-O2", "-c", "part.c"), tmp_path, compiler=("gcc",), environment=dict(os.environ))
+    whole = parse(start.arguments, str(tmp_path))
+    (unit,) = units_of(whole, tmp_path)
+    found = readable(replace(unit, origin=start.origin(whole, "")), "-Oz", tmp_path)
+    assert (found.source != unit.source) == retold
