@@ -26,6 +26,7 @@ from pathlib import Path
 
 from aiocg.build.commands import Origin, Unit, object_name
 from aiocg.build.compilation import front_end_words
+from aiocg.datasets.assembly import includes_files
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.gcc.meaning import is_meaning
@@ -411,9 +412,11 @@ def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ())
     return replace(unit, source=path, input=Input(str(path), language, language))
 
 
-def is_compiled_alone(unit: Unit) -> bool:
-    """Say whether the command that compiles a unit compiles no other one."""
-    return unit.origin is not None and len(unit.origin.command.sources) == 1
+def is_self_contained(unit: Unit) -> bool:
+    """Say whether the command that compiles a unit has no other source, and assembly of the unit includes no files."""
+    if unit.origin is None or len(unit.origin.command.sources) != 1:
+        return False
+    return not includes_files(unit.source, unit.directory, unit.command.options())
 
 
 def has_plain_rules(unit: Unit) -> bool:

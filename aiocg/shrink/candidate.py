@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from aiocg.build.commands import Unit
-from aiocg.build.proof import has_plain_rules, has_used, is_compiled_alone
+from aiocg.build.proof import has_plain_rules, has_used, is_self_contained
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
@@ -284,7 +284,7 @@ class Candidates:
             and not self.linker.keeps_all
             and not self.linker.inputs.reads_results
             and all(has_plain_rules(unit) for unit in retold)
-            and all(unit.object is not None and is_compiled_alone(unit) for unit in units)
+            and all(unit.object is not None and is_self_contained(unit) for unit in units)
             and len(units) == len(self.linker.inputs.parts)
             and Path(self.linker.inputs.link.command.output or "a.out").name == self.linker.inputs.link.output.name,
             own=digest(self.contents[OWN]),
