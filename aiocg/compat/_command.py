@@ -44,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _refuse(f"there is no option {option}; options of the script come after its name")
     if not rest:
         _refuse(f"{option} needs {'a module' if option == '-m' else 'code'}")
-    install()
+    try:
+        install()
+    except ImportError as error:
+        _refuse(str(error))
     _for_children()
     sys.excepthook = _without_our_frames
     sys.argv = [option or rest[0], *rest[1:]]

@@ -21,6 +21,10 @@ SHADOW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shadow")
 """A folder with packages `compiler_gym` and `gym` that call `install`, for the `sys.path` of child processes."""
 
 
+_NEEDED = {"absl-py": "absl", "protobuf": "google.protobuf", "pydantic": "pydantic", "tabulate": "tabulate"}
+"""The packages of the extra `compat`, and a module of each."""
+
+
 def install() -> None:
     """Make `import compiler_gym` and `import gym`, and imports of their modules, import aiocg's.
 
@@ -32,7 +36,7 @@ def install() -> None:
     """
     if installed():
         return
-    missing = [name for name in ("absl", "google", "pydantic", "tabulate") if importlib.util.find_spec(name) is None]
+    missing = [package for package, module in _NEEDED.items() if not _is_there(module)]
     if missing:
         raise ImportError(f"CompilerGym's interface needs {', '.join(missing)}: pip install 'aiocg[compat]'")
     for name in _loaded():
@@ -41,6 +45,13 @@ def install() -> None:
     if SHADOW not in sys.path:
         sys.path.append(SHADOW)  # multiprocessing passes the path on
     importlib.invalidate_caches()
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is the package that it is in
+        return False
 
 
 def uninstall() -> None:

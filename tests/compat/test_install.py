@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 import aiocg.compat
+from aiocg.compat._command import main
 
 
 @pytest.fixture
@@ -78,6 +79,15 @@ def test_a_missing_package_of_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "tabulate", None)
     with pytest.raises(ImportError, match=r"needs tabulate: pip install 'aiocg\[compat\]'"):
         aiocg.compat.install()
+
+
+def test_the_command_names_it_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "tabulate", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["-c", "import compiler_gym"])
+    assert ended.value.code == 2 and "needs tabulate: pip install 'aiocg[compat]'" in capsys.readouterr().err
 
 
 def test_installed_packages_of_the_names_are_shadowed(tmp_path: Path) -> None:
