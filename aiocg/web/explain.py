@@ -40,7 +40,7 @@ class Stage:
         number: from 1.
         name: of the last pass of the part, with its options.
         action: text of the part, which leads here from the program as it came.
-        cost: of the program there.
+        state, cost: of the program there.
         gain: by how much the pass lowers the cost.
         effect: whether the pass changes the program.
     """
@@ -48,6 +48,7 @@ class Stage:
     number: int
     name: str
     action: str
+    state: int
     cost: float
     gain: float
     effect: bool
@@ -105,8 +106,7 @@ async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
         raise Refusal(409, f"the passes that clang prints do not lead where {WHOLE} leads: {coarse.error or 'another'}")
     parts = list(prefixes(printed if fine.state == whole.state else exact))
     number, main = 0, session.costs[0]
-    state: int | None = session.tree[0].state
-    cost = session.tree[0].costs[main]
+    state, cost = session.tree[0].state, session.tree[0].costs[main]
     for start in range(0, len(parts), AT_ONCE):
         chunk = parts[start : start + AT_ONCE]
         for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk]), strict=True):
@@ -114,7 +114,7 @@ async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
             if found.error:
                 raise Refusal(409, f"{name} fails: {found.error}")
             now = found.costs[main]
-            yield Stage(number, name, text, now, cost - now, found.state != state)
+            yield Stage(number, name, text, found.state, now, cost - now, found.state != state)
             state, cost = found.state, now
 
 
