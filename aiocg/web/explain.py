@@ -111,7 +111,7 @@ async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
         chunk = parts[start : start + AT_ONCE]
         for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk]), strict=True):
             number += 1
-            if found.error:
+            if found.state is None:
                 raise Refusal(409, f"{name} fails: {found.error}")
             now = found.costs[main]
             yield Stage(number, name, text, found.state, now, cost - now, found.state != state)
