@@ -73,7 +73,8 @@ class Sandbox(NamedTuple):
             return Enclosure([], root)
         bwrap = shutil.which("bwrap")
         problem = f"there is no bwrap on PATH ({os.environ.get('PATH', '')})"
-        for more in (("--disable-userns",), ()) if bwrap else ():  # since version 0.8
+        ways = (("--disable-userns",), ())  # since version 0.8
+        for more in (*ways, *ways) if bwrap else ():  # it fails where somebody unmounts something at that moment
             command = [str(bwrap), *self._options(root), *more, "--"]
             if not (problem := _try([*command, python(), "-I", "-S", "-c", "import ctypes, json"])):
                 return Enclosure(command, Path(_INSIDE))
