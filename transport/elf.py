@@ -317,6 +317,16 @@ def loader_relocations(content: bytes) -> set[tuple[str, bool]]:
     }
 
 
+def unique_definitions(content: bytes) -> set[str]:
+    """Return the symbols of a linked ELF file that a loader has once in a process (STB_GNU_UNIQUE).
+
+    Raises:
+        NotElf: if the content is not ELF, or cut short.
+    """
+    there = _symbols(content, sections(content), _DYNAMIC_SYMBOLS)
+    return {_text(content, one.name) for one in there if one.section and one.binding == _UNIQUE}
+
+
 def keep_unique(content: bytes, other: bytes) -> bytes:
     """Return a linked ELF file in which a loader has those symbols once in a process (STB_GNU_UNIQUE) that another has.
 
@@ -329,8 +339,7 @@ def keep_unique(content: bytes, other: bytes) -> bytes:
     Raises:
         NotElf: if one of them is not ELF, or cut short.
     """
-    there = _symbols(other, sections(other), _DYNAMIC_SYMBOLS)
-    names = {_text(other, one.name) for one in there if one.section and one.binding == _UNIQUE}
+    names = unique_definitions(other)
     found, changed = sections(content), bytearray(content)
     start, unit = next(((one.offset, one.unit) for one in found if one.kind == _DYNAMIC_SYMBOLS), (0, 0))
     for number, one in enumerate(_symbols(content, found, _DYNAMIC_SYMBOLS) if names else ()):

@@ -413,8 +413,13 @@ def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ())
 
 
 def is_self_contained(unit: Unit) -> bool:
-    """Say whether the command that compiles a unit has no other source, and assembly of the unit includes no files."""
+    """Say whether clang makes the same of the command that compiles a unit as of the unit.
+
+    That has no other source, no options of which nothing is left, and no assembly that includes files.
+    """
     if unit.origin is None or len(unit.origin.command.sources) != 1:
+        return False
+    if unit.origin.command.plain() != unit.origin.command:
         return False
     return not includes_files(unit.source, unit.directory, unit.command.options())
 

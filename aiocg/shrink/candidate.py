@@ -19,7 +19,7 @@ from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.tools import Clang
 from aiocg.shrink.tuning import FRAME_POINTERS, NO_PLT, candidates, optimised, tune
 from aiocg.shrink.units import BITCODE, FLTO, LEVELS
-from aiocg.transport.elf import keep_unique
+from aiocg.transport.elf import keep_unique, unique_definitions
 
 OWN, FOUND, TUNED = "own", "found", "tuned"
 OURS = (FOUND, TUNED)
@@ -283,6 +283,7 @@ class Candidates:
             and ours
             and not self.linker.keeps_all
             and not self.linker.inputs.reads_results
+            and not unique_definitions(self.contents[OWN])  # which LLVM does not know
             and all(has_plain_rules(unit) for unit in retold)
             and all(unit.object is not None and is_self_contained(unit) for unit in units)
             and len(units) == len(self.linker.inputs.parts)
