@@ -499,10 +499,25 @@ def test_objects_of_an_earlier_locked_build_are_named(project: Project) -> None:
     assert done.returncode == 2 and "main.o is bitcode of an earlier build: clean the project first" in done.stderr
 
 
+UNIQUE = "template <int N> struct Held { static int value; };\ntemplate <int N> int Held<N>::value = N;\n"
+
+
 @pytest.mark.slow
-@pytest.mark.needs("gcc")
-def test_a_locked_build_whose_compiler_compiles_several_sources_at_once_is_the_same(project: Project) -> None:
-    build = ("--", "sh", "-c", "gcc -O2 -c main.c part.c sized.c && gcc -o app main.o part.o sized.o")
+@pytest.mark.needs("gcc", "g++")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gcc -O2 -c main.c part.c sized.c && gcc -o app main.o part.o sized.o",
+        "for one in main part sized; do gcc -O2 -fstack-usage -c $one.c; done && gcc -o app main.o part.o sized.o",
+        f"echo '{UNIQUE}extern \"C\" int wrong() {{ return Held<0>::value; }}' > sized.cc && g++ -O2 -c sized.cc && "
+        "gcc -O2 -c main.c && gcc -O2 -c part.c && g++ -rdynamic -o app main.o part.o sized.o",
+        'touch board.bin && echo \'__asm__(".incbin \\"board.bin\\""); int wrong(void) { return 0; }\' > sized.c && '
+        "for one in main part sized; do gcc -O2 -c $one.c; done && gcc -o app main.o part.o sized.o",
+    ],
+    ids=["several sources", "another output", "unique symbols", "included file"],
+)
+def test_a_locked_build_of_what_clang_would_compile_otherwise_is_the_same(project: Project, text: str) -> None:
+    build = ("--", "sh", "-c", text)
     project.report("--budget", "0.2", *build)
     shrunk = project.app
     project.make("clean")
