@@ -53,7 +53,7 @@ def plan_of(text: str) -> Plan:
 def request_text(kind: str, own: str, words: list[str]) -> str:
     """Write a request of this process: "compile" or "link", the path of the build's compiler, and the command line."""
     os.umask(mask := os.umask(0o077))
-    variables = (f"{name}={value}" for name, value in os.environ.items())
+    variables = (f"{name}={value}" for name, value in os.environ.items() if not {LAST, END, SEPARATOR} & {*value})
     return END.join((SEPARATOR.join((kind, os.getcwd(), str(mask), own, *words)), SEPARATOR.join(variables)))
 
 
@@ -160,7 +160,11 @@ def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: s
 def _run(line: list[str], actions: "list[tuple[object, ...]] | None" = None) -> int:
     """Run a compiler, and return its exit status."""
     child = os.posix_spawn(line[0], line, os.environ, file_actions=actions or [])
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    while True:
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        except KeyboardInterrupt:  # the compiler gets it, too
+            continue
 
 
 def record(path: str, output: str, request: str) -> None:
