@@ -676,7 +676,9 @@ class WorkerSlot:
 
     def reopen(self) -> None:
         """Use the slot again, after an heir has taken everything over."""
-        self.failure, self.welcome = None, asyncio.get_running_loop().create_future()
+        self.failure = None
+        if self.welcome.done():  # otherwise somebody may wait for it
+            self.welcome = asyncio.get_running_loop().create_future()
 
     def _bequeath(self, error: Exception, heir: "WorkerSlot") -> None:
         self._carry_out(self._judge.disinherit([*resendable(self.queue.take_sent().values()), *self._backlog], error))

@@ -86,7 +86,10 @@ class Client:
 
     def finish(self, seconds: float = 40.0) -> dict[str, Any]:
         """Wait for its end and return the last line."""
-        self.process.wait(seconds)
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"the client goes on: {self.lines()[-1:]} {self.errors()[-3000:]}")
         self._check()
         return self.lines()[-1]
 
@@ -309,7 +312,8 @@ def test_a_handshake_that_is_sent_again_opens_nothing(site: Site, one: Host, tmp
     eventually(lambda: "listening" in (tmp_path / "proxy.out").read_text(), "the proxy listens")
     KeyFolder(site.folder / "one" / "keys").trust("tcp://127.0.0.1:7000", site.public)
     client = site.client(one, "tcp://127.0.0.1:7000", "step", ENVIRONMENTS, 3, 0)
-    client.process.wait(30)
+    with pytest.raises(subprocess.CalledProcessError):  # the proxy does not pass on what it says to its workers
+        client.finish()
     proxy.kill()
     assert recorded.stat().st_size > 500, "greeting, handshake and messages"
     before = site.patient.numbers()

@@ -17,6 +17,7 @@ from aiocg.cluster.hosts import HostsError
 from aiocg.errors import AiocgError, NodeUnreachable, ObservationFailed, WorkerFailure, WorkerStartError
 from aiocg.gym import SyncRuntime
 from aiocg.host.nursery import ALLOCATOR
+from aiocg.node import client as node_client
 from aiocg.node import connection as node_connection
 from aiocg.node import server as node_server
 from aiocg.transport.messages import FailureCode
@@ -24,6 +25,8 @@ from aiocg.transport.security import ClientSecurity, KeyPair
 
 from .conftest import Serve, Site, eventually, is_alive
 from .line import HERE, Line
+
+BARRED = r"the port \d+ of a worker does not .* --worker-ports"
 
 
 def number(value: int) -> Any:
@@ -348,8 +351,24 @@ async def test_a_node_that_was_reached_may_answer_late(serve: Serve, monkeypatch
 
 async def test_ports_of_workers_that_a_firewall_bars_are_named(serve: Serve) -> None:
     async with serve() as site, through(site, workers=False), site.runtime(through=HERE) as runtime:
-        with pytest.raises(NodeUnreachable, match=r"the port \d+ of a worker does not .* --worker-ports"):
+        with pytest.raises(NodeUnreachable, match=BARRED):
             await scripted(runtime)
+
+
+async def test_of_two_workers_that_a_firewall_bars_at_different_times_neither_is_waited_for(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, pauses = node_client._check_port, iter([0.0, 0.3])
+
+    async def check_later(connection: Any, up: Any) -> None:
+        await asyncio.sleep(next(pauses, 0.0))
+        await check(connection, up)
+
+    monkeypatch.setattr(node_client, "_check_port", check_later)
+    async with serve() as site, through(site, workers=False), site.runtime(workers=2, through=HERE) as runtime:
+        async with asyncio.timeout(cluster_machine.REFUSED / 2):
+            with pytest.raises(NodeUnreachable, match=BARRED):
+                await scripted(runtime)
 
 
 @pytest.mark.slow
