@@ -140,7 +140,7 @@ class Job:
             found += f", wrote {' and '.join(written)}"
         if latest is not None:
             worth = latest.note or f"reward {latest.reward:.4f}"
-            found += f"; best so far: {f'{worth} with' if latest.actions else 'the program as it is'}"
+            found += f"; best so far: {worth} with{'' if latest.actions else ' the program as it is'}"
         best = {"actions": latest.actions, "reward": latest.reward} if latest is not None else {}
         value = {"error": f"interrupted {found}", **best, **{name: kept.get(name) for name in FILES}}
         actions = [join_texts(latest.actions)] if latest is not None and latest.actions else []
