@@ -14,7 +14,7 @@ __all__ = ["NEWEST", "Facts", "Surveyor"]
 logger = logging.getLogger(__name__)
 
 # The newest major release supported. Before raising it, run all of `test_canonical.py` and `test_exactness.py` on it.
-NEWEST = 22
+NEWEST = 23
 _NEEDED = (
     RENUMBER_INSTRUCTIONS,
     "calloc",

@@ -7,7 +7,7 @@ accepted only if it holds exactly what is expected.
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from ctypes import Structure, c_ubyte, c_uint32, c_void_p
 from pathlib import Path
@@ -71,13 +71,14 @@ _RANGE = "\n@range = global ptr getelementptr inrange(-1, 1) (i8, ptr @g, i64 1)
 _CALL = 45  # LLVMCall
 _ATOMIC = (27, 28, 55, 56, 57)  # LLVMLoad, LLVMStore, LLVMFence, LLVMAtomicCmpXchg, LLVMAtomicRMW
 _SANITISED = 1 << 16
-_INSTRUCTION = 24  # LLVMInstructionValueKind
+_INSTRUCTION = 24  # LLVMInstructionValueKind before LLVM 23
+_BYTE = 19  # LLVMConstantByteValueKind, since LLVM 23
 _KINDS = {0, 1, 5, 6, *range(8, 21), 22, 23, 24, 25}  # LLVMValueKind, in the specimen
 _EXPERIMENTS = 16  # freed memory may resemble the data sought; then another specimen is made beside it
 _UNSEEN = 255
 _BITS_OF_COUNT = (1 << 27) - 1
 _OPERANDS_BEHIND = 1 << 30
-_NAMED, _ATTACHED = 1 << 60, 1 << 61  # bits of a value's first word
+_ATTACHED = 1 << 61  # bit of a value's first word
 
 
 class Layout(Structure):
@@ -92,6 +93,9 @@ class Layout(Structure):
         ("source_type", c_uint32),
         ("attachments", c_uint32),
         ("names", c_uint32),
+        ("first_attachment", c_uint32),
+        ("named", c_uint32),
+        ("since_23", c_uint32),
         ("module_names", c_uint32),
         ("counter", c_uint32),
         ("first_kind", c_uint32),
@@ -157,6 +161,7 @@ class _Specimen:
 
     def __init__(self, library: Library, memory: _Memory, kept: ExitStack) -> None:
         self.library, self.c, self.memory, self._kept = library, library.c, memory, kept
+        self._bytes = library.version[0] >= 23  # it has constants of a byte type, which come before those of numbers
 
     def context(self) -> int:
         """Create a context that lives until the end."""
@@ -264,12 +269,14 @@ class _Specimen:
         """Find how a distinct node differs from a uniqued one."""
         c, loop = self.c, self.library.c.LLVMGetMDKindIDInContext(module.context.pointer, b"llvm.loop", 9)
         node = next(filter(None, (c.LLVMGetMetadata(one, loop) for one in body)))
-        register = next(c.LLVMGetOperand(one, 0) for one in body if self._kind(c.LLVMGetOperand(one, 0)) == 22)
+        operands = (c.LLVMGetOperand(one, 0) for one in body if c.LLVMGetNumOperands(one))
+        register = next(value for value in operands if self._kind(value) == 22)
         storages = [self.memory.read(c.LLVMValueAsMetadata(value), 2)[1] & 0x7F for value in (register, node)]
         _expect(storages == [0, 1], "how metadata is stored is")
 
     def _kind(self, value: int) -> int:
-        return int(self.c.LLVMGetValueKind(value))
+        number = int(self.c.LLVMGetValueKind(value))
+        return number - 1 if self._bytes and number > _BYTE else number
 
     def fill_kinds(self, layout: Layout, module: Module, function: int | None, body: list[int]) -> None:
         """Map each class to its kind of value, from one example of each."""
@@ -292,6 +299,7 @@ class _Specimen:
 
 
 _MASK64 = (1 << 64) - 1
+_NODES = '!0 = !{!"0"}\n!1 = !{!"1"}'
 _NAMES_TAKEN = 4
 _VALUES = 60  # so that some collide in any table
 _CONTEXT_WORDS = 1024  # how far to search; the tables are at words 298 to 340, and 20 to 49, in LLVM 14 to 22
@@ -318,8 +326,8 @@ def _find_names(specimen: "_Specimen", layout: Layout) -> None:
 
 def _fits(table: bytes, made: int, place: int) -> bool:
     """Return whether this can be a table with so many names that counts so many collisions at a given offset."""
-    entries, buckets, items, tombstones = struct.unpack_from("<Q3I", table)
-    plausible = bool(entries) and buckets == 16 and items == made + 1 and tombstones == 0
+    entries, buckets, items, more = struct.unpack_from("<Q3I", table)  # more: removed items; since LLVM 23 their size
+    plausible = bool(entries) and buckets == 16 and items == made + 1 and more in (0, 16)
     return plausible and struct.unpack_from("<I", table, place)[0] == made
 
 
@@ -327,8 +335,8 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
     """Find a context's tables of attachments, pairs of kind and node, and of names, by many values that have both."""
     c, memory, many = specimen.c, specimen.memory, range(_VALUES)
     fences = "".join(f"fence acquire, !one !{i % 2}{', !two !0' if i % 3 else ''}\n" for i in many)
-    variables = "".join(f"@variable{i} = global i8 0\n" for i in many)
-    module = specimen.module(f'{variables}define void @f() {{\n{fences}ret void }}\n!0 = !{{!"0"}}\n!1 = !{{!"1"}}')
+    variables = "".join(f"@variable{i} = global i8 0, !one !{i % 2}\n" for i in many)
+    module = specimen.module(f"{variables}define void @f() {{\n{fences}ret void }}\n{_NODES}")
     context = module.context.pointer
     kinds = [c.LLVMGetMDKindIDInContext(context, name, 3) for name in (b"one", b"two")]
     body = list(specimen.instructions(module.function(b"f")))[:-1]
@@ -337,37 +345,58 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
         nodes = ((kind, c.LLVMGetMetadata(one, kind)) for kind in kinds)
         attached[one] = [(kind, c.LLVMValueAsMetadata(node)) for kind, node in nodes if node]
     for i in many:
-        names[c.LLVMGetNamedGlobal(module.pointer, b"variable%d" % i)] = b"variable%d" % i
+        variable = c.LLVMGetNamedGlobal(module.pointer, b"variable%d" % i)
+        names[variable] = b"variable%d" % i
+        attached[variable] = attached[body[3 * (i % 2)]]  # these have one node each
+    unnamed = memory.words(body[0], 1)[0]
+    flags = [memory.words(one, 1)[0] & ~unnamed for one in names]
+    layout.named = 1 << _only(
+        (bit for bit in range(27, 32) if all(word >> 32 + bit & 1 for word in flags)), "a name is"
+    )
+    start = memory.words(context, 1)[0]
+    layout.since_23 = specimen.library.version[0] >= 23
 
-    def attachments(bucket: int) -> list[tuple[int, int]]:
-        begin, count = memory.words(bucket + 8, 2)
+    def name(table: int, value: int) -> bytes:
+        entry = memory.words(_find(memory, table, 16, value, linear=layout.since_23) + 8, 1)[0]
+        return memory.read(entry + 16, memory.words(entry, 1)[0] & 15)
+
+    def attachments(table: int, value: int) -> list[tuple[int, int]]:
+        begin, count = memory.words(_find(memory, table, 40, value, linear=False) + 8, 2)
         pairs = struct.iter_unpack("<I4xQ", memory.read(begin, 16 * (count & 3)))
         return [(kind, node) for kind, node in pairs]
 
-    def name(bucket: int) -> bytes:
-        entry = memory.words(bucket + 8, 1)[0]
-        return memory.read(entry + 16, memory.words(entry, 1)[0] & 15)
+    def linked(table: int, value: int) -> list[tuple[int, int]]:
+        nodes: list[tuple[int, int]] = []
+        (index,) = struct.unpack("<I", memory.read(value + layout.first_attachment, 4))
+        while index and len(nodes) < len(kinds):
+            index, kind, node = struct.unpack("<IIQ", memory.read(memory.words(table, 1)[0] + 16 * index, 16))
+            nodes.insert(0, (kind, node))
+        return nodes
 
-    start = memory.words(context, 1)[0]
-    tables = (("attachments", 40, attachments, attached, _ATTACHED), ("names", 16, name, names, _NAMED))
-    for field, size, read, expected, flag in tables:
-        _expect(all(memory.words(one, 1)[0] & flag for one in expected), f"who has {field} is")
-        fitting = (
-            word for word in range(_CONTEXT_WORDS)
-            if all(read(_find(memory, start + 8 * word, size, key)) == value for key, value in expected.items())
-        )  # fmt: skip
-        setattr(layout, field, _only(fitting, f"the table of {field} is"))
+    def fits(read: Callable[[int, int], object], word: int, expected: Mapping[int, object]) -> bool:
+        return all(read(start + 8 * word, key) == value for key, value in expected.items())
+
+    layout.names = _only((word for word in range(_CONTEXT_WORDS) if fits(name, word, names)), "the table of names is")
+    if not layout.since_23:
+        _expect(all(memory.words(one, 1)[0] & _ATTACHED for one in attached), "who has attachments is")
+    found = []
+    for layout.first_attachment in range(24, 128, 4) if layout.since_23 else (0,):
+        read = linked if layout.since_23 else attachments
+        found += [(layout.first_attachment, word) for word in range(_CONTEXT_WORDS) if fits(read, word, attached)]
+    layout.first_attachment, layout.attachments = _only(found, "the table of attachments is")
 
 
-def _find(memory: _Memory, table: int, size: int, key: int) -> int:
+def _find(memory: _Memory, table: int, size: int, key: int, *, linear: bool) -> int:
     """Return the address of a key's bucket in an `llvm::DenseMap` of pointers, as `dense` in C does; 0 if none."""
-    buckets, _, _, count = struct.unpack("<Q3I", memory.read(table, 20))
-    place = (key & 0xFFFFFFFF) >> 4 ^ (key & 0xFFFFFFFF) >> 9
+    buckets, *words = struct.unpack("<Q4I", memory.read(table, 24))
+    count = words[3] if linear else words[2]
+    mixed = key * 0xBF58476D1CE4E5B9 & (1 << 64) - 1
+    place = mixed ^ mixed >> 31 if linear else (key & 0xFFFFFFFF) >> 4 ^ (key & 0xFFFFFFFF) >> 9
     for step in range(1, _VALUES):
         if count.bit_count() != 1:
             return 0
         bucket: int = buckets + size * (place & count - 1)
         if memory.words(bucket, 1)[0] == key:
             return bucket
-        place += step
+        place += 1 if linear else step
     return 0

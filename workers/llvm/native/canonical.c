@@ -88,6 +88,17 @@ static inline uint64 mix_own(struct Walk *walk, ref instruction, unsigned opcode
     }
 }
 
+/* Before LLVM 23 these flags are in the first words of an instruction. */
+static uint64 fast_math_flags(const struct Walk *walk, ref instruction, unsigned opcode) {
+    const struct Llvm *llvm = walk->llvm;
+    switch (opcode) {
+    case FNeg: case FAdd: case FSub: case FMul: case FDiv: case FRem: case FCmp: case PHI: case Select: case Call:
+    case FPTrunc: case FPExt: case UIToFP: case SIToFP:
+        return llvm->LLVMCanValueUseFastMathFlags(instruction) ? llvm->LLVMGetFastMathFlags(instruction) : 0;
+    default: return 0;
+    }
+}
+
 static inline int returns_integer(struct Walk *walk, ref call, ref callee) {
     ref type = ((ref *)call)[walk->layout->call_attributes + 1];
     return kind_of(walk, callee) == AFunction && ((ref *)callee)[3] == type &&
@@ -104,6 +115,7 @@ static inline void mix_instruction(struct Walk *walk, ref instruction, struct Su
     if (!*known) *known = (byte)opcode_of(llvm, instruction);
     unsigned opcode = *known;
     uint64 own = mix_own(walk, instruction, opcode, count);
+    if (walk->layout->since_23) own += K1 * fast_math_flags(walk, instruction, opcode);
     mix(walk, (header(instruction) ^ type_hash(walk, value->type)) + own);
     for (unsigned i = 0; i < count; i++) {
         int kind = kind_of(walk, operands[i].value);
@@ -174,8 +186,8 @@ static void mix_global(struct Walk *walk, ref global, int kind) {
     unsigned count;
     int is_new;
     mix(walk, number(walk, &walk->own->globals, global, &is_new));
-    if (((struct Value *)global)->more & HAS_NAME) {
-        const struct Named *named = dense(walk->names, sizeof *named, global);
+    if (((struct Value *)global)->more & walk->layout->named) {
+        const struct Named *named = dense(walk, walk->names, sizeof *named, global);
         mix_bytes(walk, named->name->text, named->name->length);
     } else mix(walk, 0);
     mix(walk, header(global) & ~(kind == AFunction ? NOT_OF_FUNCTION : 0));
@@ -190,8 +202,9 @@ static void mix_global(struct Walk *walk, ref global, int kind) {
     struct Text partition = llvm->_ZNK4llvm11GlobalValue12getPartitionEv(global);
     mix_bytes(walk, partition.text, partition.length);
     if (word & IS_SANITISED) mix(walk, *llvm->_ZNK4llvm11GlobalValue20getSanitizerMetadataEv(global) & 0xF);
+    if (kind == Alias) return;
     mix_attachments(walk, global);
-    if (kind == Alias || kind == Ifunc) return;
+    if (kind == Ifunc) return;
     const char *section = llvm->LLVMGetSection(global);
     mix_text(walk, section);
     mix(walk, llvm->LLVMGetAlignment(global));
@@ -240,8 +253,12 @@ static int more_room(struct Walk *walk) {
 static inline void fetch_operands(const struct Walk *walk, ref instruction) {
     unsigned count;
     const struct Use *operands = operands_of(instruction, &count);
-    if (((struct Value *)instruction)->more & HAS_METADATA) {
-        const char *bucket = bucket_of(walk->attachments, sizeof(struct Attached), place_in_dense(instruction));
+    if (walk->layout->first_attachment) {
+        uint32 first = first_attachment(walk, instruction);
+        if (first) __builtin_prefetch(*(const struct Linked *const *)walk->attachments + first);
+    } else if (((struct Value *)instruction)->more & HAS_METADATA) {
+        const struct Dense *table = walk->attachments;
+        const byte *bucket = table->buckets + sizeof(struct Attached) * (place_in_dense(instruction) & (table->size - 1));
         __builtin_prefetch(bucket), __builtin_prefetch(bucket + 64);
     }
     for (unsigned i = 0; i < count; i++) __builtin_prefetch(operands[i].value);
@@ -412,8 +429,8 @@ EXPORT void aiocg_survey(struct Surveyor *surveyor, struct Memo *memo, ref modul
     const struct Llvm *llvm = surveyor->llvm;
     struct Walk walk = {.llvm = llvm, .layout = surveyor->layout, .own = surveyor, .memo = memo, .hash = {9, 10, 11, 12}};
     walk.context = llvm->LLVMGetModuleContext(module);
-    walk.attachments = (const struct Dense *)(*(ref **)walk.context + surveyor->layout->attachments);
-    walk.names = (const struct Dense *)(*(ref **)walk.context + surveyor->layout->names);
+    walk.attachments = *(ref **)walk.context + surveyor->layout->attachments;
+    walk.names = *(ref **)walk.context + surveyor->layout->names;
     walk.first = walk.next = surveyor->words, walk.end = walk.first + WORDS - SPARE;
     for (size i = 0; i < sizeof *facts / 8; i++) ((uint64 *)facts)[i] = 0;
     for (unsigned i = 0; i < 1 << QUICK_BITS; i += 64 / sizeof(struct Quick)) __builtin_prefetch(&memo->quick[i]);

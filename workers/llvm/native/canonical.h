@@ -104,6 +104,9 @@ struct Names { struct Text *begin; uint32 count, capacity; struct Text own[1024]
     X(unsigned, LLVMGetNumIndices, (ref), "")                                                                \
     X(const unsigned *, LLVMGetIndices, (ref), "")                                                           \
     X(ref, LLVMGetSwitchCaseValue, (ref, unsigned), "?")                                                     \
+    X(ref, LLVMGetBlockAddressBasicBlock, (ref), "?")                                                        \
+    X(int, LLVMCanValueUseFastMathFlags, (ref), "?")                                                         \
+    X(unsigned, LLVMGetFastMathFlags, (ref), "?")                                                            \
     X(unsigned, LLVMGetNumOperandBundles, (ref), "?")                                                        \
     X(ref, LLVMGetOperandBundleAtIndex, (ref, unsigned), "?")                                                \
     X(const char *, LLVMGetOperandBundleTag, (ref, size *), "?")                                             \
@@ -149,6 +152,9 @@ struct Layout {
     uint32 scope;                                /* byte of the synchronisation scope of an atomic instruction */
     uint32 source_type;                          /* word of a constant getelementptr; 0: it cannot have a range */
     uint32 attachments, names;                   /* words of a context's tables of them */
+    uint32 first_attachment;                     /* byte of a value's first attachment; 0: they are in a `Dense` */
+    uint32 named;                                /* bit of `more` of values that have a name */
+    uint32 since_23;                             /* whether tables are `Linear`, and fast-math flags apart */
     uint32 module_names, counter;                /* word of a module's table of names, and its counter's byte */
     uint32 first_kind;                           /* number of the first metadata kind that is not predefined */
     uint32 block_list, node;                     /* word of a block's list of instructions, and of its node in one */
@@ -167,11 +173,14 @@ struct Value {
 };
 struct Use { struct Value *value; struct Use *next, **previous; ref user; };
 
-enum { OPERANDS_BEHIND = 1u << 30, HAS_BUNDLES = 1u << 31, HAS_METADATA = 1u << 29, HAS_NAME = 1u << 28, MANY = (1u << 27) - 1 };
+enum { OPERANDS_BEHIND = 1u << 30, HAS_BUNDLES = 1u << 31, HAS_METADATA = 1u << 29, MANY = (1u << 27) - 1 };
 
-/* An `llvm::DenseMap` from values, and its buckets in a context: what is attached to a value, and its name. */
+/* An `llvm::DenseMap` from values before LLVM 23 and since, and its buckets in a context: what is attached to a value,
+   and its name. Since LLVM 23, attachments are in one array, each with the index of the next one of its value. */
 struct Dense { const byte *buckets; uint32 count, removed, size; };
+struct Linear { const byte *buckets; const void *used; uint32 count, size; };
 struct Attached { ref value; const struct Attachment { unsigned kind; void *node; } *nodes; uint32 count, own[5]; };
+struct Linked { uint32 next; unsigned kind; void *node; };
 struct Named { ref value; const struct Name { size length; ref value; char text[]; } *name; };
 
 /* A hash table from addresses to numbers, with open addressing; for values also the use that was met last. */
@@ -213,7 +222,7 @@ struct Walk {
     struct Surveyor *own;
     struct Memo *memo;
     ref context;
-    const struct Dense *attachments, *names; /* the context's tables */
+    const void *attachments, *names; /* the context's tables */
     struct Hash hash; /* the fingerprint so far */
     uint64 listed; /* how much of the memo's `body` is in use */
     uint64 *first, *next, *end; /* words waiting to be hashed, and the end of their buffer, less SPARE */

@@ -155,19 +155,19 @@ static uint64 found(const struct Table *table, ref key) {
     return entry && entry->key ? entry->value : 0;
 }
 
-/* Returns where LLVM looks first for a value in its table. */
-static inline const void *bucket_of(const struct Dense *table, size size_, uint32 place) {
-    return table->buckets + size_ * (place & (table->size - 1));
-}
-
 static inline uint32 place_in_dense(ref key) { return (uint32)(uint64)key >> 4 ^ (uint32)(uint64)key >> 9; }
 
 /* Returns the bucket of a value in LLVM's table, where it must be. */
-static inline const void *dense(const struct Dense *table, size size_, ref key) {
-    uint32 place = place_in_dense(key);
-    const void *bucket = bucket_of(table, size_, place);
-    for (uint32 step = 1; *(const ref *)bucket != key; step++) bucket = bucket_of(table, size_, place += step);
-    return bucket;
+static inline const void *dense(const struct Walk *walk, const void *table, size size_, ref key) {
+    const struct Dense *old = table;
+    const struct Linear *linear = walk->layout->since_23 ? table : 0;
+    uint64 mixed = (uint64)key * 0xbf58476d1ce4e5b9; /* `llvm::densemap::detail::mix` */
+    uint64 place = linear ? mixed ^ mixed >> 31 : place_in_dense(key), last = (linear ? linear->size : old->size) - 1;
+    for (uint32 step = 1;; step++) {
+        const byte *bucket = old->buckets + size_ * (place & last);
+        if (*(const ref *)bucket == key) return bucket;
+        place += linear ? 1 : step;
+    }
 }
 
 static inline struct Quick *quick_of(struct Walk *walk, ref key) {

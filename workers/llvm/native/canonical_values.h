@@ -317,7 +317,8 @@ static uint64 constant_number(struct Walk *walk, ref constant, int kind, int dep
     mix(walk, header(constant)), mix(walk, type_hash(walk, ((struct Value *)constant)->type));
     struct Use *operands = operands_of(constant, &count);
     if (kind == BlockAddress) {
-        ref block = llvm->LLVMValueAsBasicBlock(operands[count - 1].value); /* before LLVM 22 after the function */
+        ref block = count ? llvm->LLVMValueAsBasicBlock(operands[count - 1].value) /* before LLVM 22 after the function */
+                          : llvm->LLVMGetBlockAddressBasicBlock(constant); /* since LLVM 23 */
         ref function = llvm->LLVMGetBasicBlockParent(block);
         struct Entry *entry = entry_of(walk, &walk->own->globals, function, &is_new);
         mix(walk, entry->value), mix(walk, position(walk, function, block));
@@ -434,7 +435,7 @@ static uint64 attachment_hash(struct Walk *walk, unsigned kind, ref node, uint64
 }
 
 static __attribute__((noinline)) void mix_found_attachments(struct Walk *walk, ref value) {
-    const struct Attached *found = dense(walk->attachments, sizeof *found, value);
+    const struct Attached *found = dense(walk, walk->attachments, sizeof *found, value);
     uint64 sum = 0;
     for (uint32 i = 0; i < found->count; i++) {
         uint64 before = 0;
@@ -444,6 +445,24 @@ static __attribute__((noinline)) void mix_found_attachments(struct Walk *walk, r
     mix_two(walk, found->count, sum);
 }
 
+static __attribute__((noinline)) void mix_linked_attachments(struct Walk *walk, uint32 first) {
+    const struct Linked *all = *(const struct Linked *const *)walk->attachments;
+    uint64 sum = 0, count = 0;
+    for (uint32 i = first; i; i = all[i].next, count++) {
+        uint64 before = 0;
+        for (uint32 j = first; j != i; j = all[j].next) before += all[j].kind == all[i].kind;
+        sum += attachment_hash(walk, all[i].kind, all[i].node, before);
+    }
+    mix_two(walk, count, sum);
+}
+
+static inline uint32 first_attachment(const struct Walk *walk, ref value) {
+    return *(const uint32 *)((const byte *)value + walk->layout->first_attachment);
+}
+
 static inline void mix_attachments(struct Walk *walk, ref value) {
-    if (((struct Value *)value)->more & HAS_METADATA) mix_found_attachments(walk, value);
+    if (walk->layout->first_attachment) {
+        uint32 first = first_attachment(walk, value);
+        if (first) mix_linked_attachments(walk, first);
+    } else if (((struct Value *)value)->more & HAS_METADATA) mix_found_attachments(walk, value);
 }
