@@ -379,10 +379,11 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
     layout.names = _only((word for word in range(_CONTEXT_WORDS) if fits(name, word, names)), "the table of names is")
     if not layout.since_23:
         _expect(all(memory.words(one, 1)[0] & _ATTACHED for one in attached), "who has attachments is")
+    read, places = (linked, range(24, 128, 4)) if layout.since_23 else (attachments, range(1))
     found = []
-    for layout.first_attachment in range(24, 128, 4) if layout.since_23 else (0,):
-        read = linked if layout.since_23 else attachments
-        found += [(layout.first_attachment, word) for word in range(_CONTEXT_WORDS) if fits(read, word, attached)]
+    for place in places:
+        layout.first_attachment = place
+        found += [(place, word) for word in range(_CONTEXT_WORDS) if fits(read, word, attached)]
     layout.first_attachment, layout.attachments = _only(found, "the table of attachments is")
 
 

@@ -43,7 +43,7 @@ _MEMBER = struct.Struct("16s12s6s6s8s10s2s")
 _TABLES = ((b"/", b"/SYM64/"), (b"//",))  # members that index the others: first, in this order
 _SUFFIXES = ("", ".o", ".a")  # by any other suffix a compiler driver may treat a file as source code
 
-_MODULE_ASSEMBLY = re.compile(r"^module asm ", re.MULTILINE)
+_MODULE_ASSEMBLY = re.compile(r"^module asm\b", re.MULTILINE)
 _ASSEMBLY = re.compile(r'\basm (?=(?:[a-z]+ ){0,4}"([^"]*)")')  # consumes only the word: a name may contain it
 _ESCAPE = re.compile(r"\\([0-9A-F]{2})")
 _INSTRUCTIONS = re.compile(r"[-+*=\w%$,():;<>\[\] \t\n]*", re.ASCII)  # directives and strings need other ones

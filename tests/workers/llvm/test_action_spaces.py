@@ -129,6 +129,7 @@ def test_flags_of_compiler_gym_are_in_its_order_and_mean_the_pass_of_today() -> 
         "-attributor",
         "-loweratomic",
         "-lowerinvoke",
+        "-mergereturn",
     }
 
 
@@ -178,6 +179,8 @@ def test_the_parts_of_oz_come_near_it(compile_program: Compile) -> None:
     for name in ("sorting.c", "matrix.c", "calculator.c", "shapes.cc"):
         session = opened(compile_program(name))
         before = session.get_observation("IrInstructionCount")
+        if not session.engine.library.has_size_levels:
+            session.apply_action("mark<minsize>")  # as the level does, which is but -O2 otherwise
         for part in parts:
             session.apply_action(part)
         gained = before - session.get_observation("IrInstructionCount")
@@ -245,7 +248,8 @@ def test_inliner_threshold_decides_what_a_pipeline_of_llvms_own_inlines(pipeline
         session = opened(CALLS)
         session.apply_action(f"{{inliner-threshold={threshold}}}{pipeline}")
         counts.append(session.get_observation("Ir").count("call i32 @big"))
-    assert counts == [2, 0]
+    never = pipeline == "default<Oz>" and not LlvmSession.engine.library.has_size_levels  # calls of minsize functions
+    assert counts == [2, 2 if never else 0]
 
 
 @pytest.mark.usefixtures("threshold")
@@ -463,7 +467,7 @@ def outside_effects(library: Library, content: bytes, pipelines: Sequence[str], 
         for place in places[len(effects) : begun]:
             written = [path.name for path in place.iterdir()]
             said = place.with_suffix(".out").read_text()
-            refused = place == places[begun - 1] and status == signal.SIGABRT and "LLVM ERROR" in said
+            refused = place == places[begun - 1] and status in (signal.SIGABRT, 1 << 8) and "LLVM ERROR" in said
             effects.append("" if refused else f"{' '.join(written)}{said}")
     return effects
 

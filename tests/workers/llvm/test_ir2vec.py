@@ -158,7 +158,7 @@ def counter(natives: NativeLibraries) -> Counter:
 
 
 @pytest.fixture(scope="session")
-def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Vector]]:
+def vocabulary(library: Library, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Vector]]:
     """A random vocabulary of LLVM's form; large integers, because LLVM prints but two decimals."""
     chance = random.Random(5)
     weights = [struct.unpack("f", struct.pack("f", weight))[0] for weight in (1.0, 0.5, 0.2)]
@@ -167,6 +167,8 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Vec
     vectors = [[[float(chance.randint(-(10**6), 10**6)) for _ in range(DIMENSIONS)] for _ in one] for one in sections]
     path = tmp_path_factory.mktemp("ir2vec") / "vocabulary.json"
     named = [dict(zip(names, rows, strict=True)) for names, rows in zip(sections, vectors, strict=True)]
+    if library.version[0] >= 23:
+        named[0] |= dict.fromkeys(("CondBr", "UncondBr"), named[0]["Br"])  # what took its place
     path.write_text(json.dumps(dict(zip(("Opcodes", "Types", "Arguments"), named, strict=True))))
     matrix = [[weight * x for x in row] for weight, rows in zip(weights, vectors, strict=True) for row in rows]
     return path, matrix

@@ -212,7 +212,10 @@ def test_linked_programs_have_marks_too(engine: Engine) -> None:
     program = default_datasets()["programs-v0"].benchmark("gcd")
     benchmark = Benchmark(engine, engine.load(program.content), decode_program(program.recipe))
     sizes = observe(benchmark, "Oz", "TextSizeBytes", "TextSizeOz", "TextSizeMinsizeBytes", "TextSizeOzMinsize")
-    assert sizes[0] == sizes[1] > sizes[2] and sizes[1] > sizes[3]
+    if engine.library.has_size_levels:
+        assert sizes[0] == sizes[1] > sizes[2] and sizes[1] > sizes[3]
+    else:
+        assert sizes == [sizes[0]] * 4  # the level has marked the functions
     assert observe(benchmark, "OzMinsize", "TextSizeBytes", "TextSizeMinsizeBytes") == [sizes[3]] * 2
     engine.builder.release()
 
@@ -311,7 +314,7 @@ def test_a_mark_is_for_the_end_of_the_passes_of_a_function(engine: Engine) -> No
 
 
 def test_sizes_of_functions_go_by_their_own_marks(engine: Engine) -> None:
-    state = engine.apply(engine.load(bitcode("stencil")), "default<Oz>")
+    state = engine.apply(engine.load(bitcode("stencil")), "default<O2>")
     names = engine.module(state).defined_functions()
     known = engine.function_sizes.of(state, engine.module(state), MINSIZE)
     marked_for = {

@@ -42,7 +42,7 @@ enum { EDGES_PER_NODE = 4, TEXT_PER_NODE = 16, NAMES_PER_NODE = 64 };
 
 /* Members of LLVMTypeKind and LLVMValueKind. */
 enum { INTEGER_TYPE = 8, STRUCT_TYPE = 10, ARRAY_TYPE, POINTER_TYPE, VECTOR_TYPE, SCALABLE_VECTOR_TYPE = 17 };
-enum { ARGUMENT = 0, BASIC_BLOCK = 1, FUNCTION = 5, METADATA = 22, INLINE_ASM = 23, INSTRUCTION_VALUE = 24 };
+enum { ARGUMENT = 0, BASIC_BLOCK = 1, FUNCTION = 5, CONSTANT_BYTE = 19, METADATA = 22, INLINE_ASM = 23, INSTRUCTION_VALUE = 24 };
 
 /* `text` and `names` are the concatenated texts and function names; `text_ends` and `name_ends` are the end of each. */
 struct Graph {
@@ -344,6 +344,7 @@ static int32 constant_node(struct Graph *g, ref constant) {
 static void visit_operand(struct Graph *g, ref value, unsigned position, int32 user, int32 function) {
     int kind = g->llvm->LLVMGetValueKind(value);
     int32 node;
+    if (kind > CONSTANT_BYTE && g->llvm->LLVMIsACondBrInst) kind--; /* LLVM 23 inserted one */
     if (kind == FUNCTION || kind == BASIC_BLOCK || kind == METADATA || kind == INLINE_ASM) return;
     if (kind == INSTRUCTION_VALUE && g->llvm->LLVMIsAInstruction(value)) { /* some rare constants have this kind too */
         node = add_data(g, VARIABLE, value, function, g->blocks);
