@@ -18,7 +18,8 @@ _LOCAL = re.compile(r'%[r"@\w.\-:]+')
 _VALUES = re.compile(
     r"""(?P<string>(?<!\w)c".+")
     |(?<!%")(?P<global>@[r"\w.\-$\\]+)
-    |(?P<float>(?<!\w)-?0[xX][hklmrHKLMR]?[A-Fa-f0-9]+|(?<!\w)-?[0-9]+\.[0-9]+(?:e\+?-?[0-9]+)?)
+    |(?P<float>(?<!\w)(?:f0x|-?0[xX][hklmrHKLMR]?)[A-Fa-f0-9]+|[-+](?:inf|[qs]?nan(?:\(0x[A-Fa-f0-9]+\))?)(?!\w)
+        |(?<!\w)-?[0-9]+\.[0-9]+(?:e\+?-?[0-9]+)?)
     |(?P<int>(?<!align)(?<!\[)\ -?[0-9]+(?![0-9]*\.[0-9])(?!\d|[xX][hklmrHKLMR]?[A-Fa-f0-9]))""",
     re.VERBOSE,
 )

@@ -394,7 +394,11 @@ class Cursor:
 
     def at_value(self) -> bool:
         token = self.peek()
-        return token in _VALUES or token in _EXPRESSIONS or re.match(r'[%@]|c"|-?\d', token) is not None
+        return (
+            token in _VALUES
+            or token in _EXPRESSIONS
+            or re.match(r'[%@]|c"|-?\d|[-+](inf|q?nan)|f0x', token) is not None
+        )
 
     def bundles(self, operands: list[Operand], count: int) -> int:
         while not self.accept("]"):
