@@ -35,8 +35,8 @@ class EnvironmentSpec:
         benchmark: the default program, a URI or a benchmark.
         observation_space, reward_space: names of the defaults, None for none.
         rewards: returns the reward spaces.
-        options: returns the options for starting its workers.
-        environ: returns environment variables to set for its workers, in addition to ours.
+        options: returns the options for starting its workers, given its settings.
+        environ: returns environment variables to set for its workers, in addition to ours, given its settings.
         derived: returns the observation spaces that the client derives from the worker's.
         notation: returns how another tool writes lists of actions, given their language and the settings.
         parameters: handlers of parameters that the client answers instead of the worker, by key.
@@ -44,6 +44,7 @@ class EnvironmentSpec:
             Environments with different settings do not share workers.
         kind: the `Dataset.kind` of the datasets with suitable benchmarks.
         takes_sources: the compiler takes a benchmark's source form.
+        form_of: returns the form of a benchmark that the compiler reads, given the settings, if it is another one.
         start_timeout: minimum of the policy's `start_timeout`, in seconds.
         prepare: called with the settings before the first worker starts, for work that may outlast its start timeout.
         forked: fork its workers from a process that has loaded the compiler; loading must not start threads.
@@ -56,14 +57,15 @@ class EnvironmentSpec:
     observation_space: str | None = None
     reward_space: str | None = None
     rewards: "Callable[[], list[Reward]]" = field(default=list)
-    options: Callable[[], Mapping[str, Any]] = field(default=dict)
-    environ: Callable[[], Mapping[str, str]] = field(default=dict)
+    options: Callable[[Mapping[str, str]], Mapping[str, Any]] = lambda _: {}
+    environ: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {}
     derived: "Callable[[], list[ObservationSpace]]" = field(default=list)
     notation: "Callable[[ActionLanguage, Mapping[str, str]], Notation] | None" = None
     parameters: Mapping[str, ParameterHandler] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     kind: str = PROGRAM
     takes_sources: bool = False
+    form_of: Callable[[Benchmark, Mapping[str, str]], Benchmark] | None = None
     start_timeout: float = 0.0
     prepare: Callable[[Mapping[str, str]], None] | None = None
     forked: bool = False
@@ -79,6 +81,8 @@ class EnvironmentSpec:
 
     def form(self, benchmark: Benchmark) -> Benchmark:
         """Return a benchmark in the form that the compiler reads."""
+        if self.form_of is not None:
+            return self.form_of(benchmark, self.settings)
         return benchmark.source_form if self.takes_sources else benchmark
 
     def configured(self, settings: Mapping[str, str]) -> "EnvironmentSpec":

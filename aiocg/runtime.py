@@ -87,6 +87,7 @@ class Runtime:
             `"redis://HOST:PORT"`, or several of them; if None, the environment variable AIOCG_MEMORY.
         tracer: an OpenTelemetry tracer, which gets spans of each request; if None, that of the process if the
             environment variable AIOCG_TRACE is set, and no spans otherwise.
+        llvm: release of LLVM for environments that choose none, such as "19"; `aiocg llvm install` installs it.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Runtime:
         node_timeout: float = NODE_TIMEOUT,
         memory: "Places" = None,
         tracer: "Tracer | None" = None,
+        llvm: str = "",
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
@@ -113,7 +115,7 @@ class Runtime:
         configure_from_environment()
         self.datasets = datasets if datasets is not None else default_datasets()
         self.log: TransitionLog | None = None
-        self._count = workers
+        self._count, self._llvm = workers, llvm
         self._memory_limit = memory_limit
         self._options = dict(options or {})
         self._policy = policy
@@ -169,6 +171,8 @@ class Runtime:
         if wrong := [name for name in settings if name not in spec.settings]:
             arguments = inspect.getfullargspec(Runtime.make).kwonlyargs
             raise UnknownName(f"argument or setting of {spec.id}", wrong[0], [*arguments, *spec.settings])
+        if self._llvm and spec.settings.get("llvm") == "":
+            settings = {"llvm": self._llvm, **settings}
         spec = spec.configured(settings) if settings else spec
         target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
         supervisor = await self._supervisor(spec)

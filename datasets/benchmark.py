@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, DatasetError
+from aiocg.datasets.llvm_releases import using
 from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.program_file import FLAG, ProgramFile
 from aiocg.datasets.recipe import BenchmarkProgram, encode_program, linked_by_compiler
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
+
+_SOURCES = "sources"  # beside releases
 
 ValidationCallback = Callable[[Any], Awaitable[Iterable[Any]]]
 """An async function from an environment to `aiocg.validation.ValidationError`s, which are the client's."""
@@ -48,18 +51,20 @@ class Benchmark:
         program: how to build and run it, if it can run.
         recompile: computes the content again with more flags for clang, if it was compiled from sources.
         source_tree: computes what another compiler needs to compile it from source, if known.
+        release: of the LLVM whose clang compiles it, if not the default.
     """
 
     __slots__ = (
         "__weakref__",
         "_callbacks",
         "_content",
+        "_forms",
         "_key",
         "_loader",
         "_lock",
         "_recipe",
         "_recompile",
-        "_source_form",
+        "_release",
         "_source_tree",
         "_sources",
         "description",
@@ -77,6 +82,7 @@ class Benchmark:
         program: BenchmarkProgram | None = None,
         recompile: Callable[[Sequence[str]], bytes] | None = None,
         source_tree: Callable[[], SourceTree] | None = None,
+        release: str = "",
     ) -> None:
         self.uri = BenchmarkUri.from_string(uri) if isinstance(uri, str) else uri
         self.description = description
@@ -85,7 +91,8 @@ class Benchmark:
         self._sources = sources
         self._recompile = recompile
         self._source_tree = source_tree
-        self._source_form: Benchmark | None = None
+        self._release = release
+        self._forms: dict[str, Benchmark] = {}
         self._callbacks: list[ValidationCallback] = []
         self._lock = ForkedLock()
         self._content: bytes | None = None
@@ -102,7 +109,8 @@ class Benchmark:
         if self._content is None:
             with self._lock:
                 if self._content is None:
-                    self._content = self._loader()
+                    with using(self._release):
+                        self._content = self._loader()
         return self._content
 
     @property
@@ -120,7 +128,8 @@ class Benchmark:
     def _encode_program(self) -> bytes:
         assert self.program is not None
         try:
-            return encode_program(self.program)
+            with using(self._release):
+                return encode_program(self.program)
         except CompilationCancelled:
             raise
         except (DatasetError, OSError) as error:
@@ -204,6 +213,7 @@ class Benchmark:
             "program": self.program,
             "recompile": self._recompile,
             "source_tree": self._source_tree,
+            "release": self._release,
         }
         return Benchmark(self.uri, loader, **(same | changes))
 
@@ -237,11 +247,25 @@ class Benchmark:
         Raises:
             DatasetError: from its `content`, when the sources are not known or cannot be read.
         """
-        if self._source_form is None:
+        if _SOURCES not in self._forms:
             program = linked_by_compiler(self.program)
-            self._source_form = form = self._copy(lambda: self.source_tree.encode(), program=program, recompile=None)
+            form = self._copy(lambda: self.source_tree.encode(), program=program, recompile=None)
             form._callbacks = self._callbacks
-        return self._source_form
+            self._forms[_SOURCES] = form
+        return self._forms[_SOURCES]
+
+    def compiled_by(self, release: str) -> "Benchmark":
+        """Return the same program, compiled by the clang of a release such as "19"; by the default one if "".
+
+        What is published as bitcode stays as it is.
+        """
+        if release in ("", self._release):
+            return self
+        if release not in self._forms:
+            form = self._copy(self._loader, release=release)
+            form._callbacks = self._callbacks
+            self._forms[release] = form
+        return self._forms[release]
 
     @property
     def source_tree(self) -> SourceTree:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import urllib.parse
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,24 +55,14 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
         DownloadError: when there is none; it says what each place answered.
         Cancelled: when the event of `cancellable` was set.
     """
-    settings = pip_settings()
-    project = re.sub(r"[-_.]+", "-", _project(file_name)).lower()
     found: list[str] = []
     answers = []
-    with progress(f"Looking for {file_name} in the package index"), _session(settings) as session:
-        for place in _places(settings, project):
-            check_cancelled()
-            if is_offline() and place.startswith(("http:", "https:")):
-                answers.append(f"{without_password(place)}: not asked, because AIOCG_OFFLINE is set")
-                continue
-            try:
-                links = _links(place, session, settings)
-            except _NoAnswer as error:
-                answers.append(f"{without_password(place)}: {error}")
-                continue
-            here = [_with_password(link, place) for link in links if _is_file(link, file_name, sha256)]
+    for place, answer in _asked(_project(file_name), file_name):
+        if isinstance(answer, list):
+            here = [_with_password(link, place) for link in answer if _is_file(link, file_name, sha256)]
             found += (urllib.parse.urldefrag(link).url for link in here)
-            answers.append(f"{without_password(place)}: {'has it' if here else 'does not have it'}")
+            answer = "has it" if here else "does not have it"
+        answers.append(f"{without_password(place)}: {answer}")
     if not found:
         raise DownloadError(
             file_name,
@@ -81,6 +71,37 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
             "\n".join(answers),
         )
     return list(dict.fromkeys(found))
+
+
+def published(project: str) -> list[str]:
+    """Return the links to all files of a project, with their checksums as fragments, where pip would look for them.
+
+    Raises:
+        DownloadError: when no place has any; it says what each answered.
+    """
+    answers = list(_asked(project, project))
+    links = [link for _, answer in answers if isinstance(answer, list) for link in answer]
+    if not links:
+        reasons = [f"{without_password(place)}: {answer or 'does not have it'}" for place, answer in answers]
+        raise DownloadError(
+            project, "none of the package indexes that pip is configured with has it", "\n".join(reasons)
+        )
+    return links
+
+
+def _asked(project: str, sought: str) -> Iterator[tuple[str, list[str] | str]]:
+    """Yield each place where pip would look for a project, with the links there, or why it gives none."""
+    settings = pip_settings()
+    with progress(f"Looking for {sought} in the package index"), _session(settings) as session:
+        for place in _places(settings, re.sub(r"[-_.]+", "-", project).lower()):
+            check_cancelled()
+            if is_offline() and place.startswith(("http:", "https:")):
+                yield place, "not asked, because AIOCG_OFFLINE is set"
+                continue
+            try:
+                yield place, _links(place, session, settings)
+            except _NoAnswer as error:
+                yield place, str(error)
 
 
 def _pip_command() -> list[str]:

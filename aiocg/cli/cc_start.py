@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from aiocg.shrink import compiler
 
-VARIABLES = ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH", "LD_LIBRARY_PATH")
+VARIABLES = ("AIOCG_CLANG", "AIOCG_LLVM", "AIOCG_LLVM_LIBRARY", "PATH", "LD_LIBRARY_PATH")
 TINY_SOURCE = 256  # bytes of a source that is not searched, such as those of hand-written `configure` scripts
 
 _PROBES = re.compile(r"(?:conftest|ztest\d+)\.\w+|(?:.*/)?(?:CMakeFiles|CMakeTmp|meson-private)/.*")

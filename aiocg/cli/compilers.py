@@ -33,6 +33,55 @@ def _llvm_options() -> None:
     """Keep `llvm` a group, also while it has one command."""
 
 
+@command(llvm, "install")
+def install(version: str, json: bool = False) -> None:
+    """Install a release of LLVM with its clang from the package index, into the cache.
+
+    Example: aiocg llvm install 19
+
+    Then `AIOCG_LLVM=19`, `Runtime(llvm="19")` or `llvm-v0?llvm=19` use it.
+
+    Args:
+        version (VERSION): Such as 19, of which the newest is installed, or 19.1.7.
+    """
+    from aiocg.datasets.errors import DatasetError
+    from aiocg.datasets.llvm_releases import install
+
+    try:
+        with working("install", f"LLVM {version}", json=json):
+            release = install(version)
+    except DatasetError as error:
+        fail(str(error))
+    value = {"version": release.version, "library": str(release.library), "clang": str(release.clang)}
+    answer(json, value, f"LLVM {release.version} is installed: AIOCG_LLVM={release.version.partition('.')[0]} uses it")
+
+
+@command(llvm, "list")
+def list_releases(available: bool = False, json: bool = False) -> None:
+    """List the releases of LLVM that can be chosen by number.
+
+    Args:
+        available: Those that the package index has, instead of those on this machine.
+    """
+    from aiocg.datasets.errors import DatasetError
+    from aiocg.datasets.llvm_releases import available as in_index
+    from aiocg.datasets.llvm_releases import on_this_machine
+
+    if available:
+        try:
+            versions = in_index()
+        except DatasetError as error:
+            fail(str(error))
+        answer(json, {"available": versions}, *versions)
+        return
+    here = on_this_machine()
+    rows = [(one.version, one.origin, str(one.library), str(one.clang)) for one in here]
+    listed = [dict(zip(("version", "origin", "library", "clang"), row, strict=True)) for row in rows]
+    hint = "none: `aiocg llvm install VERSION` installs one, `aiocg llvm list --available` lists them"
+    shown = table("LLVM by number", ["Version", "From", "Library", "Clang"], rows) if rows else hint
+    answer(json, {"releases": listed}, shown)
+
+
 @command(llvm, "audit")
 def audit(
     seconds: Annotated[float | None, time_option(counted="--trajectories")] = None,

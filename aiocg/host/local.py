@@ -139,11 +139,14 @@ class LocalMachine:
             self._folder,
             options={
                 "shared_folder": str(self._folder.path),
-                **await in_thread(spec.options),
+                **await in_thread(functools.partial(spec.options, spec.settings)),
                 **spec.settings,
                 **options,
             },
-            environ={**await in_thread(spec.environ), VARIABLE: self._memory},  # with passwords: no argument
+            environ={
+                **await in_thread(functools.partial(spec.environ, spec.settings)),
+                VARIABLE: self._memory,
+            },  # with passwords: no argument
             memory_limit=memory_limit,
             endpoint=SocketFile,
         )

@@ -92,7 +92,7 @@ def action_names(space: str | None = None) -> tuple[str, ...]:
 
 def _choices() -> tuple[str, ...]:
     """Return what decides which LLVM is used: a description of another is not ours."""
-    return tuple(os.environ.get(name, "") for name in ("AIOCG_LLVM_LIBRARY", "AIOCG_CLANG", "PATH"))
+    return tuple(os.environ.get(name, "") for name in ("AIOCG_LLVM", "AIOCG_LLVM_LIBRARY", "AIOCG_CLANG", "PATH"))
 
 
 @functools.lru_cache(maxsize=4)
@@ -108,7 +108,8 @@ def _describe(*_: str) -> Welcome:
 def _options() -> list[str]:
     import msgspec
 
-    return ["--options", msgspec.json.encode(dict(environment(ENVIRONMENT).options())).decode()]
+    spec = environment(ENVIRONMENT)
+    return ["--options", msgspec.json.encode(dict(spec.options(spec.settings))).decode()]
 
 
 def _read(path: Path) -> Reply:

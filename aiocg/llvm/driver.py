@@ -160,7 +160,8 @@ class ObjectCompilation:
         state = Path(settings.search).expanduser()
         recorded = state.read_bytes() if state.is_file() else b""
         facts = [FORMAT, __version__, *self.driver, str(status.st_size), str(status.st_mtime_ns)]
-        facts += [os.environ.get("AIOCG_LLVM_LIBRARY", ""), settings.search, settings.reward, str(settings.budget)]
+        facts += [os.environ.get(name, "") for name in ("AIOCG_LLVM", "AIOCG_LLVM_LIBRARY")]
+        facts += [settings.search, settings.reward, str(settings.budget)]
         facts += [*self.command.options("dependency", "linking")]
         digest = hashlib.sha256()
         for part in (*map(os.fsencode, facts), recorded, bitcode):

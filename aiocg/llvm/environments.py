@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiocg.registry import EnvironmentSpec, register
 
 if TYPE_CHECKING:
+    from aiocg.datasets.benchmark import Benchmark
     from aiocg.env.env import Env
     from aiocg.spaces import ObservationSpace
     from aiocg.spaces.actions import ActionLanguage, Notation
@@ -17,22 +18,39 @@ _LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz")
 # Imports in functions wait until an environment is made: `make` starts its workers before them.
 
 
-def worker_options() -> Mapping[str, Any]:
-    """Tell the workers which clang compiles their native part, the one that compiles the programs, and where to."""
+def worker_options(settings: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return where the workers keep files, their libLLVM if one was chosen, and the clang that compiles the programs.
+
+    Raises:
+        EnvironmentNotSupported: when the release that was chosen is not on this machine.
+    """
     from aiocg.datasets.cache import cache_directory
     from aiocg.datasets.errors import ToolchainNotFound
+    from aiocg.datasets.llvm_releases import chosen, using
     from aiocg.datasets.toolchain import find_clang
+    from aiocg.errors import EnvironmentNotSupported
 
     options = {"cache_dir": str(cache_directory())}
-    with contextlib.suppress(ToolchainNotFound):  # a worker may still find one, or tell what is wrong with the library
-        options["clang"] = str(find_clang())
+    with using(settings.get("llvm", "")):
+        try:
+            if (release := chosen()) is not None:
+                options["library"] = str(release.library)
+        except ToolchainNotFound as error:
+            raise EnvironmentNotSupported(str(error)) from error
+        with contextlib.suppress(ToolchainNotFound):  # a worker may still find one, or say what is wrong
+            options["clang"] = str(find_clang())
     return options
 
 
-def _environ() -> Mapping[str, str]:
+def _environ(_: Mapping[str, str]) -> Mapping[str, str]:
     from aiocg.datasets.toolchain import loader_environment
 
     return loader_environment()
+
+
+def _form(benchmark: "Benchmark", settings: Mapping[str, str]) -> "Benchmark":
+    """Return a program as the clang of the chosen release compiles it."""
+    return benchmark.compiled_by(settings["llvm"])
 
 
 def _rewards() -> "list[Reward]":
@@ -95,6 +113,8 @@ for name, description, observation, reward in (
             environ=_environ,
             derived=_observations,
             notation=_notation,
+            settings={"llvm": ""},
+            form_of=_form,
             parameters={"llvm.apply_baseline_optimizations": _apply_baseline},
             forked=True,
         )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # Imports in functions wait until an environment is made: `make` starts its workers before them.
 
 
-def _options() -> Mapping[str, Any]:
+def _options(_: Mapping[str, str]) -> Mapping[str, Any]:
     """Tell the workers where measured rooflines are cached."""
     from aiocg.datasets.cache import cache_directory
 

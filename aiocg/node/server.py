@@ -466,7 +466,7 @@ class Node:
 
     async def _launch(self, start: Start) -> tuple[LocalProcess, NetworkEndpoint]:
         limits = start.limits.as_numbers()
-        options, environ, forked = await to_thread(_defaults, start.kind)
+        options, environ, forked = await to_thread(_defaults, start.kind, self._settings.options)
         contents = str(self._contents.folder(start.key).path) if start.limits.content_bytes else ""
         endpoint = NetworkEndpoint(self._host, self._choose_port(start.worker), start.key, limits, contents)
         launcher = LocalLauncher(
@@ -576,9 +576,10 @@ class Node:
         await self._folder.close()
 
 
-def _defaults(kind: str) -> tuple[Mapping[str, Any], Mapping[str, str], bool]:
+def _defaults(kind: str, chosen: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, str], bool]:
     """Return a kind of worker's options and environment variables here, and whether clients on this machine fork it."""
     for spec in environments().values():
         if spec.worker == kind:
-            return {**spec.options(), **spec.settings}, spec.environ(), spec.forked
+            settings = {name: str(chosen.get(name, value)) for name, value in spec.settings.items()}
+            return {**spec.options(settings), **settings}, spec.environ(settings), spec.forked
     return {}, {}, False
