@@ -129,18 +129,18 @@ def _measure(specimen: "_Specimen") -> Layout:
     if library.version[0] < 15:
         text = re.sub(r"\bptr\b", "i8*", text).replace(".p0.i64", ".p0i8.i64").replace(", no_sanitize_address", "")
     module = specimen.module(text)
-    functions = {name: module.function(name.encode()) for name in "abcdf"}
+    functions = {name: module.function(name.encode()) for name in "abcdeflm"}
     body = list(specimen.instructions(functions["f"]))
     calls = [one for one in body if c.LLVMGetInstructionOpcode(one) == _CALL]
-    layout.function_attributes = specimen.attributes([functions[name] for name in "abcd"], range(4, 24))
-    layout.call_attributes = specimen.attributes(calls[1:5], range(6, 11))
+    layout.function_attributes = specimen.attributes([functions[name] for name in "abcdelm"], range(4, 24))
+    layout.call_attributes = specimen.attributes(calls[1:8], range(6, 11))
     called = memory.words(calls[1], 12)[layout.call_attributes + 1]
     _expect(called == c.LLVMGetCalledFunctionType(calls[1]), "the type of a call is")
     globals_ = [c.LLVMGetNamedGlobal(module.pointer, name) for name in (b"g", b"h", b"sanitised")]
     words, local, sanitised = (memory.words(one, 5) for one in globals_)
     _expect(words[3] == c.LLVMGlobalGetValueType(globals_[0]) and words[4] != local[4], "a global is")
     _expect(words[4] ^ sanitised[4] == _SANITISED, "what sanitisers know of a global is")
-    variables = [c.LLVMGetNamedGlobal(module.pointer, name) for name in (b"v", b"w", b"x", b"g")]
+    variables = [c.LLVMGetNamedGlobal(module.pointer, name.encode()) for name in "vwxgzyh"]
     layout.variable_attributes = specimen.attributes(variables, range(5, 20))
     layout.order = specimen.order(functions["f"])
     layout.scope = specimen.scope(body)
@@ -180,14 +180,14 @@ class _Specimen:
                 instruction = self.c.LLVMGetNextInstruction(instruction)
             block = None if only else self.c.LLVMGetNextBasicBlock(block)
 
-    def attributes(self, four: list[Any], words: range) -> int:
-        """Find the word that holds the attribute list; of four objects two share a list, one has another, one none."""
-        seen = [self.memory.words(one, words.stop) for one in four]
-        places = [
-            word
-            for word in words
-            if seen[0][word] == seen[1][word] != 0 and seen[2][word] not in (0, seen[0][word]) and seen[3][word] == 0
-        ]
+    def attributes(self, seven: list[Any], words: range) -> int:
+        """Find the word that holds the attribute list, of objects with lists 1, 1, 2, none, 2, 1, and none."""
+        seen = [self.memory.words(one, words.stop) for one in seven]
+        places = []
+        for word in words:
+            one, again, two, none, other, third, nothing = (each[word] for each in seen)
+            if one == again == third and two == other and none == nothing == 0 and 0 not in (one, two) and one != two:
+                places.append(word)
         return _only(places, "attribute lists are")
 
     def scope(self, body: list[int]) -> int:

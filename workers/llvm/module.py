@@ -57,6 +57,8 @@ NAME = b"<stdin>"  # what `opt` calls a module that it reads from a pipe
 _LEFT_BY_UPGRADE = (b"llvm.lifetime.start.i64", b"llvm.lifetime.end.i64")
 _ERROR, _REMARK = 0, 2  # LLVMDSError, LLVMDSRemark
 _RETURN_STATUS = 2  # LLVMReturnStatusAction
+# Kinds of metadata that LLVM 23 adds to a context when it parses and when it verifies. Bitcode lists all kinds.
+_ADDED_KINDS = (b"heapallocsite", b"amdgpu.expected.active.lanes")
 _DEFAULT_LEVEL, _POSITION_INDEPENDENT, _ANY_CODE_MODEL = 2, 2, 0  # LLVMCodeGenLevelDefault, LLVMRelocPIC, ...Default
 
 
@@ -148,6 +150,8 @@ class Context:
         self.coroutines: bool | None = None
         self.when_closed: Callable[[int], None] | None = None
         self._pointer: int = library.c.LLVMContextCreate()
+        for kind in _ADDED_KINDS if library.version[0] >= 23 else ():
+            library.c.LLVMGetMDKindIDInContext(self._pointer, kind, len(kind))
         if not names:
             library.c.LLVMContextSetDiscardValueNames(self._pointer, 1)
         # Without a handler LLVM prints errors and exits. The handler must live as long as the context.

@@ -5,6 +5,8 @@
 @v = global i8 1 #0
 @w = global i8 1 #0
 @x = global i8 1 #1
+@y = global i8 1 #0
+@z = global i8 1 #1
 @alias = alias i8, ptr @g
 @offset = global ptr getelementptr (i8, ptr @g, i64 1)
 @array = global [2 x ptr] [ptr @g, ptr null]
@@ -15,6 +17,9 @@ declare void @a() nounwind willreturn
 declare void @b() nounwind willreturn
 declare void @c() cold
 declare void @d()
+declare void @e() cold
+declare void @l() nounwind willreturn
+declare void @m()
 declare i64 @llvm.read_register.i64(metadata)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 define i32 @f(ptr %p, i32 %x, float %y) {
@@ -23,6 +28,9 @@ entry:
   call void @a() nounwind willreturn
   call void @a() nounwind willreturn
   call void @a() cold
+  call void @a()
+  call void @a() cold
+  call void @a() nounwind willreturn
   call void @a()
   call void asm sideeffect "", ""()
   %register = call i64 @llvm.read_register.i64(metadata !0)
