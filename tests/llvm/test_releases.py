@@ -13,8 +13,10 @@ import pytest
 
 import aiocg
 from aiocg.datasets import BenchmarkInitError, DownloadError
-from aiocg.datasets.llvm_releases import install, on_this_machine
+from aiocg.datasets.llvm_releases import find_release, install, on_this_machine
+from aiocg.datasets.programs import PROGRAMS_DIRECTORY
 from aiocg.errors import EnvironmentNotSupported, UnknownName
+from aiocg.transport.elf import image_size
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -61,6 +63,19 @@ async def test_a_release_works_beside_the_default_one(release: str) -> None:
             await other.reset()
             assert other.compiler_version.startswith(f"LLVM {own}.")
             assert len(runtime.worker_pids()) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["23"], indirect=True)
+async def test_its_level_for_size_is_that_of_its_clang(release: str, tmp_path: Path) -> None:
+    """LLVM 23 has no pipelines for size: -Oz is -O2 for functions that are marked."""
+    source, target = PROGRAMS_DIRECTORY / "qsort.c", tmp_path / "qsort.o"
+    subprocess.run([find_release(release).clang, "-Oz", "-c", source, "-o", target], check=True)  # noqa: ASYNC221
+    async with aiocg.Runtime(workers=1, llvm=release) as runtime:
+        env = await runtime.make("llvm-codesize-v0", benchmark=source)
+        await env.reset()
+        sizes = await env.observe("ObjectImageSizeOz", "ObjectImageSizeOzMinsize")
+    assert set(map(int, sizes)) == {image_size(target.read_bytes()).stored}
 
 
 @pytest.mark.slow
