@@ -73,7 +73,7 @@ class EnvironmentSpec:
     @property
     def pool(self) -> tuple[str, ...]:
         """The key of the workers; environments with equal keys share workers."""
-        return (self.worker, *(f"{name}={value}" for name, value in sorted(self.settings.items())))
+        return (self.worker, *(f"{name}={value}" for name, value in sorted(self.settings.items()) if value))
 
     def notation_of(self, language: "ActionLanguage") -> "Notation | None":
         """Return how another tool writes lists of actions, None if there is no such tool."""

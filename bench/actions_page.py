@@ -91,7 +91,7 @@ A pipeline may run any pass that LLVM has, those too that are in no space, excep
 PASSES = """\
 # Passes
 
-The table has {actions} passes for LLVM 14 to 22; the space `Passes` is what the loaded libLLVM has of them, sorted by
+The table has {actions} passes for LLVM 14 to 23; the space `Passes` is what the loaded libLLVM has of them, sorted by
 name, so that indexes are stable for one release. Every name is also accepted with a dash in front (`-mem2reg`), and so
 are the flags of LLVM 10 that CompilerGym used. A flag in the second column is that very pass. One marked with ~ is gone
 from LLVM or excluded below, and the action does the same job.

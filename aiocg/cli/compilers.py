@@ -60,6 +60,8 @@ def install(version: str, json: bool = False) -> None:
 def list_releases(available: bool = False, json: bool = False) -> None:
     """List the releases of LLVM that can be chosen by number.
 
+    Example: aiocg llvm list --available
+
     Args:
         available: Those that the package index has, instead of those on this machine.
     """
