@@ -186,11 +186,6 @@ def install(version: str) -> Release:
     return find_release(newest)
 
 
-def is_installed(clang: Path) -> bool:
-    """Return whether a clang is that of a release installed by us."""
-    return _folder() in clang.resolve().parents
-
-
 def _folder() -> Path:
     return cache_directory().resolve() / "llvm"
 

@@ -99,7 +99,7 @@ def compile_flags(clang: Path, language: str) -> tuple[str, ...]:
 
     By default the wheel's clang uses its own C++ library, which differs from the one of the machine's other libraries.
     """
-    return ("-stdlib=libstdc++",) if language == "c++" and _is_bundled(clang) and _has_libstdcxx() else ()
+    return ("-stdlib=libstdc++",) if language == "c++" and _has_own_libraries(clang) and _has_libstdcxx() else ()
 
 
 def link_flags(clang: Path, language: str) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def link_flags(clang: Path, language: str) -> tuple[str, ...]:
 
     They select the machine's compiler runtime or, if it has none, add the location of the wheel's to the program.
     """
-    if not _is_bundled(clang):
+    if not _has_own_libraries(clang):
         return ()
     if _has_libgcc():
         flags = (*compile_flags(clang, language), "--rtlib=libgcc", "--unwindlib=libgcc")
@@ -117,8 +117,9 @@ def link_flags(clang: Path, language: str) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=4)
-def _is_bundled(clang: Path) -> bool:
-    return clang.resolve() == llvm_releases.bundled(CLANG_WHEEL, r"clang-\d+") or llvm_releases.is_installed(clang)
+def _has_own_libraries(clang: Path) -> bool:
+    """Return whether a clang comes with its own C++ library and runtime, as that of the wheels does."""
+    return any((clang.resolve().parent.parent / "lib" / "x86_64-unknown-linux-gnu").glob("libc++.so.1*"))
 
 
 def _has_libgcc() -> bool:
