@@ -33,7 +33,7 @@ def no_wheel(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY"):
+    for name in ("AIOCG_CLANG", "AIOCG_LLVM", "AIOCG_LLVM_LIBRARY"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -102,7 +102,9 @@ class Surveyor:
         if isinstance(layout, Layout):
             return cls(natives, layout)
         logger.warning(
-            "LLVM %s: states are written and parsed between passes: %s", natives.library.version_text, layout
+            "LLVM %s: states are written and parsed between passes, for which steps take some four times as long: %s",
+            natives.library.version_text,
+            layout,
         )
         return None
 
