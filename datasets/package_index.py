@@ -79,10 +79,14 @@ def published(project: str) -> list[str]:
     Raises:
         DownloadError: when no place has any; it says what each answered.
     """
-    answers = list(_asked(project, project))
-    links = [link for _, answer in answers if isinstance(answer, list) for link in answer]
+    links, reasons = [], []
+    for place, answer in _asked(project, project):
+        if isinstance(answer, list):
+            own = [link for link in answer if _normalized(_project(_name(link))) == _normalized(project)]
+            links += own
+            answer = "has it" if own else "does not have it"
+        reasons.append(f"{without_password(place)}: {answer}")
     if not links:
-        reasons = [f"{without_password(place)}: {answer or 'does not have it'}" for place, answer in answers]
         raise DownloadError(
             project, "none of the package indexes that pip is configured with has it", "\n".join(reasons)
         )
@@ -93,7 +97,7 @@ def _asked(project: str, sought: str) -> Iterator[tuple[str, list[str] | str]]:
     """Yield each place where pip would look for a project, with the links there, or why it gives none."""
     settings = pip_settings()
     with progress(f"Looking for {sought} in the package index"), _session(settings) as session:
-        for place in _places(settings, re.sub(r"[-_.]+", "-", project).lower()):
+        for place in _places(settings, _normalized(project)):
             check_cancelled()
             if is_offline() and place.startswith(("http:", "https:")):
                 yield place, "not asked, because AIOCG_OFFLINE is set"
@@ -227,12 +231,18 @@ def _anchors(page: str, url: str) -> list[str]:
     return parser.links
 
 
+def _normalized(project: str) -> str:
+    return re.sub(r"[-_.]+", "-", project).lower()
+
+
+def _name(link: str) -> str:
+    return urllib.parse.unquote(urllib.parse.urlsplit(link).path).rpartition("/")[2]
+
+
 def _is_file(link: str, file_name: str, sha256: str) -> bool:
     parts = urllib.parse.urlsplit(link)
     said = re.search(r"sha256=([0-9a-f]{64})", parts.fragment)
-    return urllib.parse.unquote(parts.path).rpartition("/")[2] == file_name and (
-        not sha256 or said is None or said[1] == sha256
-    )
+    return _name(link) == file_name and (not sha256 or said is None or said[1] == sha256)
 
 
 def _project(file_name: str) -> str:
