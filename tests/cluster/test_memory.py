@@ -26,7 +26,7 @@ async def test_workers_of_nodes_remember_where_the_operator_says(
         assert len(counters) >= 2
         if options:
             async with asyncio.timeout(60):  # it is written later
-                while sum(one["memory_written"] for one in await runtime.statistics()) <= 20:
+                while sum(one["memory_written"] for one in await runtime.statistics()) <= 20:  # noqa: ASYNC110 - of another process
                     await asyncio.sleep(0.05)
             assert (place.folder / "memory" / "transitions-1.sqlite").exists()
         else:
