@@ -1,6 +1,6 @@
 """Compares releases of LLVM: the levels of each release's own clang, and what a short search adds.
 
-    python -m bench.releases --output docs/releases.md          # installs the releases; about 20 minutes
+    python -m bench.releases --output docs/releases.md          # installs the releases; some 20 minutes
     python -m bench.releases --seconds 10 --releases 22 23
 
 Bytes are those that an object brings into an image, as each release's `clang -OX -c` writes it. Instructions are those
@@ -127,7 +127,8 @@ def page(rows: Sequence[Row], seconds: float, command: str) -> str:
             [[name, f"{size:,}", f"{last[name]['bytes']['Oz']:,}", f"{change:.3f}"] for change, name, size in listed],
         ),
     ]
-    if seconds:
+    searched = {name: found for name, found in by.items() if all("search" in row["bytes"] for row in found)}
+    if searched:
         found = [
             [
                 rows[0]["version"],
@@ -137,7 +138,7 @@ def page(rows: Sequence[Row], seconds: float, command: str) -> str:
                 f"{sum(row['behaviour'] == 'same' for row in rows)}",
                 f"{sum(row['wrong'] for row in rows)}",
             ]
-            for rows in by.values()
+            for rows in searched.values()
         ]
         parts += [
             "## What a search adds",
@@ -161,11 +162,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         drawn = figure(6.4, 3.0)
         axes = drawn.subplots()
         for level, colour in zip((*LEVELS, "search"), (GREY, BLUE, VIOLET, ORANGE, TEAL, "#d0505f"), strict=True):
-            if all(level in row["bytes"] for row in rows):
-                values = [ratio(found, by[REFERENCE], "bytes", level, "Oz") for found in by.values()]
-                axes.plot(
-                    list(by), values, color=colour, marker="o", markersize=3, label=f"-{level}".replace("-s", "s")
-                )
+            names = [name for name, found in by.items() if all(level in row["bytes"] for row in found)]
+            values = [ratio(by[name], by[REFERENCE], "bytes", level, "Oz") for name in names]
+            if names:
+                label = level if level == "search" else f"-{level}"
+                axes.plot(names, values, color=colour, marker="o", markersize=3, label=label)
         axes.set_xlabel("release of LLVM")
         axes.set_ylabel(f"bytes / clang -Oz of {REFERENCE}")
         axes.set_yscale("log")
@@ -180,7 +181,10 @@ def main() -> None:
     """Measure, and print or write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--releases", nargs="+", default=list(RELEASES), choices=RELEASES)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of the search for each program; 0 for none")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of the search for each program")
+    parser.add_argument(
+        "--search", nargs="*", default=[REFERENCE, RELEASES[-1]], help="releases that are searched with"
+    )
     parser.add_argument("--rows", type=Path, help="lines of JSON of an earlier run, which are not measured again")
     parser.add_argument("--output", type=Path, help="write the page here, with its plot beside it")
     arguments = parser.parse_args()
@@ -192,7 +196,7 @@ def main() -> None:
         if release not in known:
             if not any(one.version.partition(".")[0] == release for one in on_this_machine() if one.origin != "system"):
                 install(release)
-            rows += asyncio.run(measure(release, arguments.seconds))
+            rows += asyncio.run(measure(release, arguments.seconds if release in arguments.search else 0.0))
     text = page(rows, arguments.seconds, f"python -m bench.releases --seconds {arguments.seconds:g}")
     if arguments.output is None:
         print(text)
