@@ -116,6 +116,10 @@ _READ_PRAGMAS = frozenset(
 _FREE_PRAGMA = re.compile(r"GCC (ivdep|unroll|push_options|pop_options|reset_options|diagnostic|dependency|message)\b")
 
 
+class Unrepeatable(BenchmarkInitError):
+    """Compiling a unit again gives another object."""
+
+
 def is_gcc(compiler: tuple[str, ...]) -> bool:
     """Say whether a compiler is a GCC: it lists its optimiser's options."""
     return bool(optimisers(compiler))
@@ -156,7 +160,7 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
         scratch: a folder.
 
     Raises:
-        BenchmarkInitError: when the result is another object, or there is none.
+        Unrepeatable: when the result is another object; BenchmarkInitError when there is none.
     """
     origin, name = unit.origin, unit.input.path
     if origin is None or not origin.digest:
@@ -174,7 +178,7 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
         known = hashlib.sha256(own).hexdigest() == origin.digest
         if known and _LTO_NAME.sub(b"", content) == _LTO_NAME.sub(b"", own):
             return
-    raise BenchmarkInitError(name, DISAGREES)
+    raise Unrepeatable(name, DISAGREES)
 
 
 def compile_again(unit: Unit, target: Path) -> None:

@@ -260,6 +260,7 @@ class Candidates:
         ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
         recipe = self.recipes.get(self.chosen, NAMED)
         compiled = [unit for unit in units if unit not in self.linker.kept]
+        stays = [unit for unit in units if unit in self.linker.kept]
         retold = list(filter(self.linker.compiled.is_retold, compiled))
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
@@ -289,7 +290,7 @@ class Candidates:
             and len(units) == len(self.linker.inputs.parts)
             and Path(self.linker.inputs.link.command.output or "a.out").name == self.linker.inputs.link.output.name,
             own=digest(self.contents[OWN]),
-            image=digest(self.content),
+            image=digest(self.content) if all(map(self.linker.compiled.is_repeatable, stays)) else "",
         )
 
 

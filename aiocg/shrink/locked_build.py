@@ -185,7 +185,7 @@ class _Requests:
                 raise ValueError(compiler.NOT_OURS)
             try:
                 content = self._locked(self._lock.images[name], inputs, scratch)
-                note = "" if digest(content) == self._lock.images[name].image else _OTHER
+                note = "" if self._lock.images[name].image in ("", digest(content)) else _OTHER
             except (AiocgError, BenchmarkInitError, KeyError) as error:
                 why = first_diagnostic(error, one.output.name)
                 content, how = self._anew(inputs, scratch, shrunk=bool(name))

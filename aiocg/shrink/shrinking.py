@@ -307,7 +307,7 @@ class Shrinking:
         elif gcc := self.gcc.get(image.name):
             gcc.repeat(entry.chosen, recipe)
         image.choose(entry.chosen)
-        if entry.image != digest(image.content):
+        if entry.image not in ("", digest(image.content)):
             image.notes.append("another image than the lock file was written with came of it: --update makes it anew")
 
     def place(self, check: "Check | None", pace: "Pace | None" = None) -> None:

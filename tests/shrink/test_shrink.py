@@ -449,6 +449,23 @@ def test_a_locked_build_leaves_what_stays_to_the_builds_compiler(project: Projec
 
 @pytest.mark.slow
 @pytest.mark.needs("gcc")
+def test_a_locked_build_of_what_names_the_time_of_its_compile_is_no_other_image(project: Project) -> None:
+    build_rules(project)
+    (project.folder / "part.c").write_text(f"{PART}const char *when(void) {{ return __TIME__; }}\n")
+    named = MAIN.replace("wrong(void);", "wrong(void); const char *when(void);").replace(
+        "return 0;", "return !*when();"
+    )
+    (project.folder / "main.c").write_text(named)
+    (image,) = project.report("--budget", "0.2", "--", "make")["images"]
+    assert any("part.c stays" in note and "names the time" in note for note in image["notes"])
+    project.make("clean")
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 0 and done.stdout.endswith("as the lock file says\n")
+    assert project.output("9") == "4 18 33\n"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
 def test_a_change_after_the_lock_is_proved_or_left_to_the_builds_compiler(project: Project) -> None:
     build_rules(project)
     project.report("--budget", "0.2", "--", "make")

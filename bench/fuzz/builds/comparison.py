@@ -253,7 +253,8 @@ def _build_locked(work: Shrinking, text: str, scratch: Path, way: str) -> tuple[
     if way == STALE:
         images = {name: msgspec.structs.replace(entry, input="", own="") for name, entry in lock.images.items()}
         lock = msgspec.structs.replace(lock, images=images)
-    if not lock.images or not locked_build.is_repeatable(lock):
+    timeless = all(entry.image for entry in lock.images.values())
+    if not lock.images or not timeless or not locked_build.is_repeatable(lock):
         return 0, ""
     scratch.mkdir()
     status, done = locked_build.build(text, lock, scratch / "commands", scratch)
