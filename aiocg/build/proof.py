@@ -289,14 +289,30 @@ UNALIASED = "-Xclang=-mno-constructor-aliases"
 """For C++ in shared libraries: else a destructor may be an alias of one that may be replaced, which LLVM refuses."""
 
 
+UNCONTRACTED = "-ffp-contract=off"
+
+
+def contracts(unit: Unit) -> bool:
+    """Say whether the build's compiler may round a product and a sum at once, if the machine can."""
+    words = unit.command.options()
+    said = [word for word in words if word.startswith("-ffp-contract=")]
+    standards = [word for word in words if word.startswith(("-std=", "--std=", "-ansi"))]
+    if unit.origin is None or unit.command.level in UNTYPED_LEVELS or not is_gcc(unit.origin.compiler):
+        return False
+    strict = not unit.input.language.startswith("c++") and not "".join(standards[-1:]).startswith(
+        ("-std=gnu", "--std=gnu")
+    )
+    return said[-1] != UNCONTRACTED if said else not (standards and strict)
+
+
 def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
     """Return options with which clang does what GCC does unless it is told otherwise.
 
     Exported functions may be replaced by other objects. Loops need not end, in C++ up to -O1. In C,
-    `__PRETTY_FUNCTION__` is the name alone.
+    `__PRETTY_FUNCTION__` is the name alone. Products and sums are rounded each; see `contracts`.
     """
     endless = [] if cplusplus and level not in UNTYPED_LEVELS else ["-fno-finite-loops"]
-    return ["-fsemantic-interposition", *endless, *([] if cplusplus else [_PRETTY])]
+    return ["-fsemantic-interposition", UNCONTRACTED, *endless, *([] if cplusplus else [_PRETTY])]
 
 
 def _as_gcc(unit: Unit, origin: Origin) -> Unit:

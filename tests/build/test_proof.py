@@ -450,6 +450,11 @@ SPECS = (
     "printf '*cc1:\\n+ %s\\n\\n' OPTION > specs/$m/$v/specs && "
     f"GCC_EXEC_PREFIX=$PWD/specs/ && export GCC_EXEC_PREFIX && {PLAIN}"
 )
+FUSED = (
+    "__attribute__((noinline)) static double fused(double a, double b, double c) { return a * b + c; }\n"
+    "int value(int x) { volatile double a = x + 0.1, b = 0.7, p = a * b; return fused(a, b, -p) == 0; }\n"
+)
+FUSING = "$(test $(uname -m) != x86_64 || echo -mfma)"
 LIBRARY = "gcc -O2 -fPIC -shared -o libx.so lib.c"
 
 CASES |= {
@@ -592,6 +597,23 @@ CASES |= {
         "gcc -o app main.o part.o -L. -lx -Wl,-rpath,'$ORIGIN'",
         "give it a -soname",
         "./app; readelf -VW libx.so | grep -c 'BASE.*libx.so'",
+    ),
+    "a product and a sum that the machine rounds once": Case(
+        {"main.c": PRINTS, "part.c": FUSED},
+        f"gcc -O2 {FUSING} -c main.c part.c && gcc -o app main.o part.o",
+        "rounds once",
+    ),
+    "a product and a sum that are rounded each, in C as the standard has it": Case(
+        {"main.c": PRINTS, "part.c": FUSED},
+        f"gcc -O2 -std=c11 {FUSING} -c main.c part.c && gcc -o app main.o part.o",
+    ),
+    "a product and a sum that are rounded each, without optimisation": Case(
+        {"main.c": PRINTS, "part.c": FUSED}, f"gcc {FUSING} -c main.c part.c && gcc -o app main.o part.o"
+    ),
+    "rules that the environment asks for": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x + __GNUC__; }\n"},
+        f"DEPENDENCIES_OUTPUT=rules; export DEPENDENCIES_OUTPUT; {PLAIN}",
+        run="./app; cat rules",
     ),
     "a library of which nothing is used": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n", "lib.c": "int f(int x) { return x; }\n"},
