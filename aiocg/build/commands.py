@@ -31,6 +31,7 @@ POLL_INTERVAL = 0.1  # seconds between looks for a cancellation
 GRACE = 3.0  # seconds that an interrupted build may take to end
 TIMEOUT = 60.0  # seconds for Ninja to list its commands
 
+_RULES = ("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
 _AR = re.compile(r"(?:[\w.]+-)*ar(?:-\d+)?")
 
 
@@ -103,8 +104,9 @@ class Start:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def origin(self, command: CommandLine, digest: str) -> Origin:
-        """Return how something was made, to be made again."""
-        return Origin(self.compiler or self.arguments[:1], command, self.environment, digest)
+        """Return how something was made, to be made again without the rules for `make` that variables ask for."""
+        environment = {name: value for name, value in self.environment.items() if name not in _RULES}
+        return Origin(self.compiler or self.arguments[:1], command, environment, digest)
 
 
 @dataclass(frozen=True, slots=True)
