@@ -334,7 +334,7 @@ def has_used(unit: Unit) -> bool:
     if unit.origin is None:
         return True
     text, _ = _conditioned([*unit.origin.compiler, *_recorded(unit), "-E"], unit, unit.origin)
-    return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, _own_folders(unit)))
+    return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, unit))
 
 
 def _unknown_options(unit: Unit, origin: Origin, level: str) -> set[str]:
@@ -368,23 +368,22 @@ def _same_text(
     """
     by_build = [*origin.compiler, *_recorded(unit), "-E"]
     by_clang = [*_known_words(unit, level, unknown), "-E"]
-    folders = _own_folders(unit)
     text, mode = _conditioned(by_build, unit, origin)
-    for name in _by_files(text, folders)[1]:
+    for name in _by_files(text, unit)[1]:
         if (unit.directory / f"{name}.gch").exists():
             raise BenchmarkInitError(unit.input.path, f"{name} is there as a precompiled header, too")
-    theirs = _user_tokens(text, folders)
+    theirs = _user_tokens(text, unit)
     ours = _clang([*by_clang, *mode[:1]], unit)
-    headers = _by_files(ours.stdout, folders)[2]
+    headers = _by_files(ours.stdout, unit)[2]
     differing = _differing_macros(unit, origin, level, unknown)
     names = set(theirs)
     cplusplus = unit.input.language.startswith("c++")
     if cplusplus and is_gcc(origin.compiler) and (name := next(iter(names & _OF_COMPILERS), "")):
         raise BenchmarkInitError(unit.input.path, f"compilers have different values for {name}")
-    if not ours.returncode and theirs == _user_tokens(ours.stdout, folders) and names.isdisjoint(differing):
+    if not ours.returncode and theirs == _user_tokens(ours.stdout, unit) and names.isdisjoint(differing):
         if names.isdisjoint(_PLACES):
             return unit, headers
-        if _literals(_run(by_build, unit, origin), folders) == _literals(_clang(by_clang, unit).stdout, folders):
+        if _literals(_run(by_build, unit, origin), unit) == _literals(_clang(by_clang, unit).stdout, unit):
             return unit, headers
     found = _retold(unit, origin, scratch)
     done = _clang([*_known_words(found, level, unknown), "-fsyntax-only", "-fno-color-diagnostics"], found)
@@ -424,9 +423,7 @@ def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ())
         text = _run([*by_build, *pretty, *_without_packs(scratch)], unit, origin)
     for theirs_only, known in _PACKS.items() if cplusplus else ():
         text = text.replace(theirs_only, known)
-    if not cplusplus and not _FLOAT.search(
-        "\n".join(_by_files(text, _own_folders(unit))[0])
-    ):  # only a system's has any
+    if not cplusplus and not _FLOAT.search("\n".join(_by_files(text, unit)[0])):  # only a system's has any
         text = _FLOAT.sub(lambda found: _FLOATS[found[0]], text)
     path.write_text(text, errors="surrogateescape")
     return replace(unit, source=path, input=Input(str(path), language, language))
@@ -504,9 +501,9 @@ def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractS
     return differing
 
 
-def _literals(text: str, folders: tuple[str, ...]) -> list[str]:
+def _literals(text: str, unit: Unit) -> list[str]:
     """Return the numbers and strings in the user's lines."""
-    tokens = (_HEX.sub(_decimal, token) for token in _user_tokens(text, folders))  # GCC's INT_MAX is 0x7fffffff
+    tokens = (_HEX.sub(_decimal, token) for token in _user_tokens(text, unit))  # GCC's INT_MAX is 0x7fffffff
     return [token for token in tokens if token.isdigit() or token.startswith('"')]
 
 
@@ -524,25 +521,28 @@ def _own_folders(unit: Unit) -> tuple[str, ...]:
     return tuple(f"{one.rstrip('/')}/" for one in found if one and not one.startswith(_SYSTEM))
 
 
-def _user_tokens(text: str, folders: tuple[str, ...]) -> list[str]:
+def _user_tokens(text: str, unit: Unit) -> list[str]:
     """Return the tokens of the lines that do not come from system headers or the command line."""
-    lines, _, _ = _by_files(text, folders)
+    lines, _, _ = _by_files(text, unit)
     spliced = "\n".join(lines).replace("\\\n", "")  # as GCC leaves them where macros are not expanded
     return [found[0] for found in _TOKEN.finditer(spliced) if found["skip"] is None]
 
 
-def _by_files(text: str, folders: tuple[str, ...]) -> tuple[list[str], set[str], set[str]]:
+def _by_files(text: str, unit: Unit) -> tuple[list[str], set[str], set[str]]:
     """Return the user's lines of a preprocessed text, the names of the user's files, and those of system headers.
 
-    A header that calls itself the system's, after it began as the user's, is the user's.
+    A header that calls itself the system's, after it began as the user's, is the user's, and so is what says that it is
+    from one that is not there.
     """
+    folders = _own_folders(unit)
     lines, is_users = [], False
     own: set[str] = set()
     systems: set[str] = set()
     for line in text.splitlines():
         if marker := _MARKER.match(line):
             name = marker[1]
-            is_users = "3" not in marker[2].split() or name in own or name.startswith(folders)
+            is_systems = name in systems or (unit.directory / name).is_file()
+            is_users = "3" not in marker[2].split() or name in own or name.startswith(folders) or not is_systems
             (own if is_users else systems).add(name)
             is_users = is_users and not name.startswith("<")
         elif is_users:

@@ -519,6 +519,9 @@ CASES |= {
         "__SSP_ALL__",
         "nm -D app | grep -c stack_chk",
     ),
+    "lines that call themselves a system header's": Case(
+        {"main.c": PRINTS, "part.c": f'# 9 "none.h" 1 3 4\n{NAMED}int value(int x) {{ return x + NAME; }}\n'}
+    ),
     "the name of a function": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return sizeof(__PRETTY_FUNCTION__) + x; }\n"}
     ),
