@@ -297,12 +297,12 @@ def contracts(unit: Unit) -> bool:
     words = unit.command.options()
     said = [word for word in words if word.startswith("-ffp-contract=")]
     standards = [word for word in words if word.startswith(("-std=", "--std=", "-ansi"))]
-    if unit.origin is None or unit.command.level in UNTYPED_LEVELS or not is_gcc(unit.origin.compiler):
+    if unit.origin is None or not is_gcc(unit.origin.compiler):
         return False
-    strict = not unit.input.language.startswith("c++") and not "".join(standards[-1:]).startswith(
-        ("-std=gnu", "--std=gnu")
-    )
-    return said[-1] != UNCONTRACTED if said else not (standards and strict)
+    if said:
+        return said[-1] != UNCONTRACTED
+    is_strict = bool(standards) and "gnu" not in standards[-1] and not unit.input.language.startswith("c++")
+    return unit.command.level not in UNTYPED_LEVELS and not is_strict
 
 
 def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
@@ -541,8 +541,8 @@ def _by_files(text: str, unit: Unit) -> tuple[list[str], set[str], set[str]]:
     for line in text.splitlines():
         if marker := _MARKER.match(line):
             name = marker[1]
-            is_systems = name in systems or (unit.directory / name).is_file()
-            is_users = "3" not in marker[2].split() or name in own or name.startswith(folders) or not is_systems
+            is_users = "3" not in marker[2].split() or name in own or name.startswith(folders)
+            is_users = is_users or not (name in systems or (unit.directory / name).is_file())
             (own if is_users else systems).add(name)
             is_users = is_users and not name.startswith("<")
         elif is_users:

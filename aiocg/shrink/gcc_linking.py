@@ -113,9 +113,9 @@ class GccUnits(Units):
         assert isinstance(part, Unit)
         given = [word for word in shlex.split(level) if word != LTO or not self.loses(part)]
         own = [] if any(word.startswith("-O") for word in given) else [part.command.level or "-O0"]
-        own += [UNCONTRACTED] if part.command.level in UNTYPED_LEVELS else []
         options = [*level_words(part.command.level), *part.command.options("level", "linking", "dependency")]
-        words = [*given, *own, *options, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
+        contract = [UNCONTRACTED] if part.command.level in UNTYPED_LEVELS else []
+        words = [*given, *own, *options, *contract, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
         driver = part.origin.compiler if part.origin is not None else (part.command.driver,)
         run([*driver, *words, "-c", "-o", str(path)], part.directory, name_of(part), part.environment)
         return path

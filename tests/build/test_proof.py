@@ -613,6 +613,11 @@ CASES |= {
     "a product and a sum that are rounded each, without optimisation": Case(
         {"main.c": PRINTS, "part.c": FUSED}, f"gcc {FUSING} -c main.c part.c && gcc -o app main.o part.o"
     ),
+    "a product and a sum that are rounded each, though an option allows more": Case(
+        {"main.c": PRINTS, "part.c": FUSED},
+        f"gcc -O1 -ffp-contract=fast {FUSING} -c main.c part.c && gcc -o app main.o part.o",
+        "rounds once",
+    ),
     "rules that the environment asks for": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x + __GNUC__; }\n"},
         f"DEPENDENCIES_OUTPUT=rules; export DEPENDENCIES_OUTPUT; {PLAIN}",

@@ -466,6 +466,19 @@ def test_a_locked_build_of_what_names_the_time_of_its_compile_is_no_other_image(
 
 @pytest.mark.slow
 @pytest.mark.needs("gcc")
+def test_a_locked_build_tells_the_objects_of_one_source_apart(project: Project) -> None:
+    nested = "int more(int x) { int inner(int y) { return x + y; } return inner(x); }\n"
+    (project.folder / "part.c").write_text(f"#ifdef NESTED\n{nested}#else\n{PART}#endif\n")
+    text = "gcc -O2 -c main.c part.c sized.c && gcc -O2 -DNESTED -c -o nested.o part.c && gcc -o app *.o"
+    project.report("--budget", "0.2", "--", "sh", "-c", text)
+    shrunk = project.app
+    project.make("clean")
+    done = project.shrink("--locked", "--", "sh", "-c", text)
+    assert done.returncode == 0 and project.app == shrunk and "of no use" not in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
 def test_a_change_after_the_lock_is_proved_or_left_to_the_builds_compiler(project: Project) -> None:
     build_rules(project)
     project.report("--budget", "0.2", "--", "make")
