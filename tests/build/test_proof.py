@@ -618,6 +618,11 @@ CASES |= {
         f"gcc -O1 -ffp-contract=fast {FUSING} -c main.c part.c && gcc -o app main.o part.o",
         "rounds once",
     ),
+    "options that an image records": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
+        "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
+        run="./app; grep -ac disable-llvm-passes app",
+    ),
     "rules that the environment asks for": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x + __GNUC__; }\n"},
         f"DEPENDENCIES_OUTPUT=rules; export DEPENDENCIES_OUTPUT; {PLAIN}",
