@@ -618,6 +618,24 @@ CASES |= {
         f"gcc -O1 -ffp-contract=fast {FUSING} -c main.c part.c && gcc -o app main.o part.o",
         "rounds once",
     ),
+    "the first of several definitions": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int twice(int x) { return 2 * x; }\nint value(int x) { return twice(x); }\n",
+            "other.c": "int twice(int x) { return 3 * x; }\nint more(int x) { return x; }\n",
+        },
+        "gcc -O2 -c main.c part.c other.c && gcc -Wl,-z,muldefs -o app main.o other.o part.o",
+        "the link may take another twice",
+    ),
+    "a definition that the link replaces": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int thrice(int x) { return 3 * x; }\nint twice(int x) { return 2 * x; }\n"
+            "int value(int x) { return twice(x); }\n",
+        },
+        "gcc -c main.c part.c && gcc -Wl,--defsym=twice=thrice -o app main.o part.o",
+        "the link may take another twice",
+    ),
     "options that an image records": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
         "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
