@@ -371,7 +371,9 @@ class Shrinking:
             if self._keeps_entry(image):
                 continue
             now, before = image.entry(self.compiler, named), known.get(image.name)
-            if not several.isdisjoint(map(self._source, image.linker.inputs.parts)):
+            parts = image.linker.inputs.parts
+            read = any(one.origin.digest in self.build.read for one in parts if isinstance(one, Unit) and one.origin)
+            if read or not several.isdisjoint(map(self._source, parts)):
                 now = msgspec.structs.replace(now, repeatable=False)
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now

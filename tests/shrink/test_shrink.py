@@ -478,6 +478,21 @@ def test_a_locked_build_tells_the_objects_of_one_source_apart(project: Project) 
 
 
 @pytest.mark.slow
+@pytest.mark.needs("gcc", "objdump", "ld")
+@pytest.mark.parametrize(
+    "reading", ["objdump -d part.o", "ld -r -o more.o part.o", "ar r libmore.a part.o && nm libmore.a"]
+)
+def test_a_locked_build_has_the_builds_objects_where_other_tools_read_them(project: Project, reading: str) -> None:
+    build_rules(project, more=f"more: part.o\n\t{reading} | grep '<half>\\|T half' > more || touch more\n")
+    project.report("--budget", "0.2", "--", "make")
+    shrunk, read = project.app, (project.folder / "more").read_bytes()
+    project.make("clean")
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 0 and project.app == shrunk and (project.folder / "more").read_bytes() == read
+    assert not is_bitcode(project, "part.o")
+
+
+@pytest.mark.slow
 @pytest.mark.needs("gcc")
 def test_a_change_after_the_lock_is_proved_or_left_to_the_builds_compiler(project: Project) -> None:
     build_rules(project)
