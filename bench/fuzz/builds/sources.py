@@ -343,7 +343,7 @@ def character_sets(project: Project) -> None:
     unit, name = project.c_unit(), project.fresh("text")
     unit.options.append(project.random.choice(["", "-fexec-charset=ISO-8859-1", "-finput-charset=ISO-8859-1", "-fwide-exec-charset=UTF-16LE", "-fexec-charset=UTF-8", "-finput-charset=UTF-8", "-trigraphs", "-std=c99", "-fextended-identifiers"]))
     project.files[f"{name}.h"] = project.random.choice(["\ufeff", ""]) + f"#define {name} \\\r\n 4\r\nstatic const char t_{name}[] = \"\u00e9t\u00e9 ??/?\" \"x\";\r\n".replace("??/?", project.random.choice(["", "??!"]))
-    project.value(f"\n#include \"{name}.h\"\nint h = {name}; for (unsigned i = 0; i < sizeof t_{name}; i++) h = h * 31 + (unsigned char)t_{name}[i]; return h + (int)sizeof L\"\u00e9\" * 7 + x + L'\u00e9';", unit)
+    project.value(f"\n#include \"{name}.h\"\nunsigned h = {name}; for (unsigned i = 0; i < sizeof t_{name}; i++) h = h * 31 + (unsigned char)t_{name}[i]; return (int)h + (int)sizeof L\"\u00e9\" * 7 + x + L'\u00e9';", unit)
 
 
 def machine(project: Project) -> None:

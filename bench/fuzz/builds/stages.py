@@ -35,6 +35,8 @@ def staged(project: Project) -> None:
             "{cc} {options} -c -o {object} {name} && cp -p {object} keep.o && rm {object} && mv keep.o {object}",
             "env ANY=1 nice {cc} {options} -c -o {object} {name}",
             "ccache {cc} {options} -c -o {object} {name}",
+            "{cxx} {options} -c -o {object} {name}",
+            "{cc} {options} -x c++ -fno-exceptions -c -o {object} {name}",
             "ln -sf {name} link_{name} && {cc} {options} -c -o {object} link_{name}",
             "mkdir -p 'a folder' && cp {name} 'a folder/a {name}' && {cc} {options} -c -o {object} 'a folder/a {name}'",
             "mkdir -p over && cp {name} over/{name} && {cc} {options} -c -o {object} over/../over/{name}",
