@@ -23,6 +23,7 @@ _WITH_VALUE = frozenset(
     """.split()  # noqa: SIM905
 )
 """Linkers' options whose value may be the next word."""
+_LISTING = ("nm", "objdump", "readelf")
 _NO_IMAGE = frozenset({"-r", "-Wl,-r", "-Wl,--relocatable"})
 
 
@@ -75,9 +76,16 @@ def understand(starts: Iterable[Start]) -> Build:
     links: dict[Path, Link] = {}
     left_alone: dict[Path, str] = {}
     read: set[str] = set()
+    listed: dict[str, str] = {}  # inputs of images whose symbols were read, and the names of those
+    later: set[str] = set()  # objects that were compiled after that, and may have a table of the symbols
     for start in starts:
         if is_tool(start.arguments[0]):
             read |= _digests(start)
+            seen = [link for link in links.values() if link.files.get(link.output) in start.files.values()]
+            if start.arguments[0].endswith(_LISTING):
+                listed |= {
+                    one: link.output.name for link in seen for path, one in link.files.items() if path != link.output
+                }
             continue
         try:
             whole = parse(_named(start.arguments), str(start.directory))
@@ -89,11 +97,16 @@ def understand(starts: Iterable[Start]) -> Build:
             for unit in () if _own_passes(whole) else units_of(whole.plain(), start.directory):
                 if digest := start.files.get(object_name(whole, unit)):
                     units[digest] = replace(unit, origin=start.origin(whole, digest))
+                    later |= {digest} if listed else set()
             continue
         output = Path(os.path.normpath(start.directory / (whole.output or "a.out")))
         links.pop(output, None)
         left_alone.pop(output, None)
-        if reason := obstacle(whole):
+        digests = {*start.files.values()}
+        reason = obstacle(whole)
+        if not reason and not later.isdisjoint(digests) and (before := listed.keys() & digests):
+            reason = f"the build has read the symbols of {listed[min(before)]}, which has the same objects"
+        if reason:
             left_alone[output] = reason
             read |= _digests(start)
         else:

@@ -636,6 +636,19 @@ CASES |= {
         "gcc -c main.c part.c && gcc -Wl,--defsym=twice=thrice -o app main.o part.o",
         "the link may take another twice",
     ),
+    "a table of symbols, made from a first link": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": f"{FILLER}extern const unsigned long table;\n"
+            "int value(int x) { return pad(x) * (table == (unsigned long)&value); }\n",
+            "unused.c": "int unused(int x) { return x * 7; }\n",
+        },
+        "echo 'const unsigned long table = 0;' > table.c && gcc -O2 -c unused.c main.c part.c table.c && "
+        "gcc -no-pie -o first unused.o main.o part.o table.o && "
+        "echo \"const unsigned long table = 0x$(nm first | sed -n 's/ T value$//p');\" > table.c && "
+        "gcc -O2 -c table.c && gcc -no-pie -o app unused.o main.o part.o table.o",
+        "the build has read the symbols of first",
+    ),
     "options that an image records": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
         "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
