@@ -32,6 +32,7 @@ from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.gcc.meaning import is_meaning
 from aiocg.llvm.command_line import UNTYPED_LEVELS, Input, Token
 from aiocg.llvm.recording import is_linker
+from aiocg.transport.elf import sections
 
 TIMEOUT = 600.0  # seconds for one command
 DISAGREES = (
@@ -176,9 +177,19 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
     if _LTO_NAME.search(content) and unit.object is not None and unit.object.is_file():
         own = unit.object.read_bytes()  # GCC draws these names at random
         known = hashlib.sha256(own).hexdigest() == origin.digest
-        if known and _LTO_NAME.sub(b"", content) == _LTO_NAME.sub(b"", own):
+        if known and _without_random_names(content) == _without_random_names(own):
             return
     raise Unrepeatable(name, DISAGREES)
+
+
+def _without_random_names(content: bytes) -> list[tuple[bytes, int, bytes]]:
+    """Return the sections of an object, without the names that GCC draws for link-time optimisation."""
+    found = sections(content)
+    parts = (content[one.offset : one.offset + one.size] if one.is_stored else b"" for one in found)
+    return [
+        (_LTO_NAME.sub(b"", one.name.encode()), one.flags, _LTO_NAME.sub(b"", part))
+        for one, part in zip(found, parts, strict=True)
+    ]
 
 
 def compile_again(unit: Unit, target: Path) -> None:

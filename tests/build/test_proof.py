@@ -1,6 +1,8 @@
 """Builds whose images must do the same after clang, or GCC with other options, has compiled them again."""
 
+import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.build.commands import Start, read_record, record_build, units_of
-from aiocg.build.proof import readable
+from aiocg.build.proof import Unrepeatable, check_repeatable, readable
 from aiocg.llvm.command_line import parse
 from aiocg.shrink.candidate import FOUND, OWN
 from aiocg.shrink.gcc import GccShrinking
@@ -749,3 +751,21 @@ def test_only_what_the_compilers_read_in_different_ways_is_preprocessed_first(
     (unit,) = units_of(whole, tmp_path)
     found = readable(replace(unit, origin=start.origin(whole, "")), "-Oz", tmp_path)
     assert (found.source != unit.source) == retold
+
+
+def test_objects_with_random_names_for_link_time_optimisation_are_known_again(tmp_path: Path) -> None:
+    (tmp_path / "part.c").write_text("int value(int x) { return x; }\n")
+    words = ("gcc", "-O2", "-flto", "-c", "part.c")
+    while True:
+        subprocess.run(words, cwd=tmp_path, check=True)
+        content = (tmp_path / "part.o").read_bytes()
+        if not re.search(rb"\.gnu\.lto_\.decls\.[0-9a-f]{16}", content):  # of one in sixteen a digit is not written
+            break
+    start = Start(words, tmp_path, compiler=("gcc",), environment=dict(os.environ))
+    whole = parse(start.arguments, str(tmp_path))
+    (unit,) = units_of(whole, tmp_path)
+    unit = replace(unit, origin=start.origin(whole, hashlib.sha256(content).hexdigest()))
+    check_repeatable(unit, tmp_path)
+    (tmp_path / "part.c").write_text("int value(int x) { return x + 1; }\n")
+    with pytest.raises(Unrepeatable):
+        check_repeatable(unit, tmp_path)
