@@ -18,7 +18,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.llvm.command_line import LANGUAGES, CommandLine, Input, parse
-from aiocg.llvm.recording import FILES_VARIABLE, VARIABLE, is_driver, is_linker, recording_commands
+from aiocg.llvm.recording import FILES_VARIABLE, VARIABLE, is_driver, is_linker, is_tool, recording_commands
 
 PathLike = str | os.PathLike[str]
 
@@ -31,6 +31,7 @@ POLL_INTERVAL = 0.1  # seconds between looks for a cancellation
 GRACE = 3.0  # seconds that an interrupted build may take to end
 TIMEOUT = 60.0  # seconds for Ninja to list its commands
 
+_RULES = ("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
 _AR = re.compile(r"(?:[\w.]+-)*ar(?:-\d+)?")
 
 
@@ -103,8 +104,9 @@ class Start:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def origin(self, command: CommandLine, digest: str) -> Origin:
-        """Return how something was made, to be made again."""
-        return Origin(self.compiler or self.arguments[:1], command, self.environment, digest)
+        """Return how something was made, to be made again without the rules for `make` that variables ask for."""
+        environment = {name: value for name, value in self.environment.items() if name not in _RULES}
+        return Origin(self.compiler or self.arguments[:1], command, environment, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,8 @@ class Project:
             raise ProjectError(f"{path} cannot be read: {error.strerror}") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ProjectError(f"{path} was not written by a build with {VARIABLE} set") from None
-        return _project((start for start in starts if not is_linker(start.arguments[0])), root)
+        own = (start for start in starts if not (is_linker(start.arguments[0]) or is_tool(start.arguments[0])))
+        return _project(own, root)
 
     @classmethod
     def from_build(cls, command: str | Sequence[str], root: PathLike | None = None) -> "Project":
@@ -198,7 +201,8 @@ class Project:
             log = Path(scratch, "build.jsonl")
             if status := record_build(text, log, Path(scratch, "bin"), {FILES_VARIABLE: "1"}):
                 raise ProjectError(f"the build failed: `{text}` ended with {status}; what it said is above")
-            if not log.exists() or all(is_linker(start.arguments[0]) for start in read_record(log)):
+            starts = read_record(log) if log.exists() else []
+            if all(is_linker(start.arguments[0]) or is_tool(start.arguments[0]) for start in starts):
                 raise ProjectError(
                     f"`{text}` has compiled nothing by a compiler's name: clean the project first (`make clean`); with "
                     f"CMake or Meson, which call it by its path, use --compile-commands build/compile_commands.json; "

@@ -42,6 +42,7 @@ OLD_C = (  # what other compilers only warn of
     "-Wno-error=incompatible-function-pointer-types",
     "-Wno-error=return-mismatch",
 )
+_RECORDING = ("-frecord-gcc-switches", "-frecord-command-line")  # which would record ours, with our temporary files
 _UNKNOWN = re.compile(r"(?:unknown argument|unsupported (?:option|argument)|unknown target CPU)[^'\n]*'(-[^'\n]+)'")
 _SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 
@@ -53,7 +54,7 @@ class Compiled:
     Attributes:
         bitcode: the module.
         flags: the user's options that it was compiled with.
-        left_out: options of other compilers that clang does not know.
+        left_out: options of other compilers that clang does not know, and those that record all options.
         files: the files that were read, absolute.
     """
 
@@ -110,7 +111,7 @@ def front_end_words(unit: Unit, level: str, *, silent: bool = True) -> list[str]
 def _compiled(
     unit: Unit, words: Sequence[str], options: tuple[str, ...], toolchain: Toolchain, cache: Cache, key: str
 ) -> Compiled:
-    left_out: tuple[str, ...] = ()
+    left_out = tuple(word for word in options if word in _RECORDING)
     flags = absolute_flags(words, unit.directory)
     with_files = includes_files(unit.source, unit.directory, flags)
     with scratch_folder() as scratch:

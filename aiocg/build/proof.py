@@ -32,6 +32,7 @@ from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.gcc.meaning import is_meaning
 from aiocg.llvm.command_line import UNTYPED_LEVELS, Input, Token
 from aiocg.llvm.recording import is_linker
+from aiocg.transport.elf import sections
 
 TIMEOUT = 600.0  # seconds for one command
 DISAGREES = (
@@ -116,6 +117,10 @@ _READ_PRAGMAS = frozenset(
 _FREE_PRAGMA = re.compile(r"GCC (ivdep|unroll|push_options|pop_options|reset_options|diagnostic|dependency|message)\b")
 
 
+class Unrepeatable(BenchmarkInitError):
+    """Compiling a unit again gives another object."""
+
+
 def is_gcc(compiler: tuple[str, ...]) -> bool:
     """Say whether a compiler is a GCC: it lists its optimiser's options."""
     return bool(optimisers(compiler))
@@ -156,7 +161,7 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
         scratch: a folder.
 
     Raises:
-        BenchmarkInitError: when the result is another object, or there is none.
+        Unrepeatable: when the result is another object; BenchmarkInitError when there is none.
     """
     origin, name = unit.origin, unit.input.path
     if origin is None or not origin.digest:
@@ -172,9 +177,19 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
     if _LTO_NAME.search(content) and unit.object is not None and unit.object.is_file():
         own = unit.object.read_bytes()  # GCC draws these names at random
         known = hashlib.sha256(own).hexdigest() == origin.digest
-        if known and _LTO_NAME.sub(b"", content) == _LTO_NAME.sub(b"", own):
+        if known and _without_random_names(content) == _without_random_names(own):
             return
-    raise BenchmarkInitError(name, DISAGREES)
+    raise Unrepeatable(name, DISAGREES)
+
+
+def _without_random_names(content: bytes) -> list[tuple[bytes, int, bytes]]:
+    """Return the sections of an object, without the names that GCC draws for link-time optimisation."""
+    found = sections(content)
+    parts = (content[one.offset : one.offset + one.size] if one.is_stored else b"" for one in found)
+    return [
+        (_LTO_NAME.sub(b"", one.name.encode()), one.flags, _LTO_NAME.sub(b"", part))
+        for one, part in zip(found, parts, strict=True)
+    ]
 
 
 def compile_again(unit: Unit, target: Path) -> None:
@@ -285,14 +300,30 @@ UNALIASED = "-Xclang=-mno-constructor-aliases"
 """For C++ in shared libraries: else a destructor may be an alias of one that may be replaced, which LLVM refuses."""
 
 
+UNCONTRACTED = "-ffp-contract=off"
+
+
+def contracts(unit: Unit) -> bool:
+    """Say whether the build's compiler may round a product and a sum at once, if the machine can."""
+    words = unit.command.options()
+    said = [word for word in words if word.startswith("-ffp-contract=")]
+    standards = [word for word in words if word.startswith(("-std=", "--std=", "-ansi"))]
+    if unit.origin is None or not is_gcc(unit.origin.compiler):
+        return False
+    if said:
+        return said[-1] != UNCONTRACTED
+    is_strict = bool(standards) and "gnu" not in standards[-1] and not unit.input.language.startswith("c++")
+    return unit.command.level not in UNTYPED_LEVELS and not is_strict
+
+
 def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
     """Return options with which clang does what GCC does unless it is told otherwise.
 
     Exported functions may be replaced by other objects. Loops need not end, in C++ up to -O1. In C,
-    `__PRETTY_FUNCTION__` is the name alone.
+    `__PRETTY_FUNCTION__` is the name alone. Products and sums are rounded each; see `contracts`.
     """
     endless = [] if cplusplus and level not in UNTYPED_LEVELS else ["-fno-finite-loops"]
-    return ["-fsemantic-interposition", *endless, *([] if cplusplus else [_PRETTY])]
+    return ["-fsemantic-interposition", UNCONTRACTED, *endless, *([] if cplusplus else [_PRETTY])]
 
 
 def _as_gcc(unit: Unit, origin: Origin) -> Unit:
@@ -314,7 +345,7 @@ def has_used(unit: Unit) -> bool:
     if unit.origin is None:
         return True
     text, _ = _conditioned([*unit.origin.compiler, *_recorded(unit), "-E"], unit, unit.origin)
-    return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, _own_folders(unit)))
+    return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, unit))
 
 
 def _unknown_options(unit: Unit, origin: Origin, level: str) -> set[str]:
@@ -348,23 +379,22 @@ def _same_text(
     """
     by_build = [*origin.compiler, *_recorded(unit), "-E"]
     by_clang = [*_known_words(unit, level, unknown), "-E"]
-    folders = _own_folders(unit)
     text, mode = _conditioned(by_build, unit, origin)
-    for name in _by_files(text, folders)[1]:
+    for name in _by_files(text, unit)[1]:
         if (unit.directory / f"{name}.gch").exists():
             raise BenchmarkInitError(unit.input.path, f"{name} is there as a precompiled header, too")
-    theirs = _user_tokens(text, folders)
+    theirs = _user_tokens(text, unit)
     ours = _clang([*by_clang, *mode[:1]], unit)
-    headers = _by_files(ours.stdout, folders)[2]
+    headers = _by_files(ours.stdout, unit)[2]
     differing = _differing_macros(unit, origin, level, unknown)
     names = set(theirs)
     cplusplus = unit.input.language.startswith("c++")
     if cplusplus and is_gcc(origin.compiler) and (name := next(iter(names & _OF_COMPILERS), "")):
         raise BenchmarkInitError(unit.input.path, f"compilers have different values for {name}")
-    if not ours.returncode and theirs == _user_tokens(ours.stdout, folders) and names.isdisjoint(differing):
+    if not ours.returncode and theirs == _user_tokens(ours.stdout, unit) and names.isdisjoint(differing):
         if names.isdisjoint(_PLACES):
             return unit, headers
-        if _literals(_run(by_build, unit, origin), folders) == _literals(_clang(by_clang, unit).stdout, folders):
+        if _literals(_run(by_build, unit, origin), unit) == _literals(_clang(by_clang, unit).stdout, unit):
             return unit, headers
     found = _retold(unit, origin, scratch)
     done = _clang([*_known_words(found, level, unknown), "-fsyntax-only", "-fno-color-diagnostics"], found)
@@ -404,9 +434,7 @@ def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ())
         text = _run([*by_build, *pretty, *_without_packs(scratch)], unit, origin)
     for theirs_only, known in _PACKS.items() if cplusplus else ():
         text = text.replace(theirs_only, known)
-    if not cplusplus and not _FLOAT.search(
-        "\n".join(_by_files(text, _own_folders(unit))[0])
-    ):  # only a system's has any
+    if not cplusplus and not _FLOAT.search("\n".join(_by_files(text, unit)[0])):  # only a system's has any
         text = _FLOAT.sub(lambda found: _FLOATS[found[0]], text)
     path.write_text(text, errors="surrogateescape")
     return replace(unit, source=path, input=Input(str(path), language, language))
@@ -484,9 +512,9 @@ def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractS
     return differing
 
 
-def _literals(text: str, folders: tuple[str, ...]) -> list[str]:
+def _literals(text: str, unit: Unit) -> list[str]:
     """Return the numbers and strings in the user's lines."""
-    tokens = (_HEX.sub(_decimal, token) for token in _user_tokens(text, folders))  # GCC's INT_MAX is 0x7fffffff
+    tokens = (_HEX.sub(_decimal, token) for token in _user_tokens(text, unit))  # GCC's INT_MAX is 0x7fffffff
     return [token for token in tokens if token.isdigit() or token.startswith('"')]
 
 
@@ -504,18 +532,20 @@ def _own_folders(unit: Unit) -> tuple[str, ...]:
     return tuple(f"{one.rstrip('/')}/" for one in found if one and not one.startswith(_SYSTEM))
 
 
-def _user_tokens(text: str, folders: tuple[str, ...]) -> list[str]:
+def _user_tokens(text: str, unit: Unit) -> list[str]:
     """Return the tokens of the lines that do not come from system headers or the command line."""
-    lines, _, _ = _by_files(text, folders)
+    lines, _, _ = _by_files(text, unit)
     spliced = "\n".join(lines).replace("\\\n", "")  # as GCC leaves them where macros are not expanded
     return [found[0] for found in _TOKEN.finditer(spliced) if found["skip"] is None]
 
 
-def _by_files(text: str, folders: tuple[str, ...]) -> tuple[list[str], set[str], set[str]]:
+def _by_files(text: str, unit: Unit) -> tuple[list[str], set[str], set[str]]:
     """Return the user's lines of a preprocessed text, the names of the user's files, and those of system headers.
 
-    A header that calls itself the system's, after it began as the user's, is the user's.
+    A header that calls itself the system's, after it began as the user's, is the user's, and so is what says that it is
+    from one that is not there.
     """
+    folders = _own_folders(unit)
     lines, is_users = [], False
     own: set[str] = set()
     systems: set[str] = set()
@@ -523,6 +553,7 @@ def _by_files(text: str, folders: tuple[str, ...]) -> tuple[list[str], set[str],
         if marker := _MARKER.match(line):
             name = marker[1]
             is_users = "3" not in marker[2].split() or name in own or name.startswith(folders)
+            is_users = is_users or not (name in systems or (unit.directory / name).is_file())
             (own if is_users else systems).add(name)
             is_users = is_users and not name.startswith("<")
         elif is_users:

@@ -195,6 +195,7 @@ def _share(text: str) -> float:
 def _build(text: str, scratch: Path) -> "Build":
     """Run the build, or exit with its status."""
     import os
+    from dataclasses import replace
 
     from aiocg.build.commands import read_record, record_build
     from aiocg.cli.shrink_locked import commands
@@ -217,7 +218,7 @@ def _build(text: str, scratch: Path) -> "Build":
     again = recorded(scratch / "rust.jsonl", cargo.second_build(rust))
     own = Path(os.environ.get("CARGO_TARGET_DIR", "target")).absolute()
     links = [link for link in build.links if not cargo.is_rust(link)]
-    return Build(build.units, (*links, *cargo.in_place(again, rust / "target", own).links), build.left_alone)
+    return replace(build, links=(*links, *cargo.in_place(again, rust / "target", own).links))
 
 
 def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None:

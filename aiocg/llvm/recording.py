@@ -11,7 +11,7 @@ start. For their sake nothing but the standard library is imported, and of that 
 With AIOCG_CC_RECORD_FILES set to 1 as well, a compiler is run to its end, and the line also has all that is needed to
 run it again: `files`, the SHA-256 of each file that the words name, inputs and outputs, by name; `compiler`, the words
 that start it in place of the first argument; `environment`, its variables. What fails is not recorded then. Linkers
-that a build starts itself are.
+that a build starts itself, and tools that read objects, are.
 """
 
 import errno
@@ -20,7 +20,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 VARIABLE = "AIOCG_CC_RECORD"
@@ -30,6 +30,9 @@ _WITHIN_VARIABLE = "AIOCG_CC_WITHIN"  # the compiler that is running, for those 
 
 _USUAL = {"cc": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
 _COMPILER = r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99|tcc)(?:-\d[\d.]*)?"
+
+
+_TOOLS = ("nm", "size", "strings", "objdump", "readelf", "objcopy", "strip")
 
 
 def is_driver(word: str) -> bool:
@@ -43,6 +46,11 @@ def is_linker(word: str) -> bool:
     """Say whether the first word of a command is the name or path of a linker, which compilers start, too."""
     name, _, kind = os.path.basename(word).partition(".")
     return name.rpartition("-")[2] == "ld" and kind in ("", "bfd", "gold", "lld")
+
+
+def is_tool(word: str) -> bool:
+    """Say whether the first word of a command is the name or path of a tool that reads objects."""
+    return os.path.basename(word).rpartition("-")[2] in _TOOLS
 
 
 def record(
@@ -131,6 +139,7 @@ def recording_commands(folder: str, search_path: str, program: str = "") -> None
         program: what the commands start, with a compiler's path and name before its words; this file if "".
     """
     found = compilers(search_path)
+    found |= _commands(search_path, is_tool)
     for instead, names in _USUAL.items():
         language = "c" if instead == "cc" else "c++"
         for name in names:
@@ -145,6 +154,10 @@ def recording_commands(folder: str, search_path: str, program: str = "") -> None
 
 def compilers(search_path: str) -> dict[str, str]:
     """Return the paths of the C and C++ compilers and of the linkers by their names."""
+    return _commands(search_path, lambda name: is_driver(name) or is_linker(name) or name == "zig")
+
+
+def _commands(search_path: str, known: Callable[[str], bool]) -> dict[str, str]:
     found: dict[str, str] = {}
     for place in search_path.split(os.pathsep):
         try:
@@ -153,8 +166,7 @@ def compilers(search_path: str) -> dict[str, str]:
             continue
         for name in names:
             path = os.path.join(os.path.abspath(place or "."), name)
-            known = is_driver(name) or is_linker(name) or name == "zig"
-            if known and os.access(path, os.X_OK) and os.path.isfile(path):
+            if known(name) and os.access(path, os.X_OK) and os.path.isfile(path):
                 found.setdefault(name, path)
     return found
 
@@ -219,7 +231,7 @@ def _main() -> NoReturn:
     if words[0] == "zig":
         counts = words[1:2] in (["cc"], ["c++"])
     else:
-        counts = not is_linker(words[0]) or bool(os.environ.get(FILES_VARIABLE))
+        counts = not (is_linker(words[0]) or is_tool(words[0])) or bool(os.environ.get(FILES_VARIABLE))
     if path and counts:
         _replace_process(path, compiler, words)
     if os.environ.get(_WITHIN_VARIABLE) == compiler:  # ccache and the like, called by a compiler's name

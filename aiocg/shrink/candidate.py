@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from aiocg.build.commands import Unit
+from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import has_plain_rules, has_used, is_self_contained
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
@@ -260,6 +261,7 @@ class Candidates:
         ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
         recipe = self.recipes.get(self.chosen, NAMED)
         compiled = [unit for unit in units if unit not in self.linker.kept]
+        stays = [unit for unit in units if unit in self.linker.kept]
         retold = list(filter(self.linker.compiled.is_retold, compiled))
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
@@ -289,7 +291,7 @@ class Candidates:
             and len(units) == len(self.linker.inputs.parts)
             and Path(self.linker.inputs.link.command.output or "a.out").name == self.linker.inputs.link.output.name,
             own=digest(self.contents[OWN]),
-            image=digest(self.content),
+            image=digest(self.content) if all(map(self.linker.compiled.is_repeatable, stays)) else "",
         )
 
 
@@ -305,7 +307,7 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
     """
     notes: list[str] = []
     kept = dict(linker.kept)
-    wrapped = wrapped_names(linker.inputs.link.command.words)
+    wrapped, overridden = wrapped_names(linker.inputs.link.command.words), linker.inputs.overridden
     named = linker.inputs.sharing(SPECIAL, 1)  # a script may put them into others of the image
     tables = {part: name for name, parts in named.items() if len(parts) > 1 for part in parts}
 
@@ -322,6 +324,9 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
                 raise BenchmarkInitError(name_of(part), f"the order in its section {tables[part]} may matter")
             if name := next((name for name in wrapped if linker.compiled.mentions(part, name)), ""):
                 raise BenchmarkInitError(name_of(part), f"the link wraps {name}")
+            own = linker.inputs.own(part, linker.scratch) if overridden else None
+            if own is not None and (others := overridden & elf_symbols(own.read_bytes()).defined):
+                raise BenchmarkInitError(name_of(part), f"the link may take another {min(others)}")
         except BenchmarkInitError as error:
             keep(part, error)
     starting = {one: name for name, parts in linker.inputs.sharing(STARTING, 1).items() for one in parts}

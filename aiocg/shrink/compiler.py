@@ -34,6 +34,7 @@ _OTHERS = (
     *("-print", "-dump"),
 )
 _PROBES = ("CMakeFiles/", "CMakeTmp/", "meson-private/")
+_TOOLS = ("nm", "size", "strings", "objdump", "readelf", "objcopy", "strip")
 _RECORDING = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "llvm", "recording.py")
 
 
@@ -85,7 +86,8 @@ def main() -> None:
             plan = plan_of(file.read())
     except OSError:  # CMake remembers us, whatever it is called for
         os.execv(sys.executable, [sys.executable, "-I", "-S", _RECORDING, *sys.argv[1:]])
-    foreign = name == "zig" or name.rpartition("-")[2].startswith("ld")
+    kind = name.rpartition("-")[2]
+    foreign = name == "zig" or kind.startswith("ld") or kind in _TOOLS
     if foreign or any(word in _OTHER_MODES or word.startswith(_OTHERS) for word in words):
         os.execv(own, [own, *words])
     sources = [word for word in words if word.endswith(SOURCES) and not word.startswith("-")]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from aiocg.build.commands import Unit
 from aiocg.build.objects import elf_symbols
-from aiocg.build.proof import check_repeatable, has_used, optimisers
+from aiocg.build.proof import UNCONTRACTED, check_repeatable, has_used, optimisers
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.llvm.command_line import level_words
+from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words
 from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LEVEL, TUNED_WORD, Candidates, Recipe
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure, smallest
@@ -114,7 +114,8 @@ class GccUnits(Units):
         given = [word for word in shlex.split(level) if word != LTO or not self.loses(part)]
         own = [] if any(word.startswith("-O") for word in given) else [part.command.level or "-O0"]
         options = [*level_words(part.command.level), *part.command.options("level", "linking", "dependency")]
-        words = [*given, *own, *options, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
+        contract = [UNCONTRACTED] if part.command.level in UNTYPED_LEVELS else []
+        words = [*given, *own, *options, *contract, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
         driver = part.origin.compiler if part.origin is not None else (part.command.driver,)
         run([*driver, *words, "-c", "-o", str(path)], part.directory, name_of(part), part.environment)
         return path

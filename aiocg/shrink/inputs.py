@@ -3,12 +3,13 @@
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.build.commands import Unit
-from aiocg.build.objects import archive_members, is_archive
+from aiocg.build.objects import archive_members, elf_symbols, is_archive
 from aiocg.build.proof import compile_again
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
@@ -218,6 +219,16 @@ class Inputs:
                     f"the link wraps what {name_of(part) if part else 'an object'} defines and calls: {min(names)}"
                 )
 
+    @property
+    def overridden(self) -> set[str]:
+        """The symbols of which the link may take another definition than an object's own."""
+        words = linker_words(self.link.command.words)
+        found = {one.partition("=")[0] for one in _values("defsym", words)}
+        if not {"muldefs", "-zmuldefs", "-allow-multiple-definition", "--allow-multiple-definition"}.isdisjoint(words):
+            counts = Counter(name for _, content in self.objects() for name in elf_symbols(content).defined)
+            found |= {name for name, count in counts.items() if count > 1}
+        return found
+
     def check_copies(self) -> None:
         """Check that no library uses variables of its own of which the program has copies.
 
@@ -301,12 +312,17 @@ def linker_words(words: Iterable[str]) -> list[str]:
 
 def wrapped_names(words: Iterable[str]) -> list[str]:
     """Return the symbols that a link replaces by `--wrap`."""
-    found, rest = [], iter(linker_words(words))
+    return _values("wrap", linker_words(words))
+
+
+def _values(option: str, words: Iterable[str]) -> list[str]:
+    """Return the values of an option among the words of a linker."""
+    found, rest = [], iter(words)
     for word in rest:
         name = word.lstrip("-")
-        if word.startswith("-") and name.startswith("wrap="):
-            found.append(name.removeprefix("wrap="))
-        elif word in ("-wrap", "--wrap"):
+        if word.startswith("-") and name.startswith(f"{option}="):
+            found.append(name.removeprefix(f"{option}="))
+        elif word in (f"-{option}", f"--{option}"):
             found.append(next(rest, ""))
     return found
 

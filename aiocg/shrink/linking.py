@@ -8,8 +8,9 @@ from pathlib import Path
 
 from aiocg.build.commands import Unit
 from aiocg.build.objects import elf_symbols
-from aiocg.build.proof import own_member
+from aiocg.build.proof import contracts, own_member
 from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.llvm.tools import apply
 from aiocg.shrink.cross import Cross, Tools
 from aiocg.shrink.inputs import STARTING, Inputs, Part, name_of
 from aiocg.shrink.tools import JOIN, LTO, PLAIN, Clang, Lld, Zig
@@ -20,6 +21,10 @@ from aiocg.transport.elf import has_executable_stack, loader_requests, sections
 _FIXED = 2  # the type of an ELF file that is loaded where it says
 _BUILTIN = "__builtin_"
 _CHECKED = re.compile(r"__(\w+)_(?:chk|2)")  # such as __read_chk and __open_2
+_FUSING = re.compile(
+    r'"target-features"="[^"]*\+(?:fma4?|vfp4\w*|fp-armv8|neon|vsx|[fd])[,"]|^target triple = "s390', re.M
+)
+"""Machines with an instruction for a sum of a product, as bitcode has them."""
 _NOW = 1  # flag: all symbols are bound when the image is loaded
 _BUILD_ID = ".note.gnu.build-id"
 
@@ -129,12 +134,18 @@ class Linker:
         """Refuse a part of which clang's object needs what the build's own does not.
 
         That are builtins of GCC, which clang takes for functions, and functions of the C library in place of those that
-        check a size, which clang does not always call.
+        check a size, which clang does not always call. Refuse one with sums of products that GCC may round at once.
 
         Raises:
             BenchmarkInitError: when it does, or the part does not compile.
         """
         bitcode = self.compiled.objects([part], BITCODE)[part].read_bytes()
+        if isinstance(part, Unit) and contracts(part):
+            text = apply(bitcode, [], text=True).decode(errors="replace")
+            if _FUSING.search(text) and all(re.search(rf"= (?:\w+ )*{one} ", text) for one in ("fmul", "f(?:add|sub)")):
+                raise BenchmarkInitError(
+                    name_of(part), "compilers choose which sums of products the machine rounds once"
+                )
         own = self.inputs.own(part, self.scratch)
         needed = elf_symbols(own.read_bytes()).undefined if own is not None else frozenset()
         checked = {name: found[1] for name in sorted(needed) if (found := _CHECKED.fullmatch(name))}

@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         left_out: options of its units that clang does not know.
         repeatable: whether it is made of nothing but what clang compiles, with the actions, and what is kept.
         own: the SHA-256 of the image that the build itself makes.
-        image: the SHA-256 of the image that was taken.
+        image: the SHA-256 of the image that was taken; "" if that depends on when it is built.
     """
 
     input: str

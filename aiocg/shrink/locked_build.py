@@ -185,7 +185,7 @@ class _Requests:
                 raise ValueError(compiler.NOT_OURS)
             try:
                 content = self._locked(self._lock.images[name], inputs, scratch)
-                note = "" if digest(content) == self._lock.images[name].image else _OTHER
+                note = "" if self._lock.images[name].image in ("", digest(content)) else _OTHER
             except (AiocgError, BenchmarkInitError, KeyError) as error:
                 why = first_diagnostic(error, one.output.name)
                 content, how = self._anew(inputs, scratch, shrunk=bool(name))
@@ -278,7 +278,7 @@ def _made(start: Start, mode: list[str], output: Path) -> Start:
     whole = parse(start.arguments, str(start.directory))
     tokens = [token for token in whole.tokens if token.kind not in ("output", "dependency", "mode")]
     words = [*(word for token in tokens for word in token.words), *mode, "-o", str(output)]
-    run([*start.compiler, *words], start.directory, output.name, start.environment)
+    run([*start.compiler, *words], start.directory, output.name, start.origin(whole, "").environment)
     return _with_files(replace(start, arguments=(start.arguments[0], *words)))
 
 

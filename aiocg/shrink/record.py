@@ -1,5 +1,6 @@
 """The recorded compile and link commands of a build. Reads no build files."""
 
+import hashlib
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from aiocg.build.commands import Origin, Start, Unit, is_probe, object_name, units_of
+from aiocg.build.objects import archive_members, is_archive
 from aiocg.llvm.command_line import CommandLine, Input, Token, parse
+from aiocg.llvm.recording import is_tool
 
 _OWN_PASSES = ("-fsanitize", "-fprofile", "-fcoverage", "--coverage", "-fcs-profile", "-pg", "-finstrument", "-fxray")
 _WITH_VALUE = frozenset(
@@ -20,6 +23,7 @@ _WITH_VALUE = frozenset(
     """.split()  # noqa: SIM905
 )
 """Linkers' options whose value may be the next word."""
+_LISTING = ("nm", "objdump", "readelf")
 _NO_IMAGE = frozenset({"-r", "-Wl,-r", "-Wl,--relocatable"})
 
 
@@ -52,11 +56,13 @@ class Build:
         units: the translation unit of each object, by the object's SHA-256.
         links: those that can be done again, in order, the last for each output.
         left_alone: outputs whose links cannot, and why.
+        read: the SHA-256 of files that other tools, and those links, have read.
     """
 
     units: Mapping[str, Unit]
     links: tuple[Link, ...]
     left_alone: Mapping[Path, str]
+    read: frozenset[str] = frozenset()
 
     @property
     def all_units(self) -> list[Unit]:
@@ -69,7 +75,18 @@ def understand(starts: Iterable[Start]) -> Build:
     units: dict[str, Unit] = {}
     links: dict[Path, Link] = {}
     left_alone: dict[Path, str] = {}
+    read: set[str] = set()
+    listed: dict[str, str] = {}  # inputs of images whose symbols were read, and the names of those
+    later: set[str] = set()  # objects that were compiled after that, and may have a table of the symbols
     for start in starts:
+        if is_tool(start.arguments[0]):
+            read |= _digests(start)
+            seen = [link for link in links.values() if link.files.get(link.output) in start.files.values()]
+            if start.arguments[0].endswith(_LISTING):
+                listed |= {
+                    one: link.output.name for link in seen for path, one in link.files.items() if path != link.output
+                }
+            continue
         try:
             whole = parse(_named(start.arguments), str(start.directory))
         except ValueError:
@@ -80,12 +97,18 @@ def understand(starts: Iterable[Start]) -> Build:
             for unit in () if _own_passes(whole) else units_of(whole.plain(), start.directory):
                 if digest := start.files.get(object_name(whole, unit)):
                     units[digest] = replace(unit, origin=start.origin(whole, digest))
+                    later |= {digest} if listed else set()
             continue
         output = Path(os.path.normpath(start.directory / (whole.output or "a.out")))
         links.pop(output, None)
         left_alone.pop(output, None)
-        if reason := obstacle(whole):
+        digests = {*start.files.values()}
+        reason = obstacle(whole)
+        if not reason and not later.isdisjoint(digests) and (before := listed.keys() & digests):
+            reason = f"the build has read the symbols of {listed[min(before)]}, which has the same objects"
+        if reason:
             left_alone[output] = reason
+            read |= _digests(start)
         else:
             files = {Path(os.path.normpath(start.directory / name)): digest for name, digest in start.files.items()}
             named = {output, *(Path(os.path.normpath(start.directory / one.path)) for one in whole.inputs)}
@@ -98,7 +121,14 @@ def understand(starts: Iterable[Start]) -> Build:
             compiled = tuple(replace(one, origin=origin) for one in units_of(command, start.directory))
             kept = {path: digest for path, digest in files.items() if path in named}
             links[output] = Link(output, command, start.directory, compiled, kept, origin)
-    return Build(units, tuple(links.values()), left_alone)
+    return Build(units, tuple(links.values()), left_alone, frozenset(read))
+
+
+def _digests(start: Start) -> set[str]:
+    """Return the SHA-256 of the files that a command names, and of the members of archives that are still there."""
+    archives = filter(is_archive, (start.directory / name for name in start.files))
+    members = (content for path in archives for _, content in archive_members(path))
+    return {*start.files.values(), *(hashlib.sha256(content).hexdigest() for content in members)}
 
 
 def _spelled_out(command: CommandLine, directory: Path) -> CommandLine:

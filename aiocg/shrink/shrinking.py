@@ -19,7 +19,7 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import BY_OPTIONS, GCC, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
+from aiocg.shrink.candidate import BY_OPTIONS, GCC, NAMED, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.gcc_linking import Gcc, GccImages, GccLinker, GccUnits, OnlyGcc, compiler_of
 from aiocg.shrink.image import copies, measure, put
@@ -119,6 +119,14 @@ class Shrinking:
         path = Path(os.path.normpath(part.directory / part.input.path))
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else part.input.path
 
+    def _object(self, part: Part) -> str:
+        """Return the name of a part in the lock file where objects of its source are made in several ways."""
+        found = part.object if isinstance(part, Unit) else None
+        return self._source(part) if found is None else f"{self._source(part)} as {self._name(found)}"
+
+    def _is_named(self, part: Part, names: Sequence[str]) -> bool:
+        return not {self._source(part), self._object(part)}.isdisjoint(names)
+
     def _is_wanted(self, output: Path) -> bool:
         return any(fnmatch.fnmatch(self._name(output), pattern) for pattern in self.only)
 
@@ -214,7 +222,7 @@ class Shrinking:
     def _kept(self, name: str, linker: Linker) -> Linker:
         """Return a linker that links the build's own objects of parts where the lock file says so."""
         if (entry := self.lock.images.get(name)) and not self.update:
-            return keeping(linker, [part for part in linker.parts if self._source(part) in entry.kept])
+            return keeping(linker, [part for part in linker.parts if self._is_named(part, entry.kept)])
         return linker
 
     def compare(self, *, locked: bool = False) -> list[Candidates]:
@@ -295,7 +303,7 @@ class Shrinking:
         """Make the image that an entry says."""
         image.by_lock = True
         parts = (*image.linker.parts, *image.linker.kept)
-        by_gcc = tuple(part for part in parts if self._source(part) in entry.by_gcc)
+        by_gcc = tuple(part for part in parts if self._is_named(part, entry.by_gcc))
         recipe = Recipe(entry.actions, dict.fromkeys(entry.options, 0), by_gcc, entry.line)
         if entry.chosen in OURS:
             image.add_found(entry.actions)
@@ -307,7 +315,7 @@ class Shrinking:
         elif gcc := self.gcc.get(image.name):
             gcc.repeat(entry.chosen, recipe)
         image.choose(entry.chosen)
-        if entry.image != digest(image.content):
+        if entry.image not in ("", digest(image.content)):
             image.notes.append("another image than the lock file was written with came of it: --update makes it anew")
 
     def place(self, check: "Check | None", pace: "Pace | None" = None) -> None:
@@ -355,11 +363,17 @@ class Shrinking:
         """Return the lock with what is known now of each image."""
         known = dict(self.lock.images)
         several = _compiled_in_several_ways(self.images, self._source)
+
+        def named(part: Part) -> str:
+            return self._object(part) if self._source(part) in several else self._source(part)
+
         for image in self.images:
             if self._keeps_entry(image):
                 continue
-            now, before = image.entry(self.compiler, self._source), known.get(image.name)
-            if not several.isdisjoint(map(self._source, image.linker.inputs.parts)):
+            now, before = image.entry(self.compiler, named), known.get(image.name)
+            parts = image.linker.inputs.parts
+            read = any(one.origin.digest in self.build.read for one in parts if isinstance(one, Unit) and one.origin)
+            if read or not several.isdisjoint(map(self._source, parts)):
                 now = msgspec.structs.replace(now, repeatable=False)
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now
@@ -367,12 +381,13 @@ class Shrinking:
 
 
 def _compiled_in_several_ways(images: Sequence[Candidates], source: Callable[[Part], str]) -> set[str]:
-    """Return the sources that stay as they are in some images only, or that clang reads by itself in some only."""
+    """Return the sources of which some objects stay as they are, are GCC's, or are not read by clang itself."""
     ways: dict[str, set[str]] = {}
     for image in images:
         for part in image.linker.inputs.parts:
             retold = isinstance(part, Unit) and image.linker.compiled.is_retold(part)
-            way = "kept" if part in image.linker.kept else "retold" if retold else ""
+            by_gcc = part in image.recipes.get(image.chosen, NAMED).by_gcc
+            way = "kept" if part in image.linker.kept else "gcc" if by_gcc else "retold" if retold else ""
             ways.setdefault(source(part), set()).add(way)
     return {name for name, found in ways.items() if len(found) > 1}
 

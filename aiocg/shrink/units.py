@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aiocg.build.commands import Unit
 from aiocg.build.compilation import OLD_C, compile_unit, each
-from aiocg.build.proof import check_repeatable, readable
+from aiocg.build.proof import Unrepeatable, check_repeatable, readable
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import loader_environment
@@ -117,6 +117,16 @@ class Units:
         if isinstance(found, BenchmarkInitError):
             raise found
         return found
+
+    def is_repeatable(self, unit: Unit) -> bool:
+        """Say whether the build's compiler makes the same object of a unit again, at another time."""
+        try:
+            self.same(unit)
+        except Unrepeatable:
+            return False
+        except BenchmarkInitError:
+            pass
+        return True
 
     def _proved(self, unit: Unit) -> Unit:
         if unit not in self.trusted:

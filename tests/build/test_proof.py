@@ -1,6 +1,8 @@
 """Builds whose images must do the same after clang, or GCC with other options, has compiled them again."""
 
+import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.build.commands import Start, read_record, record_build, units_of
-from aiocg.build.proof import readable
+from aiocg.build.proof import Unrepeatable, check_repeatable, readable
 from aiocg.llvm.command_line import parse
 from aiocg.shrink.candidate import FOUND, OWN
 from aiocg.shrink.gcc import GccShrinking
@@ -450,6 +452,11 @@ SPECS = (
     "printf '*cc1:\\n+ %s\\n\\n' OPTION > specs/$m/$v/specs && "
     f"GCC_EXEC_PREFIX=$PWD/specs/ && export GCC_EXEC_PREFIX && {PLAIN}"
 )
+FUSED = (
+    "__attribute__((noinline)) static double fused(double a, double b, double c) { return a * b + c; }\n"
+    "int value(int x) { volatile double a = x + 0.1, b = 0.7, p = a * b; return fused(a, b, -p) == 0; }\n"
+)
+FUSING = "$(test $(uname -m) != x86_64 || echo -mfma)"
 LIBRARY = "gcc -O2 -fPIC -shared -o libx.so lib.c"
 
 CASES |= {
@@ -513,6 +520,9 @@ CASES |= {
         SPECS.replace("OPTION", "-fstack-protector-all"),
         "__SSP_ALL__",
         "nm -D app | grep -c stack_chk",
+    ),
+    "lines that call themselves a system header's": Case(
+        {"main.c": PRINTS, "part.c": f'# 9 "none.h" 1 3 4\n{NAMED}int value(int x) {{ return x + NAME; }}\n'}
     ),
     "the name of a function": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return sizeof(__PRETTY_FUNCTION__) + x; }\n"}
@@ -592,6 +602,64 @@ CASES |= {
         "gcc -o app main.o part.o -L. -lx -Wl,-rpath,'$ORIGIN'",
         "give it a -soname",
         "./app; readelf -VW libx.so | grep -c 'BASE.*libx.so'",
+    ),
+    "a product and a sum that the machine rounds once": Case(
+        {"main.c": PRINTS, "part.c": FUSED},
+        f"gcc -O2 {FUSING} -c main.c part.c && gcc -o app main.o part.o",
+        "rounds once",
+    ),
+    "a product and a sum that are rounded each, in C as the standard has it": Case(
+        {"main.c": PRINTS, "part.c": FUSED},
+        f"gcc -O2 -std=c11 {FUSING} -c main.c part.c && gcc -o app main.o part.o",
+    ),
+    "a product and a sum that are rounded each, without optimisation": Case(
+        {"main.c": PRINTS, "part.c": FUSED}, f"gcc {FUSING} -c main.c part.c && gcc -o app main.o part.o"
+    ),
+    "a product and a sum that are rounded each, though an option allows more": Case(
+        {"main.c": PRINTS, "part.c": FUSED},
+        f"gcc -O1 -ffp-contract=fast {FUSING} -c main.c part.c && gcc -o app main.o part.o",
+        "rounds once",
+    ),
+    "the first of several definitions": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int twice(int x) { return 2 * x; }\nint value(int x) { return twice(x); }\n",
+            "other.c": "int twice(int x) { return 3 * x; }\nint more(int x) { return x; }\n",
+        },
+        "gcc -O2 -c main.c part.c other.c && gcc -Wl,-z,muldefs -o app main.o other.o part.o",
+        "the link may take another twice",
+    ),
+    "a definition that the link replaces": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int thrice(int x) { return 3 * x; }\nint twice(int x) { return 2 * x; }\n"
+            "int value(int x) { return twice(x); }\n",
+        },
+        "gcc -c main.c part.c && gcc -Wl,--defsym=twice=thrice -o app main.o part.o",
+        "the link may take another twice",
+    ),
+    "a table of symbols, made from a first link": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": f"{FILLER}extern const unsigned long table;\n"
+            "int value(int x) { return pad(x) * (table == (unsigned long)&value); }\n",
+            "unused.c": "int unused(int x) { return x * 7; }\n",
+        },
+        "echo 'const unsigned long table = 0;' > table.c && gcc -O2 -c unused.c main.c part.c table.c && "
+        "gcc -no-pie -o first unused.o main.o part.o table.o && "
+        "echo \"const unsigned long table = 0x$(nm first | sed -n 's/ T value$//p');\" > table.c && "
+        "gcc -O2 -c table.c && gcc -no-pie -o app unused.o main.o part.o table.o",
+        "the build has read the symbols of first",
+    ),
+    "options that an image records": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
+        "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
+        run="./app; grep -ac disable-llvm-passes app",
+    ),
+    "rules that the environment asks for": Case(
+        {"main.c": PRINTS, "part.c": "int value(int x) { return x + __GNUC__; }\n"},
+        f"DEPENDENCIES_OUTPUT=rules; export DEPENDENCIES_OUTPUT; {PLAIN}",
+        run="./app; cat rules",
     ),
     "a library of which nothing is used": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n", "lib.c": "int f(int x) { return x; }\n"},
@@ -683,3 +751,21 @@ def test_only_what_the_compilers_read_in_different_ways_is_preprocessed_first(
     (unit,) = units_of(whole, tmp_path)
     found = readable(replace(unit, origin=start.origin(whole, "")), "-Oz", tmp_path)
     assert (found.source != unit.source) == retold
+
+
+def test_objects_with_random_names_for_link_time_optimisation_are_known_again(tmp_path: Path) -> None:
+    (tmp_path / "part.c").write_text("int value(int x) { return x; }\n")
+    words = ("gcc", "-O2", "-flto", "-c", "part.c")
+    while True:
+        subprocess.run(words, cwd=tmp_path, check=True)
+        content = (tmp_path / "part.o").read_bytes()
+        if not re.search(rb"\.gnu\.lto_\.decls\.[0-9a-f]{16}", content):  # of one in sixteen a digit is not written
+            break
+    start = Start(words, tmp_path, compiler=("gcc",), environment=dict(os.environ))
+    whole = parse(start.arguments, str(tmp_path))
+    (unit,) = units_of(whole, tmp_path)
+    unit = replace(unit, origin=start.origin(whole, hashlib.sha256(content).hexdigest()))
+    check_repeatable(unit, tmp_path)
+    (tmp_path / "part.c").write_text("int value(int x) { return x + 1; }\n")
+    with pytest.raises(Unrepeatable):
+        check_repeatable(unit, tmp_path)

@@ -73,3 +73,15 @@ def test_what_has_changed_since_a_link_is_named() -> None:
     assert changed(link, {FOLDER / "app": "1", FOLDER / "a.o": "3"}) == "the build has changed a.o after the link"
     assert changed(link, {FOLDER / "app": "1"}) == "the build has removed a.o after the link"
     assert "strip" in changed(link, {FOLDER / "app": "5", FOLDER / "a.o": "2"})
+
+
+def test_an_image_may_have_a_table_of_the_symbols_of_one_with_the_same_objects() -> None:
+    first = _start("cc -o first a.o table.o", first="1", a_o="2", table_o="3")
+    read, again = _start("nm first", first="1"), _start("cc -o app a.o table.o", app="5", a_o="2", table_o="4")
+    compiled = _start("cc -c table.c", table_o="4")
+    assert _build(first, read, again).left_alone == {} == _build(first, compiled, again).left_alone
+    found = _build(first, read, compiled, again)
+    assert [link.output.name for link in found.links] == ["first"] and "symbols of first" in found.left_alone[
+        FOLDER / "app"
+    ]
+    assert "1" in found.read

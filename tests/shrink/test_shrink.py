@@ -449,6 +449,51 @@ def test_a_locked_build_leaves_what_stays_to_the_builds_compiler(project: Projec
 
 @pytest.mark.slow
 @pytest.mark.needs("gcc")
+def test_a_locked_build_of_what_names_the_time_of_its_compile_is_no_other_image(project: Project) -> None:
+    build_rules(project)
+    (project.folder / "part.c").write_text(f"{PART}const char *when(void) {{ return __TIME__; }}\n")
+    named = MAIN.replace("wrong(void);", "wrong(void); const char *when(void);").replace(
+        "return 0;", "return !*when();"
+    )
+    (project.folder / "main.c").write_text(named)
+    (image,) = project.report("--budget", "0.2", "--", "make")["images"]
+    assert any("part.c stays" in note and "names the time" in note for note in image["notes"])
+    project.make("clean")
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 0 and done.stdout.endswith("as the lock file says\n")
+    assert project.output("9") == "4 18 33\n"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_a_locked_build_tells_the_objects_of_one_source_apart(project: Project) -> None:
+    nested = "int more(int x) { int inner(int y) { return x + y; } return inner(x); }\n"
+    (project.folder / "part.c").write_text(f"#ifdef NESTED\n{nested}#else\n{PART}#endif\n")
+    text = "gcc -O2 -c main.c part.c sized.c && gcc -O2 -DNESTED -c -o nested.o part.c && gcc -o app *.o"
+    project.report("--budget", "0.2", "--", "sh", "-c", text)
+    shrunk = project.app
+    project.make("clean")
+    done = project.shrink("--locked", "--", "sh", "-c", text)
+    assert done.returncode == 0 and project.app == shrunk and "of no use" not in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc", "objdump", "ld")
+@pytest.mark.parametrize(
+    "reading", ["objdump -d part.o", "ld -r -o more.o part.o", "ar r libmore.a part.o && nm libmore.a"]
+)
+def test_a_locked_build_has_the_builds_objects_where_other_tools_read_them(project: Project, reading: str) -> None:
+    build_rules(project, more=f"more: part.o\n\t{reading} | grep '<half>\\|T half' > more || touch more\n")
+    project.report("--budget", "0.2", "--", "make")
+    shrunk, read = project.app, (project.folder / "more").read_bytes()
+    project.make("clean")
+    done = project.shrink("--locked", "--", "make")
+    assert done.returncode == 0 and project.app == shrunk and (project.folder / "more").read_bytes() == read
+    assert not is_bitcode(project, "part.o")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
 def test_a_change_after_the_lock_is_proved_or_left_to_the_builds_compiler(project: Project) -> None:
     build_rules(project)
     project.report("--budget", "0.2", "--", "make")

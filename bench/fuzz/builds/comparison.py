@@ -19,14 +19,15 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import FILES_VARIABLE
 from aiocg.shrink import locked_build
-from aiocg.shrink.candidate import FOUND, MIXED, OWN, Candidates, Recipe
+from aiocg.shrink.candidate import FOUND, GCC, MIXED, OWN, Candidates, Recipe
 from aiocg.shrink.gcc import GccShrinking
+from aiocg.shrink.gcc_linking import OnlyGcc
 from aiocg.shrink.image import put
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
 from aiocg.shrink.units import FLTO
-from bench.fuzz.builds import links, objects, sources
+from bench.fuzz.builds import links, objects, sources, stages
 from bench.fuzz.builds.project import HEAD, Project, Unit, filler
 
 TIMEOUT = 20.0  # seconds for a program
@@ -72,6 +73,21 @@ OPTIONS = (
         "-fno-delete-null-pointer-checks",
         "-mavx",
     ),
+    *(
+        "-flto",
+        "-flto -ffat-lto-objects",
+        "-fgnu89-inline",
+        "-fms-extensions",
+        "-fmerge-all-constants",
+    ),
+    *(
+        "-march=native",
+        "-fno-ident",
+        "-frecord-gcc-switches",
+        "-fstrict-volatile-bitfields",
+        "-fno-signed-zeros",
+        "-Ofast",
+    ),
 )
 LEVELS = ("", "-O0", "-O1", "-O2", "-O2", "-O2", "-O3", "-Os", "-Og")
 LINKING = (
@@ -85,12 +101,27 @@ LINKING = (
         "-static",
     ),
     *("-Wl,--sort-common", "-Wl,--warn-common", "-Wl,-z,noexecstack", "-Wl,--export-dynamic", "-lm", "-pthread"),
+    *(
+        "-static-pie",
+        "-fuse-ld=gold",
+        "-fuse-ld=bfd",
+        "-flto",
+        "-Wl,--push-state,--as-needed -lm -Wl,--pop-state",
+        "-Wl,-x",
+    ),
+    *(
+        "-Wl,-z,norelro",
+        "-Wl,-z,pack-relative-relocs",
+        "-Wl,--hash-style=sysv",
+        "-Wl,-Bsymbolic",
+        "-Wl,-z,start-stop-gc",
+    ),
 )
 
 
 FEATURES = [
     feature
-    for module in (links, objects, sources)
+    for module in (links, objects, sources, stages)
     for feature in vars(module).values()
     if getattr(feature, "__module__", "") == module.__name__ and not feature.__name__.startswith("_")
 ]
@@ -237,10 +268,13 @@ def _replace(work: Shrinking, name: str) -> int:
             gcc = work.gcc.get(image.name)
             if gcc and (half := gcc.mixable[::2]):
                 gcc.add_mixed(Recipe(image.quick, by_gcc=tuple(half)))
+        elif isinstance(image, OnlyGcc):
+            work.gcc[image.name].add_levels([name])
         else:
             image.add_levels([name])
-        if name in image.images:
-            put(image.linker.inputs.link.output, image.contents[name])
+        made = f"{GCC} {name}" if isinstance(image, OnlyGcc) else name
+        if made in image.images:
+            put(image.linker.inputs.link.output, image.contents[made])
             count += 1
     return count
 
@@ -253,14 +287,29 @@ def _build_locked(work: Shrinking, text: str, scratch: Path, way: str) -> tuple[
     if way == STALE:
         images = {name: msgspec.structs.replace(entry, input="", own="") for name, entry in lock.images.items()}
         lock = msgspec.structs.replace(lock, images=images)
-    if not lock.images or not locked_build.is_repeatable(lock):
+    if not lock.images or not all(entry.image for entry in lock.images.values()):
         return 0, ""
     scratch.mkdir()
+    if not locked_build.is_repeatable(lock):
+        return (0, "") if way == STALE else _repeat(work, lock, scratch)
     status, done = locked_build.build(text, lock, scratch / "commands", scratch)
     if status or {one.name for one in done} != lock.images.keys():
         return len(done), f"the build ended with {status}; linked: {done}\n"
     others = [one for one in done if way == LOCKED and (one.note or Path(one.name).read_bytes() != made[one.name])]
     return len(done), "".join(f"{one.name} is another image: {one.note}\n" for one in others)
+
+
+def _repeat(work: Shrinking, lock: Lock, scratch: Path) -> tuple[int, str]:
+    """Make the images of a lock file that cannot be built at once, as if nothing were known to be the same."""
+    images = {name: msgspec.structs.replace(entry, own="") for name, entry in lock.images.items()}
+    again = type(work)(work.build, work.folder, scratch, msgspec.structs.replace(lock, images=images))
+    again.begin()
+    missing = again.compare(locked=True)
+    made = {image.name: image.content for image in work.images}
+    others = [one for one in again.images if one in missing or one.content != made[one.name]]
+    for image in again.images:
+        put(image.linker.inputs.link.output, image.content)
+    return len(again.images), "".join(f"{one.name} is another image: {'; '.join(one.notes)}\n" for one in others)
 
 
 def _printed(command: str) -> str:

@@ -292,3 +292,25 @@ def archive_before_object(project: Project) -> None:
         project.before.append(f"gcc -O2 -c {name}_{number}.c && ar rcs lib{name}_{number}.a {name}_{number}.o")
     project.first += f" -L. -l{name}_1"
     project.link.append(f"-L. -l{name}_2")
+
+
+def defined_twice(project: Project) -> None:
+    """A function that two objects define, of which the link takes the first, or one that the link defines otherwise."""
+    one, other = project.pair()
+    name, how = project.fresh("double"), project.random.randrange(3)
+    mark = project.random.choice(["", "__attribute__((noinline)) "])
+    one.text.append(f"API {mark}int {name}(int x); int {name}(int x) {{ return x + 1; }} API int one_{name}(int x) {{ return {name}(x) * 10; }}")
+    if how < 2:
+        other.text.append(f"API {mark}int {name}(int x); int {name}(int x) {{ return x + 2; }}")
+        project.link.append(("-Wl,-z,muldefs", "-Wl,--allow-multiple-definition")[how])
+    else:
+        other.text.append(f"API int {name}(int x); API int instead_{name}(int x) {{ return x + 5; }}")
+        project.link.append(f"-Wl,--defsym,{name}=instead_{name}")
+    other.text.append(f"API int other_{name}(int x) {{ return {name}(x) * 100; }}")
+    project.prints(f"one_{name}(argc) + other_{name}(argc)", f"API int one_{name}(int); API int other_{name}(int);")
+
+
+def object_readers(project: Project) -> None:
+    """Tools that read objects of the build, or make something else of them."""
+    unit = project.unit()
+    project.between.append(project.random.choice(["size OBJECT", "nm OBJECT", "objdump -d OBJECT", "readelf -h OBJECT", "ld -r -o more.o OBJECT", "objcopy OBJECT more.o", "strip -o more.o OBJECT", "gcc -shared -o more.so OBJECT || true", "ar rcs more.a OBJECT", "ar rcs more.a OBJECT && ranlib more.a && nm more.a"]).replace("OBJECT", unit.object))

@@ -268,3 +268,114 @@ def mathematics(project: Project) -> None:
     unit.options.append(project.random.choice(["-ffast-math", "-ffloat-store", "-fsignaling-nans", "-frounding-math", "-fno-math-errno", "-ffinite-math-only", "-mfpmath=387", "-msse2", "-fexcess-precision=standard", "-ffp-contract=off", "-fsingle-precision-constant", "-mfma"]))
     unit.text.insert(0, "#include <math.h>")
     project.value("double d = x; double q = d * d + 2.0; return (int)(q * 4) + (isnan(d) ? 1 : 0);", unit)
+
+
+def contracted(project: Project) -> None:
+    """Products and sums that a machine can round once."""
+    unit, name = project.c_unit(), project.fresh("fused")
+    unit.options.append(project.random.choice(["-mfma", "-mfma -std=c11", "-march=haswell", "-mfma -ffp-contract=off", "-mfma -ffp-contract=fast", "-march=x86-64-v3"]))
+    body = project.random.choice(["double t = a * b; return t + c;", "return a * b + c;", "return c - a * b;", "c += a * b; return c;"])
+    unit.text.append(f"__attribute__((noinline)) static double {name}(double a, double b, double c) {{ {body} }}")
+    project.value(f"volatile double a = x + 0.1, b = 0.7, p = a * b, q = {name}(a, b, -p), r = {name}(a, b, p); return (q != 0) + 2 * (r != 0) + 4 * (r != p + p);", unit)
+
+
+def inlined_otherwise(project: Project) -> None:
+    """A function of a header in units with other options: each has its own, or all have that of the first one."""
+    name, draw = project.fresh("head"), project.random
+    options = draw.choice([("-fwrapv", ""), ("-DNDEBUG", ""), ("-fno-strict-aliasing", ""), ("-ffast-math", "-fno-fast-math"), ("-fno-delete-null-pointer-checks", ""), ("-O0", "-O3"), ("-fno-builtin", ""), ("-fshort-enums", "")])
+    whole = draw.random() < 0.5
+    project.files[f"{name}.h"] = (
+        f"#include <math.h>\n#include <string.h>\nenum e_{name} {{ A_{name}, B_{name} }};\n#ifdef NDEBUG\n#define ADDED 1\n#else\n#define ADDED 2\n#endif\n"
+        f"{'inline __attribute__((noinline))' if whole else 'static inline'} int {name}(int x, int *i, float *f) {{ *i = 1; *f = 0; return *i * 100 + (x > 0 && x + 0x7ffffff0 > x ? 10 : 0) + ADDED + (int)sizeof(enum e_{name}) * 1000 + (isnan(*f) ? 7 : 0) + (int)strlen(\"abc\") * 3; }}\n"
+    )
+    for option in draw.sample(options, 2):
+        unit = Unit(f"{project.fresh('inl')}.{'cc' if whole else 'c'}", [f'#include "{name}.h"'], ["-O2", option], "{cxx} {options} -c -o {object} {name}" if whole else Unit("").command)
+        project.units.append(unit)
+        pun = "(float *)&i" if option == "-fno-strict-aliasing" and not whole else "&f"
+        project.value(f"int i; float f; return {name}(x & 7, &i, {pun});", unit)
+
+
+def common(project: Project) -> None:
+    """Variables that several units define without a value, of which one may give it, or be larger."""
+    name, draw = project.fresh("common"), project.random
+    sizes = [draw.choice([1, 2, 8]) for _ in range(2)]
+    given = draw.choice(["", "", " = {5, 6}"])
+    for number, size in enumerate([*sizes, *([2] if given else [])]):
+        unit = Unit(f"{name}_{number}.c", [f"int {name}[{size}]{given if number == 2 else ''};"], ["-O2", "-fcommon"])
+        project.units.append(unit)
+        project.value(f"{name}[0] += x; return {name}[0] * 10 + ((long)&{name}[0] & 3);", unit)
+
+
+def own_functions(project: Project) -> None:
+    """Functions of the C library that the program defines, and what compilers make calls of."""
+    name, draw = project.fresh("own"), project.random
+    unit = Unit(f"{name}.c", ["#include <stddef.h>\n#include <unistd.h>"], [draw.choice(["-O2", "-O0", "-Os"]), draw.choice(["-fno-builtin", "-ffreestanding"])])
+    project.units.append(unit)
+    user = project.c_unit()
+    user.text.insert(0, f"#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nextern int {name};")
+    text, body = draw.choice(
+        [
+            ("int puts(const char *s) { size_t n = 0; while (s[n]) n++; NAME++; return (int)write(1, s, n) + (int)write(1, \"\\n\", 1); }", "fflush(stdout); printf(\"text\\n\"); fflush(stdout); puts(\"more\"); return (NAME > 0) + x;"),
+            ("int putchar(int c) { char d = (char)c; NAME++; return (int)write(1, &d, 1); }", "fflush(stdout); printf(\"t\"); fflush(stdout); printf(\"%c\", 'u'); fflush(stdout); return x;"),
+            ("size_t strlen(const char *s) { const char *p = s; while (*p) p++; NAME++; return (size_t)(p - s); }", "const char *volatile s = \"abc\"; int n = 0; while (s[n]) n++; return (int)strlen(s) + (int)strlen(\"abcd\") + n;"),
+            ("void *memset(void *p, int c, size_t n) { unsigned char *q = p; while (n--) *q++ = (unsigned char)c; return p; } void *memcpy(void *restrict a, const void *restrict b, size_t n) { char *p = a; const char *q = b; while (n--) *p++ = *q++; return a; }", "char a[400], b[400]; memset(a, x, sizeof a); memcpy(b, a, sizeof b); struct { int n[90]; } s = {{x}}, t = s; for (int i = 0; i < 90; i++) s.n[i] = 0; return b[x] + t.n[0] + t.n[5] + s.n[0];"),
+            ("static char heap[65536]; static size_t at; void *malloc(size_t n) { NAME++; at += (n + 15) & ~(size_t)15; return heap + at - ((n + 15) & ~(size_t)15); } void free(void *p) { NAME += 100; (void)p; }", "int before = NAME; char *volatile p = malloc(10); p[0] = 3; free(p); return NAME - before + x;"),
+            ("int abs(int x) { NAME++; return x < 0 ? -x : x; }", "return abs(x - 4);"),
+            ("int printf(const char *s, ...) { size_t n = 0; while (s[n]) n++; NAME++; return (int)write(1, s, n); }", "fflush(stdout); printf(\"text\\n\"); printf(\"more\"); return NAME + x;"),
+            ("int fflush(void *); void exit(int n) { NAME++; fflush(0); _exit(n + 20); }", "if (x > 50) exit(x); return x;"),
+            ("char *strchr(const char *s, int c) { NAME++; for (; *s != (char)c; s++) if (!*s) return 0; return (char *)s; } int strcmp(const char *a, const char *b) { while (*a && *a == *b) a++, b++; return *(unsigned char *)a - *(unsigned char *)b; }", "const char *volatile s = \"abcd\"; return (strchr(s, 'c') != 0) + (strcmp(s, \"abd\") < 0) * 2 + x;"),
+        ]
+    )
+    unit.text.append(f"int {name}; {text}".replace("NAME", name))
+    project.value(body.replace("NAME", name), user)
+
+
+def named_lines(project: Project) -> None:
+    """Lines that say from which file they are, as generators of parsers write them."""
+    unit, name = project.c_unit(), project.fresh("line")
+    marker = project.random.choice(['#line 70 "other.y"', "#line 500", '# 40 "other.l"', '# 1 "/usr/include/none.h" 1 3', '# 9 "other.h" 1 3 4', '#line 7 "/usr/include/none.h"'])
+    unit.text.append(f"{marker}\n#ifdef __clang__\n#define {name}_BY 5\n#else\n#define {name}_BY 6\n#endif\nint {name}(int x) {{ return x + __LINE__ + (int)sizeof __FILE__ * 1000 + {name}_BY; }}")
+    project.value(f"return {name}(x);", unit)
+
+
+def character_sets(project: Project) -> None:
+    """Texts whose bytes depend on options, and files with other ends of lines."""
+    unit, name = project.c_unit(), project.fresh("text")
+    unit.options.append(project.random.choice(["", "-fexec-charset=ISO-8859-1", "-finput-charset=ISO-8859-1", "-fwide-exec-charset=UTF-16LE", "-fexec-charset=UTF-8", "-finput-charset=UTF-8", "-trigraphs", "-std=c99", "-fextended-identifiers"]))
+    project.files[f"{name}.h"] = project.random.choice(["\ufeff", ""]) + f"#define {name} \\\r\n 4\r\nstatic const char t_{name}[] = \"\u00e9t\u00e9 ??/?\" \"x\";\r\n".replace("??/?", project.random.choice(["", "??!"]))
+    project.value(f"\n#include \"{name}.h\"\nunsigned h = {name}; for (unsigned i = 0; i < sizeof t_{name}; i++) h = h * 31 + (unsigned char)t_{name}[i]; return (int)h + (int)sizeof L\"\u00e9\" * 7 + x + L'\u00e9';", unit)
+
+
+def machine(project: Project) -> None:
+    """Options and attributes of the machine that decide how functions are called, or what types are."""
+    unit, name = project.c_unit(), project.fresh("abi")
+    how = project.random.choice(["-mlong-double-64", "-mlong-double-128", "-mno-red-zone", "-mabi=ms", "ms_abi", "-fpcc-struct-return", "register", "-mcmodel=large -fno-pie", "-mcmodel=medium -fno-pie", "-fsplit-stack", "-malign-data=abi", "-fno-jump-tables", "-mstackrealign", "-mpreferred-stack-boundary=5", "-mno-mmx", "-mfentry", "-fzero-call-used-regs=used", "-mrecip", "-mno-80387 -mno-fp-ret-in-387", "-mveclibabi=svml", "-msse2avx", "-mgeneral-regs-only", "-fshort-wchar"])
+    if how == "register":
+        unit.text.insert(0, f'register long kept_{name} asm("r15");')
+        project.value(f"long before = kept_{name}; kept_{name} = x; int r = (int)kept_{name} + 1; kept_{name} = before; return r;", unit)
+        return
+    attribute = "__attribute__((ms_abi)) " if how == "ms_abi" else ""
+    unit.options += [how] if how.startswith("-") else []
+    unit.text.append(f"struct {name} {{ int a, b, c, d, e; }}; {attribute}__attribute__((noinline)) static struct {name} {name}(int x, ...) {{ struct {name} s = {{x, 2, 3, 4, x}}; return s; }}")
+    number = "" if how.startswith(("-mgeneral", "-mno-80387")) else " + (int)sizeof(long double) * 100"
+    project.value(f"return {name}(x, 1).e{number} + (int)_Alignof(long long);", unit)
+
+
+def threads(project: Project) -> None:
+    """Variables of threads that units define in several models."""
+    owner, name, draw = project.c_unit(), project.fresh("tls"), project.random
+    models = ["", '__attribute__((tls_model("initial-exec"))) ', '__attribute__((tls_model("local-dynamic"))) ', '__attribute__((tls_model("global-dynamic"))) ']
+    owner.text.append(f"{draw.choice(models)}__thread int {name} = 4; {draw.choice(models)}static __thread int s_{name}; int add_{name}(int x) {{ s_{name} += x; return {name} += s_{name}; }}")
+    user = Unit(f"{name}.c", [f"#include <pthread.h>\nextern {draw.choice(models)}__thread int {name}; int add_{name}(int); static void *run_{name}(void *p) {{ *(int *)p = add_{name}(3) * 100 + {name}; return p; }}"], ["-O2", draw.choice(["", "-ftls-model=local-exec", "-fPIC", "-mtls-dialect=gnu2"]), "-pthread"])
+    project.units.append(user)
+    project.link.append("-pthread")
+    project.value(f"int r = x; pthread_t t; if (pthread_create(&t, 0, run_{name}, &r)) return -1; pthread_join(t, 0); return r + add_{name}(x) * 1000 + {name};", user)
+
+
+def other_words(project: Project) -> None:
+    """Words that only GCC's preprocessor or C has."""
+    unit, name = project.c_unit(), project.fresh("word")
+    asked = project.random.choice(["#cpu(x86_64)", "#machine(x86_64)", "__has_include_next(<stdio.h>)", "defined __INTEL_COMPILER || __GNUC__ > 5", "'\\377' < 0", "(-1 >> 1) == -1", "__STDC_HOSTED__", "__has_attribute(fallthrough)", "__has_builtin(__builtin_has_attribute)", "__SIZEOF_FLOAT80__ == 16", "__GCC_IEC_559 > 0"])
+    body = project.random.choice(["return x;", "return __builtin_types_compatible_p(__typeof__(x), int) + x;", "return __builtin_choose_expr(1, x, 0);", "struct { int a; struct { int b; }; } s = {x, {2}}; return s.b + s.a;", "int a[0]; return (int)sizeof a + x;", "enum __attribute__((packed)) { A, B } e = B; return (int)sizeof e + x;", "typedef int t __attribute__((mode(HI))); return (int)sizeof(t) + x;", "return (int)_Generic(x, int: 4, default: 5) + x;", "_Atomic int a = x; a += 3; return a;", "{ __label__ out; if (x) goto out; x = 9; out: return x; }", "return __builtin_has_attribute(x, packed) + x;", "unsigned _BitInt8 = 3; return (int)_BitInt8 + x;", "extern int printf(const char *, ...); return sizeof(printf) + x;", "return sizeof(void) + x;"])
+    unit.text.append(f"int {name}(int x) {{\n#if {asked}\nx += 3;\n#endif\n{body} }}")
+    project.value(f"return {name}(x);", unit)
