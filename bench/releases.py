@@ -101,8 +101,8 @@ def page(rows: Sequence[Row], seconds: float, command: str) -> str:
     ]
     parts = [
         "# Releases of LLVM compared",
-        f"Made by `{command}`, on the {len(base)} programs of programs-v0. Any release is installed by "
-        "`aiocg llvm install`\n([Which LLVM is it](faq.md#which-llvm-is-it-and-can-i-use-another)).",
+        f"Made by `{command}`, on the {len(base)} programs of programs-v0. Any\nrelease is installed by "
+        "`aiocg llvm install` ([Which LLVM is it](faq.md#which-llvm-is-it-and-can-i-use-another)).",
         "## Bytes by clang's levels",
         "What an object brings into an image, as each release's own `clang -OX -c` writes it, relative to the same "
         f"level of\nLLVM {REFERENCE}: geometric means, below 1 is smaller.",
@@ -119,7 +119,8 @@ def page(rows: Sequence[Row], seconds: float, command: str) -> str:
     listed = [*changes[:CHANGED], *changes[-CHANGED:]]
     parts += [
         "## Programs that changed most",
-        f"Bytes of `clang -Oz`, from LLVM {min(by)} to {max(by)}; "
+        f"Bytes of `clang -Oz`, from LLVM {min(by)} to {max(by)}: on average "
+        f"{100 * (1 - ratio(by[max(by)], by[min(by)], 'bytes', 'Oz')):.1f} % fewer; "
         f"{sum(change < 1 for change, *_ in changes)} became smaller, "
         f"{sum(change > 1 for change, *_ in changes)} larger.",
         table(
