@@ -23,7 +23,6 @@ from aiocg.datasets.llvm_releases import find_release, install, on_this_machine
 from aiocg.datasets.programs import PROGRAMS_DIRECTORY
 from aiocg.datasets.toolchain import compile_flags, loader_environment
 from aiocg.transport.elf import image_size
-from bench.plots.style import BLUE, GREY, ORANGE, SETTINGS, TEAL, VIOLET, figure, save
 
 RELEASES = ("17", "18", "19", "20", "21", "22", "23")
 LEVELS = ("O1", "O2", "O3", "Os", "Oz")
@@ -156,13 +155,15 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     """Draw the bytes of each level by release."""
     import matplotlib
 
+    from bench.plots.style import BLUE, GREY, ORANGE, RED, SETTINGS, TEAL, VIOLET, figure, save
+
     by: Mapping[str, list[Row]] = {
         release: found for release in RELEASES if (found := [row for row in rows if row["release"] == release])
     }
     with matplotlib.rc_context(SETTINGS):
         drawn = figure(6.4, 3.0)
         axes = drawn.subplots()
-        for level, colour in zip((*LEVELS, "search"), (GREY, BLUE, VIOLET, ORANGE, TEAL, "#d0505f"), strict=True):
+        for level, colour in zip((*LEVELS, "search"), (GREY, BLUE, VIOLET, ORANGE, TEAL, RED), strict=True):
             names = [name for name, found in by.items() if all(level in row["bytes"] for row in found)]
             values = [ratio(by[name], by[REFERENCE], "bytes", level, "Oz") for name in names]
             if names:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.releases import COUNTED, LEVELS, draw, page
 
 
@@ -25,5 +27,6 @@ def test_releases_are_relative_to_one_and_searches_to_their_own_level(tmp_path: 
     assert "from LLVM 19 to 23: on average 66.7 % fewer; 2 became smaller, 0 larger." in text
     assert "| gcd | 300 | 100 | 0.333 |" in text
     assert "| LLVM 23.1 | 2.000 | 0.250 | 0 | 2 | 0 |" in text and "| LLVM 19.1 | 2" not in text
+    pytest.importorskip("matplotlib", reason="plots are drawn by matplotlib: pip install -e '.[bench]'")
     draw(found, tmp_path / "releases.svg")
     assert "search" in (tmp_path / "releases.svg").read_text()
