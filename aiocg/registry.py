@@ -36,7 +36,7 @@ class EnvironmentSpec:
         observation_space, reward_space: names of the defaults, None for none.
         rewards: returns the reward spaces.
         options: returns the options for starting its workers, given its settings.
-        environ: returns environment variables to set for its workers, in addition to ours, given its settings.
+        environ: returns environment variables to set for its workers, in addition to ours.
         derived: returns the observation spaces that the client derives from the worker's.
         notation: returns how another tool writes lists of actions, given their language and the settings.
         parameters: handlers of parameters that the client answers instead of the worker, by key.
@@ -58,7 +58,7 @@ class EnvironmentSpec:
     reward_space: str | None = None
     rewards: "Callable[[], list[Reward]]" = field(default=list)
     options: Callable[[Mapping[str, str]], Mapping[str, Any]] = lambda _: {}
-    environ: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {}
+    environ: Callable[[], Mapping[str, str]] = field(default=dict)
     derived: "Callable[[], list[ObservationSpace]]" = field(default=list)
     notation: "Callable[[ActionLanguage, Mapping[str, str]], Notation] | None" = None
     parameters: Mapping[str, ParameterHandler] = field(default_factory=dict)

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 llvm = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
 
 
-@llvm.callback()
-def _llvm_options() -> None:
-    """Keep `llvm` a group, also while it has one command."""
-
-
 @command(llvm, "install")
 def install(version: str, json: bool = False) -> None:
     """Install a release of LLVM with its clang from the package index, into the cache.

@@ -143,10 +143,7 @@ class LocalMachine:
                 **spec.settings,
                 **options,
             },
-            environ={
-                **await in_thread(functools.partial(spec.environ, spec.settings)),
-                VARIABLE: self._memory,
-            },  # with passwords: no argument
+            environ={**await in_thread(spec.environ), VARIABLE: self._memory},  # with passwords: no argument
             memory_limit=memory_limit,
             endpoint=SocketFile,
         )

@@ -42,7 +42,7 @@ def worker_options(settings: Mapping[str, str]) -> Mapping[str, Any]:
     return options
 
 
-def _environ(_: Mapping[str, str]) -> Mapping[str, str]:
+def _environ() -> Mapping[str, str]:
     from aiocg.datasets.toolchain import loader_environment
 
     return loader_environment()

@@ -581,5 +581,5 @@ def _defaults(kind: str, chosen: Mapping[str, Any]) -> tuple[Mapping[str, Any], 
     for spec in environments().values():
         if spec.worker == kind:
             settings = {name: str(chosen.get(name, value)) for name, value in spec.settings.items()}
-            return {**spec.options(settings), **settings}, spec.environ(settings), spec.forked
+            return {**spec.options(settings), **settings}, spec.environ(), spec.forked
     return {}, {}, False

@@ -302,8 +302,8 @@ _MASK64 = (1 << 64) - 1
 _NODES = '!0 = !{!"0"}\n!1 = !{!"1"}'
 _NAMES_TAKEN = 4
 _VALUES = 60  # so that some collide in any table
-_CONTEXT_WORDS = 1024  # how far to search; the tables are at words 298 to 340, and 20 to 49, in LLVM 14 to 22
-_MODULE_WORDS = 64  # how far to search; the table is at words 13 to 15 in LLVM 14 to 22
+_CONTEXT_WORDS = 1024  # how far to search; the tables are at words 298 to 368, and 20 to 49, in LLVM 14 to 23
+_MODULE_WORDS = 64  # how far to search; the table is at words 13 to 15 in LLVM 14 to 23
 
 
 def _find_names(specimen: "_Specimen", layout: Layout) -> None:
@@ -365,9 +365,12 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
         pairs = struct.iter_unpack("<I4xQ", memory.read(begin, 16 * (count & 3)))
         return [(kind, node) for kind, node in pairs]
 
+    def first(place: int, value: int) -> int:
+        return int.from_bytes(memory.read(value + place, 4), "little")
+
     def linked(table: int, value: int) -> list[tuple[int, int]]:
         nodes: list[tuple[int, int]] = []
-        (index,) = struct.unpack("<I", memory.read(value + layout.first_attachment, 4))
+        index = first(layout.first_attachment, value)
         while index and len(nodes) < len(kinds):
             index, kind, node = struct.unpack("<IIQ", memory.read(memory.words(table, 1)[0] + 16 * index, 16))
             nodes.insert(0, (kind, node))
@@ -379,9 +382,11 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
     layout.names = _only((word for word in range(_CONTEXT_WORDS) if fits(name, word, names)), "the table of names is")
     if not layout.since_23:
         _expect(all(memory.words(one, 1)[0] & _ATTACHED for one in attached), "who has attachments is")
-    read, places = (linked, range(24, 128, 4)) if layout.since_23 else (attachments, range(1))
+    read = linked if layout.since_23 else attachments
     found = []
-    for place in places:
+    for place in range(24, 128, 4) if layout.since_23 else (0,):
+        if place and len({index for one in attached if 0 < (index := first(place, one)) < 1 << 16}) < len(attached):
+            continue  # each has another index
         layout.first_attachment = place
         found += [(place, word) for word in range(_CONTEXT_WORDS) if fits(read, word, attached)]
     layout.first_attachment, layout.attachments = _only(found, "the table of attachments is")
