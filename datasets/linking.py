@@ -18,6 +18,7 @@ from aiocg.datasets.locking import locked
 from aiocg.datasets.process import Cancelled, run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, loader_environment
+from aiocg.transport.codegen_options import clang_words
 
 PROGRAMS = Path(__file__).with_name("programs")
 COMPILE_TIMEOUT = 120.0  # seconds for one step of clang or lld
@@ -65,7 +66,7 @@ def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: st
         module.write_bytes(bitcode)
         runtime.write_bytes(runtime_archive(toolchain))
         codegen = (optimization, "-Xclang", "-disable-llvm-passes", "-ffp-contract=off", "-Wno-override-module")
-        _compile(toolchain, "ir", module, program, codegen)
+        _compile(toolchain, "ir", module, program, (*codegen, *clang_words(bitcode)))
         builtins = [str(path) for path in _compiler_runtime(toolchain)]
         inputs = (str(program), str(runtime), *builtins)
         _step([*linker, *LINK_FLAGS, "-o", os.path.abspath(output), *inputs], scratch)

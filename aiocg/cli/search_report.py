@@ -135,6 +135,7 @@ def _smallest_level(costs: Mapping[str, int]) -> str | None:
 
 
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
+CODEGEN = "CodegenOptions"
 COLUMNS = ("O2", "Os", "Oz")  # of the table, where a compiler has options
 
 MOST_SIGNS = 5  # of undefined behaviour that are printed
@@ -186,6 +187,7 @@ class Finding:
         self._comparison: Comparison | None = None
         self._gcc = gcc
         self._untouchable = False  # no pass may change it
+        self._codegen: list[str] = []  # options of LLVM's code generator
         self._line: str | None = None  # the compiler's command line, for those that have such
         self._same: SameMeaning | None = None  # what it is compared with
         self.behaviour, self.reason = result.checks.behaviour, result.checks.reason
@@ -232,6 +234,8 @@ class Finding:
         found._failed = {", ".join(levels): reason for reason, levels in failed.items()}
         if len(set(found._costs.get("instructions", {}).values())) == 1:
             found._untouchable = OPTNONE.search(await env.observe("Ir")) is not None
+        if CODEGEN in env.observation_spaces:
+            found._codegen = await env.observe(CODEGEN)
         if COMMAND_LINE in env.observation_spaces:
             from aiocg.gcc.rival import same_meaning
 
@@ -262,6 +266,11 @@ class Finding:
         if self._line is None:
             print_line(f"actions     {len(result.actions)}")
             print_line(join_texts([_shortened(text) for text in result.actions]) or nothing)
+            if self._codegen:
+                print_line(f"codegen     {' '.join(f'-mllvm -{one}' for one in self._codegen)}")
+                print_line(
+                    "            are in what is written as .o, .s or executable; clang needs them for a .bc or .ll"
+                )
         else:
             print_line(f"options     {_options(self._line)}")
             print_line(self._line if result.actions else nothing)
@@ -328,6 +337,7 @@ class Finding:
             "instructions": self._costs.get("instructions"),
             "bytes": self._costs.get("bytes"),
             "failed_levels": self._failed,
+            "codegen_options": self._codegen,
             ZEROED: self._costs.get(ZEROED),
             "gcc": self._gcc.to_dict() if self._gcc is not None else None,
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,

@@ -76,7 +76,7 @@ class OptLine:
         """Return an action as one element of a list of passes over the module, None if its nesting is not known."""
         if text in self._pipelines:
             return _as_one(self._pipelines[text])
-        if text.startswith(("@", "{", "mark<", "clang<")):
+        if text.startswith(("@", "{", "mark<", "clang<", "codegen<")):
             reasons = {"@": "on one function or loop", "{": "with options of the pass builder"}
             kind = reasons.get(text[0], "by that name")
             raise NotExpressible(f"opt cannot run passes {kind}: {text}")

@@ -20,6 +20,7 @@ from aiocg.datasets.uri import BenchmarkUri
 from aiocg.llvm import tools
 from aiocg.llvm.command_line import CommandLine, Input, parse
 from aiocg.llvm.recording import is_driver
+from aiocg.transport.codegen_options import clang_words
 
 if TYPE_CHECKING:
     from aiocg.env.env import Env
@@ -152,6 +153,7 @@ class CommandLineBenchmark(Benchmark):
             linked = command.mode == "link"
             written = unlinked if linked else target
             generate = [*toolchain.command(language), *command.object_words(_level(command))]
+            generate += clang_words(bitcode)
             self._run([*generate, "-c", "-o", str(written), "-x", "ir", str(module)])
             if linked:
                 driver = [command.driver]

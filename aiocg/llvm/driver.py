@@ -204,10 +204,12 @@ class ObjectCompilation:
     def _by_search(self, content: bytes, how: str) -> Candidate | None:
         """Generate code for what a search has found; None when that fails."""
         from aiocg.llvm.tools import generable
+        from aiocg.transport.codegen_options import clang_words
 
         program, output = self.scratch / "found.bc", self.scratch / "found.o"
         program.write_bytes(generable(content))
-        words = [*self.command.object_words(LEVEL), "-w", "-c", "-o", str(output), "-x", "ir", str(program)]
+        code = [*self.command.object_words(LEVEL), *clang_words(content)]
+        words = [*code, "-w", "-c", "-o", str(output), "-x", "ir", str(program)]
         return None if self._clang(words).returncode else self._candidate(FOUND, output, program, how)
 
     def _candidate(self, name: str, output: Path, program: Path, how: str) -> Candidate:

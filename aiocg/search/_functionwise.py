@@ -37,6 +37,14 @@ from aiocg.search.tuner import Outcome
 
 Actions = tuple[str, ...]
 MARK = "mark<minsize>"
+CODEGEN = "codegen<size>"
+SETTINGS = (
+    "disable-machine-licm=false", "disable-lsr=false", "apply-ext-tsp-for-size=false", "disable-machine-cse=true",
+    "pre-RA-sched=list-burr", "disable-x86-lea-opt=true", "enable-shrink-wrap=false", "min-jump-table-entries=100",
+    "min-jump-table-entries=8", "min-jump-table-entries=4", "huge-size-for-split=5000", "split-spill-mode=default",
+    "tail-merge-size=3",
+)  # fmt: skip
+"""Options of the code generator that differ from those of `CODEGEN`, and make some programs smaller."""
 
 _RAW: Actions = (
     "always-inline", "inferattrs", "ipsccp", "globalopt", "sroa", "early-cse", "simplifycfg", "function-attrs",
@@ -63,6 +71,9 @@ BASES: tuple[Actions, ...] = (
     _inlined(100),
 )  # fmt: skip
 """The most promising first."""
+
+LARGE_BASES: tuple[Actions, ...] = (_oz(0), _oz(25))
+"""Of programs for which there is little time."""
 
 CLEANUPS: tuple[Actions, ...] = (
     ("globaldce",),
@@ -236,6 +247,7 @@ LONGEST_BEGINNING = 10.0  # seconds that the first baselines may take, if the ti
 EARLY = ("O0", "OzMinsize", FRAME_POINTERS)  # the program as it is, and what is nearly always the best baseline
 ENDING, LONGEST_ENDING = 3, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
+BESIDE = 0.15  # share of the lanes' time that baselines may take while the search runs
 
 DEFAULT_BUDGET = Budget(seconds=10)
 
@@ -243,6 +255,7 @@ COSTS = {  # observation of a program's cost -> observation of its functions' co
     "IrInstructionCount": "FunctionInstructionCounts",
     "ObjectImageSizeMinsizeBytes": "FunctionImageSizesMinsize",
 }
+OF_CODE = ("ObjectImageSizeMinsizeBytes",)  # costs for which code is generated
 SPEED = 150_000  # units of cost that a lane evaluates in a second, roughly; decides the number of starting bases
 
 
@@ -256,6 +269,7 @@ async def functionwise(
     lanes: int | None = None,
     watch: WatchCallback | None = None,
     run: bool = True,
+    codegen: bool = True,
 ) -> SearchResult:
     """Optimise each function of a program separately, all at the same time.
 
@@ -280,6 +294,8 @@ async def functionwise(
         lanes: environments that share the work, one per worker if None.
         watch: told of each candidate when it was evaluated; returning False ends the search soon.
         run: whether programs are run to see that they still do what they did.
+        codegen: whether options of the code generator may be chosen where bytes count; whoever generates code for what
+            was found needs them.
 
     Raises:
         ValueError: if the environment has no such reward space, or `resume` is of another search.
@@ -300,7 +316,8 @@ async def functionwise(
     known = baselines(env)
     checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
     async with open_lanes(env, lanes, rewarded=False) as crew:
-        search = _Search(record, cost, seeds, progress, watch or (lambda outcome: None), checker.assembles)
+        watch = watch or (lambda outcome: None)
+        search = _Search(record, cost, seeds, progress, watch, checker.assembles, codegen and cost in OF_CODE)
         try:
             await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
             record.meter.extend(whole)
@@ -313,6 +330,11 @@ async def functionwise(
     await go_to(env, record.actions)
     found = record.result(complete=search.exhausted, baselines=known, earned=search.earned, checks=checker.checks())
     return replace(found, levels=search.levels)
+
+
+def _with(codegen: str, settings: Sequence[str]) -> str:
+    """Return an action that chooses further options of the code generator."""
+    return f"{';'.join((codegen[:-1], *filter(None, settings)))}>"
 
 
 def _finished(progress: ProgressCallback, cost: str) -> ProgressCallback:
@@ -330,6 +352,7 @@ class _Search:
         progress: also called with results that are not in the record yet.
         watch: told of each candidate.
         assembles: whether code can be generated for what actions lead to; other bases are not searched.
+        codegen: whether options of the code generator may be chosen.
     """
 
     def __init__(
@@ -340,6 +363,7 @@ class _Search:
         progress: ProgressCallback | None,
         watch: WatchCallback,
         assembles: Callable[[Actions], Awaitable[bool]],
+        codegen: bool,
     ) -> None:
         self._record = record
         self._evaluated: list[Outcome] = []  # whole programs
@@ -351,6 +375,8 @@ class _Search:
         self._progress = progress
         self._watch = watch
         self._assembles = assembles
+        self._codegen: Actions = (CODEGEN,) if codegen else ()
+        self._costs: dict[int, float] = {}  # of whole programs, by state
         self._scale, self._start = 1, 0.0
         self._planned = 0
         self._forks: WeakSet[Env] = WeakSet()  # closed at the end of an attempt, however it ends
@@ -365,7 +391,23 @@ class _Search:
         for the end of the search.
         """
         self._late = {name: actions for name, actions in known.items() if name not in EARLY}
-        await self._levels(crew[:1], {name: known[name] for name in known if name in EARLY})
+        early = {name: known[name] for name in EARLY if name in known}
+        framed = [early.pop(FRAME_POINTERS)] if FRAME_POINTERS in early else []
+        chosen = [(*one, *self._codegen) for one in framed or [*early.values()][-1:] if self._codegen]
+        plain = list(early.values())
+        results = await spread(
+            [
+                functools.partial(evaluate, crew[:1], plain, [self._cost]),
+                functools.partial(evaluate, crew[-1:], [*framed, *chosen], [self._cost]),
+            ]
+        )
+        costs = self._learn((), plain + framed + chosen, results[0] + results[1], told=False)
+        names = [*early, *([FRAME_POINTERS] if framed else [])]
+        self._earned_by(dict(zip(names, costs, strict=False)))
+        if chosen and costs[-1] is None:  # the release lacks such options
+            self._codegen = ()
+        elif chosen and self._used <= BRIEF:
+            await self._choose_codegen(crew, framed[0] if framed else plain[-1])
         if before:
             await self._levels(crew[:1], {"found": before})
         if self._used <= BRIEF:
@@ -374,6 +416,20 @@ class _Search:
         elif (seconds := self._meter.seconds) is not None:
             ending = min(ENDING * self._meter.elapsed / len(EARLY), LONGEST_ENDING * seconds)
             self._meter.extend(replace(self._meter.budget, seconds=seconds - ending))
+
+    async def _choose_codegen(self, lanes: list[Env], actions: Actions) -> None:
+        """Choose options of the code generator for what actions lead to: those that help alone, as far as together."""
+        (current,) = self._codegen
+        costs = await self._evaluate(lanes, (), [(*actions, _with(current, [one])) for one in ("", *SETTINGS)])
+        known = zip(costs[1:], SETTINGS, strict=True)
+        helpful = [
+            one
+            for cost, one in sorted((cost, one) for cost, one in known if cost is not None and cost < (costs[0] or 0.0))
+        ]
+        lists = [_with(current, helpful[: count + 1][::-1]) for count in range(len(helpful))]
+        together = await self._evaluate(lanes, (), [(*actions, one) for one in lists])
+        ranked = zip([*costs[:1], *together], [current, *lists], strict=True)
+        self._codegen = (min((cost, one) for cost, one in ranked if cost is not None)[1],)
 
     async def whole(self, crew: list[Env], known: Mapping[str, Actions], before: Actions, total: Meter) -> None:
         """Evaluate baselines and search, until the time is up."""
@@ -401,15 +457,21 @@ class _Search:
             del self._late[name]
 
     async def _levels(self, lanes: list[Env], known: Mapping[str, Actions]) -> None:
-        costs = await self._evaluate(lanes, (), list(known.values()), told=False)
-        self.earned |= {name: self._reward(cost) for name, cost in zip(known, costs, strict=True) if cost is not None}
+        lists = list(known.values())
+        costs = self._learn((), lists, await evaluate(lanes, lists, [self._cost]), told=False)
+        self._earned_by(dict(zip(known, costs, strict=True)))
+
+    def _earned_by(self, costs: Mapping[str, float | None]) -> None:
+        self.earned |= {name: self._reward(cost) for name, cost in costs.items() if cost is not None}
 
     async def run(self, crew: list[Env]) -> None:
         """Search until the budget is used up or, without one, nothing helps; all lanes start at the initial state.
 
-        Baselines that are left are evaluated meanwhile, one at a time, where there is a limit of time.
+        Baselines that are left are evaluated meanwhile, one at a time, where there is a limit of time that they take
+        little of.
         """
-        if self._meter.seconds is None:
+        seconds = self._meter.seconds
+        if seconds is None or self.levels / len(EARLY) * len(self._late) > BESIDE * seconds * len(crew):
             await self._run(crew)
             return
         await spread([functools.partial(self._evaluate_late, crew), functools.partial(self._run, crew)])
@@ -486,14 +548,20 @@ class _Search:
             float("inf") if limit is None else limit,
             float("inf") if seconds is None else seconds * lanes * SPEED / max(self._start, 1),
         )
-        bases = (self._record.actions, *BASES)
-        return bases[: int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))]
+        marks = ("mark<minsize;frame-pointer>",) if FRAME_POINTERS in self.earned else (MARK,)
+        large = tuple((*marks, *base) for base in LARGE_BASES)
+        bases = (self._record.actions, *(large if planned < PER_BASE else BASES))
+        count = int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))
+        return [(*base, *(one for one in self._codegen if one not in base)) for base in bases[:count]]
 
-    async def _evaluate(
-        self, lanes: list[Env], before: Actions, candidates: Sequence[Actions], *, told: bool = True
-    ) -> list[float | None]:
+    async def _evaluate(self, lanes: list[Env], before: Actions, candidates: Sequence[Actions]) -> list[float | None]:
         """Evaluate lists of actions from the lanes' state, offer them to the record, and return the costs."""
-        results = await evaluate(lanes, candidates, [self._cost])
+        return self._learn(before, candidates, await evaluate(lanes, candidates, [self._cost]))
+
+    def _learn(
+        self, before: Actions, candidates: Sequence[Actions], results: Sequence[Candidate], *, told: bool = True
+    ) -> list[float | None]:
+        """Offer what was evaluated to the record, and return the costs."""
         costs = [None if one.error is not None else float(one.observation[0]) for one in results]
         self._meter.evaluations += len(results) if told else 0
         if not self._evaluated:
@@ -501,6 +569,7 @@ class _Search:
         for actions, one, cost in zip(candidates, results, costs, strict=True):
             if cost is not None:
                 outcome = Outcome(self._reward(cost), (*before, *actions), one.state)
+                self._costs[one.state] = cost
                 self._evaluated.append(outcome)
                 self._record.offer(outcome.actions, outcome.reward)
                 if told:
@@ -549,9 +618,11 @@ class _Search:
         if not lanes:
             return None
         try:
-            names, costs, total, calls, removable = await lanes[0].observe(
-                "Functions", COSTS[self._cost], self._cost, "Calls", "RemovableFunctions"
+            names, costs, calls, removable = await lanes[-1].observe(
+                "Functions", COSTS[self._cost], "Calls", "RemovableFunctions"
             )
+            total = self._costs.get(lanes[-1].state_hash or 0)
+            total = await lanes[-1].observe(self._cost) if total is None else total
         except AiocgError:
             for lane in lanes:
                 await lane.close()
@@ -570,7 +641,10 @@ class _Search:
         """Return the marks that functions may be given: the last is for those that have others from before."""
         if self._cost == "IrInstructionCount":
             return ()
-        known = MARKS if any(mark in action for action in actions for mark in MARKS[:-1]) else MARKS[:-1]
+        marked = [action for action in actions if "mark<" in action]
+        known: Passes = MARKS if any(mark in action for action in marked for mark in MARKS[:-1]) else MARKS[:-1]
+        if len(marked) == 1:  # all have this one
+            known = tuple(mark for mark in known if mark != marked[0])
         framed = FRAME_POINTERS in self.earned  # inline assembly may need the register
         return known if framed else tuple(mark for mark in known if "frame" not in mark)
 

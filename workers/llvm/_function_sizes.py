@@ -26,7 +26,8 @@ _DROP_BODIES = "elim-avail-extern"
 _REFERENCE = re.compile(rb"[#!]\d+")
 _REFERENT = re.compile(rb"^(?:attributes )?([#!]\d+) = (.*)$", re.MULTILINE)
 _ABOUT_ALL = re.compile(
-    rb'^(?:@(?!"?switch\.table)|define |declare (?!.*@llvm\.)|target |module asm\b|    "|!llvm\.).*$', re.MULTILINE
+    rb'^(?:@(?!"?switch\.table)|define |declare (?!.*@llvm\.)|target |module asm\b|    "|!(?:llvm|aiocg)\.).*$',
+    re.MULTILINE,
 )
 _TABLE = re.compile(rb'^@"?switch\.table\.(.+?)"? = .* constant \[(\d+) x (?:i(\d+)|ptr)\]', re.MULTILINE)
 """What `simplifycfg` makes of switches, by the names of functions."""

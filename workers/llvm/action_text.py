@@ -5,6 +5,7 @@
               | "clang<Oz>"                          the passes of clang -Oz: as default<Oz>, with slp-vectorizer
               | "{" options "}" pipeline             pass builder options first
               | mark                                 mark functions for the code generator
+              | "codegen<" setting (";" setting)* ">"   options of the code generator
               | target "(" pipeline ")"              on one function
               | target "(" inline ["," pipeline] ")"   on one function, some of whose calls are inlined first
               | target "(" [pipeline ","] mark ")"     on one function, which has this mark in the end
@@ -13,6 +14,7 @@
     options  := name "=" value (";" name "=" value)*
     target   := "@" name | '@"' name '"'             a function, written as LLVM writes it
     mark     := "mark<" ("minsize" | "optsize") [";frame-pointer"] ">"   as clang does for -Oz or -Os
+    setting  := "size" | name "=" value            what makes most programs smaller, or one option of LLVM's
     inline   := "inline<" target (";" target)* ">"  the functions whose calls are inlined
     unroll   := "unroll<" number ">" | "unroll<full>"
 

@@ -9,6 +9,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._function_sizes import FunctionSizes
 from aiocg.workers.llvm.action_text import ActionText, parse, quote, split_mark
 from aiocg.workers.llvm.canonical import Facts, Surveyor
+from aiocg.workers.llvm.codegen_options import PREFIX, set_options
 from aiocg.workers.llvm.coroutines import split_count
 from aiocg.workers.llvm.inlining import inline, split
 from aiocg.workers.llvm.library import Library
@@ -429,6 +430,9 @@ class Engine:
         machine, surveyor = module.machine, self.surveyor
         if action.pipeline in MARKS:
             mark(module, self._attributes(action.pipeline, module, state))
+            return self._see(module, surveyor.survey(module) if surveyor else None)
+        if action.pipeline.startswith(PREFIX):
+            set_options(module, self.code.options.resolve(action.pipeline))
             return self._see(module, surveyor.survey(module) if surveyor else None)
         if action.each:
             _run_on_each(module, action.each, self._no_options, lambda chosen: self._attributes(chosen, module, state))

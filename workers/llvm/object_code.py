@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from aiocg.transport import elf
 from aiocg.transport.elf import ImageSize
+from aiocg.workers.llvm.codegen_options import CodegenOptions
 from aiocg.workers.llvm.constructors import lower_constructors
 from aiocg.workers.llvm.coroutines import split
 from aiocg.workers.llvm.inlining import inline_copies
@@ -29,6 +30,7 @@ class CodeGenerator:
         bitcode: returns the bitcode of a state.
 
     Attributes:
+        options: those of the library's code generator.
         check: called with each program; raises an error to refuse it.
         learned: called with each state whose size was measured.
     """
@@ -39,6 +41,7 @@ class CodeGenerator:
     def __init__(self, library: Library, bitcode: Callable[[State], bytes]) -> None:
         self.library = library
         self.bitcode = bitcode
+        self.options = CodegenOptions(library)
         self._last: tuple[State, Attributes, bytes] | None = None
 
     def object_file(self, state: State, attributes: Attributes = NOTHING) -> bytes:
@@ -136,9 +139,10 @@ class CodeGenerator:
             # and gives a separate section to any object at such an address in the next module.
             machine = TargetMachine.of(self.library, module.triple)
             message, buffer = c_void_p(), c_void_p()
-            failed = c.LLVMTargetMachineEmitToMemoryBuffer(
-                machine.pointer, module.pointer, kind, byref(message), byref(buffer)
-            )
+            with self.options.of(module):
+                failed = c.LLVMTargetMachineEmitToMemoryBuffer(
+                    machine.pointer, module.pointer, kind, byref(message), byref(buffer)
+                )
             machine.close()
             errors = [text for text in (self.library.take_string(message.value), *module.context.take_errors()) if text]
             code = b""

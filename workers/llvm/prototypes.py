@@ -25,7 +25,8 @@ def _prototypes(table: str) -> dict[str, Prototype]:
 
 PROTOTYPES = _prototypes("""
 I(P)     CountParamTypes CountParams CountStructElementTypes GetArrayLength GetFunctionCallConv GetIntrinsicID
-         GetNumSuccessors GetPointerAddressSpace
+         GetMDNodeNumOperands GetNumSuccessors GetPointerAddressSpace
+I(Ps)    GetNamedMetadataNumOperands
 I(PsI)   GetMDKindIDInContext
 I(sQ)    GetEnumAttributeKindForName
 P()      ContextCreate CreatePassBuilderOptions GetDefaultTargetTriple GetHostCPUFeatures GetHostCPUName
@@ -42,15 +43,17 @@ P(PI)    GetMetadata GetOperand GetOperandUse GetParam GetSuccessor StructGetTyp
 P(PIsI)  GetStringAttributeAtIndex
 P(PII)   GetCallSiteEnumAttribute GetEnumAttributeAtIndex
 P(PIQ)   CreateEnumAttribute
-P(PP)    GetStringAttributeValue GetValueName2
+P(PP)    GetMDString GetStringAttributeValue GetValueName2
 P(PPIi)  FunctionType
 P(PPs)   AddGlobal
 P(PPsI)  AddGlobalInAddressSpace
+P(PPI)   MDNodeInContext
+P(PsI)   MDStringInContext
 P(PsIsI) CreateStringAttribute
 P(Ps)    GetNamedFunction GetNamedGlobal
 P(PsP)   AddFunction
 P(PsPP)  RunPasses
-P(PsQ)   GetNamedGlobalAlias
+P(PsQ)   GetNamedGlobalAlias GetOrInsertNamedMetadata
 P(Psssiii) CreateTargetMachine
 P(sP)    ModuleCreateWithNameInContext
 P(sQsi)  CreateMemoryBufferWithMemoryRange
@@ -71,10 +74,11 @@ v(P)     ContextDispose DeleteFunction DeleteGlobal DisposeErrorMessage DisposeM
 v(PII)   RemoveCallSiteEnumAttribute RemoveEnumAttributeAtIndex
 v(PIP)   AddAttributeAtIndex AddCallSiteAttribute
 v(PIsI)  RemoveStringAttributeAtIndex
-v(PP)    GetParamTypes ReplaceAllUsesWith SetComdat SetInitializer
+v(PP)    GetMDNodeOperands GetParamTypes ReplaceAllUsesWith SetComdat SetInitializer
 v(PPP)   ContextSetDiagnosticHandler
 v(Pi)    ContextSetDiscardValueNames SetLinkage SetVisibility
 v(Ps)    SetDataLayout SetSection
+v(PsP)   AddNamedMetadataOperand GetNamedMetadataOperands
 v(PsQ)   SetModuleInlineAsm2 SetValueName2
 v(iPs)   ParseCommandLineOptions
 """)

@@ -8,6 +8,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import pass_options
 from aiocg.workers.llvm.action_text import LONG, ActionSyntaxError, ActionText, parse, quote, split_mark
+from aiocg.workers.llvm.codegen_options import PREFIX, CodegenOptions
 from aiocg.workers.llvm.inlining import split
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import CLANG_OZ
@@ -30,6 +31,7 @@ class Vocabulary:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._probe = Probe(library)
+        self._codegen = CodegenOptions(library)
         self.passes: tuple[Pass, ...] = available(library)
         self._texts = tuple(one.pipeline for one in self.passes)
         self._by_name = {one.name: one for one in self.passes}
@@ -64,6 +66,12 @@ class Vocabulary:
         except ActionSyntaxError as error:
             raise _unknown(str(error)) from None
         if text in MARKS or text == CLANG_OZ:
+            return text
+        if text.startswith(PREFIX):
+            try:
+                self._codegen.resolve(text)
+            except ValueError as error:
+                raise _unknown(f"{text!r} is not an action: {error}") from None
             return text
         if action.each:
             parts = [(function, self._checked_part(function, pipeline)) for function, pipeline in action.each]

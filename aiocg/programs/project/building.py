@@ -15,6 +15,7 @@ from aiocg.datasets.linking import link, run_linker
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 from aiocg.llvm.tools import generable
+from aiocg.transport.codegen_options import clang_words
 
 if TYPE_CHECKING:
     from aiocg.env.env import Env
@@ -62,6 +63,7 @@ def link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathLi
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
         code = [str(toolchain.clang), "-O2", "-Xclang", "-disable-llvm-passes", "-Wno-override-module", "-fPIC"]
+        code += clang_words(bitcode)
         common = {**os.environ, **loader_environment(), "LC_ALL": "C"}
         run_linker([*code, "-c", "-o", "program.o", "-x", "ir", "program.bc"], scratch, common, name, TIMEOUT)
         environment = {**common, **recipe["environment"]}

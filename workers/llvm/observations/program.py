@@ -9,6 +9,7 @@ from typing import Any
 
 from aiocg.transport.arrays import Array
 from aiocg.workers.compilation import CompilationError, Observation
+from aiocg.workers.llvm.codegen_options import options_of
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.observations.levels import BASELINES, sizes
 from aiocg.workers.llvm.observations.observation import Subject
@@ -53,6 +54,12 @@ _OF_OBJECT_CODE = (
         "The program as assembly.",
         lambda subject: subject.engine.code.assembly(subject.state),
         platform_dependent=True,
+    ),
+    Observation.of(
+        "CodegenOptions",
+        "texts",
+        "The options of LLVM's code generator that the program carries, as `clang -mllvm -NAME=VALUE` takes them.",
+        lambda subject: options_of(subject.engine.module(subject.state)),
     ),
     *sizes(
         "ObjectImageSize",

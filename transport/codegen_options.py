@@ -1,0 +1,43 @@
+"""Options of LLVM's code generator that a program carries: how it names them, and which there are."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["CHOICES", "clang_words", "read", "write"]
+
+_SWITCH = ("true", "false")
+CHOICES: Mapping[str, Sequence[str]] = {
+    "apply-ext-tsp-for-size": _SWITCH,
+    "disable-lsr": _SWITCH,
+    "disable-machine-cse": _SWITCH,
+    "disable-machine-licm": _SWITCH,
+    "disable-partial-libcall-inlining": _SWITCH,
+    "disable-x86-lea-opt": _SWITCH,
+    "enable-shrink-wrap": _SWITCH,
+    "huge-size-for-split": ("0", "5000"),
+    "min-jump-table-entries": ("4", "8", "16", "100"),
+    "pre-RA-sched": ("default", "list-burr"),
+    "split-spill-mode": ("default", "size"),
+    "tail-merge-size": ("2", "3"),
+    "x86-br-merging-base-cost": ("0", "2"),
+}
+"""The options that may be chosen, and their values: those that choose between pieces of code that do the same."""
+
+_WRITTEN = re.compile(rb"aiocg-codegen<([-\w=;]*)>")
+
+
+def write(options: Iterable[str]) -> bytes:
+    """Return the text in a program's metadata for options, each `name=value`."""
+    return b"aiocg-codegen<%s>" % ";".join(options).encode()
+
+
+def read(content: bytes) -> list[str]:
+    """Return the options, as `name=value`, of a text in metadata, or of bitcode; none that may not be chosen."""
+    found = _WRITTEN.search(content)
+    pairs = [one.partition("=") for one in (found[1].decode() if found else "").split(";")]
+    return [f"{name}={value}" for name, _, value in pairs if value in CHOICES.get(name, ())]
+
+
+def clang_words(bitcode: bytes) -> list[str]:
+    """Return the words by which clang generates code for bitcode with the options that the program carries."""
+    return [word for one in read(bitcode) for word in ("-mllvm", f"-{one}")]
