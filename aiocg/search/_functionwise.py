@@ -244,7 +244,7 @@ CLEANING = 0.9  # used part of the budget until which cleanups are tried
 TOGETHER = 4  # cleanups that are tried before the search looks at the clock
 CONFIRMING = 0.1  # share of the time that is kept for running what was found
 LONGEST_BEGINNING = 10.0  # seconds that the first baselines may take, if the time is shorter
-EARLY = ("O0", "OzMinsize", FRAME_POINTERS)  # the program as it is, and what is nearly always the best baseline
+EARLY = ("O0", "OzMinsize")  # the program as it is, and what is nearly always the best level
 ENDING, LONGEST_ENDING = 3, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
 BESIDE = 0.15  # share of the lanes' time that baselines may take while the search runs
@@ -375,6 +375,7 @@ class _Search:
         self._progress = progress
         self._watch = watch
         self._assembles = assembles
+        self._framed = False  # whether functions may have frame pointers
         self._codegen: Actions = (CODEGEN,) if codegen else ()
         self._costs: dict[int, float] = {}  # of whole programs, by state
         self._scale, self._start = 1, 0.0
@@ -392,22 +393,24 @@ class _Search:
         """
         self._late = {name: actions for name, actions in known.items() if name not in EARLY}
         early = {name: known[name] for name in EARLY if name in known}
-        framed = [early.pop(FRAME_POINTERS)] if FRAME_POINTERS in early else []
-        chosen = [(*one, *self._codegen) for one in framed or [*early.values()][-1:] if self._codegen]
-        plain = list(early.values())
+        framed = known.get(FRAME_POINTERS, early.get("OzMinsize", ()))
+        first = (*framed, *self._codegen)
+        more = [first] if first not in early.values() else []
         results = await spread(
             [
-                functools.partial(evaluate, crew[:1], plain, [self._cost]),
-                functools.partial(evaluate, crew[-1:], [*framed, *chosen], [self._cost]),
+                functools.partial(self._evaluate_early, crew[0], list(early.values()), first),
+                functools.partial(evaluate, crew[-1:], more, [self._cost]),
             ]
         )
-        costs = self._learn((), plain + framed + chosen, results[0] + results[1], told=False)
-        names = [*early, *([FRAME_POINTERS] if framed else [])]
-        self._earned_by(dict(zip(names, costs, strict=False)))
-        if chosen and costs[-1] is None:  # the release lacks such options
-            self._codegen = ()
-        elif chosen and self._used <= BRIEF:
-            await self._choose_codegen(crew, framed[0] if framed else plain[-1])
+        costs = self._learn((), [*early.values(), *more], results[0] + results[1], told=False)
+        self._earned_by(dict(zip(early, costs, strict=False)))
+        self._framed = bool(more) and costs[-1] is not None
+        if self._codegen and not self._framed:  # inline assembly needs the register, or the release has no options
+            framed = early["OzMinsize"]
+            (cost,) = await self._evaluate(crew[:1], (), [(*framed, *self._codegen)])
+            self._codegen = self._codegen if cost is not None else ()
+        if self._codegen and self._used <= BRIEF:
+            await self._choose_codegen(crew, framed)
         if before:
             await self._levels(crew[:1], {"found": before})
         if self._used <= BRIEF:
@@ -416,6 +419,12 @@ class _Search:
         elif (seconds := self._meter.seconds) is not None:
             ending = min(ENDING * self._meter.elapsed / len(EARLY), LONGEST_ENDING * seconds)
             self._meter.extend(replace(self._meter.budget, seconds=seconds - ending))
+
+    async def _evaluate_early(self, lane: Env, levels: Sequence[Actions], first: Actions) -> list[Candidate]:
+        """Evaluate levels, and have the lane's worker know what each function costs where the search begins."""
+        found = await evaluate([lane], levels, [self._cost])
+        await evaluate([lane], [first], [COSTS[self._cost]])
+        return found
 
     async def _choose_codegen(self, lanes: list[Env], actions: Actions) -> None:
         """Choose options of the code generator for what actions lead to: those that help alone, as far as together."""
@@ -548,7 +557,7 @@ class _Search:
             float("inf") if limit is None else limit,
             float("inf") if seconds is None else seconds * lanes * SPEED / max(self._start, 1),
         )
-        marks = ("mark<minsize;frame-pointer>",) if FRAME_POINTERS in self.earned else (MARK,)
+        marks = MARKS[:1] if self._framed else (MARK,)
         large = tuple((*marks, *base) for base in LARGE_BASES)
         bases = (self._record.actions, *(large if planned < PER_BASE else BASES))
         count = int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))
@@ -618,11 +627,11 @@ class _Search:
         if not lanes:
             return None
         try:
-            names, costs, calls, removable = await lanes[-1].observe(
+            names, costs, calls, removable = await lanes[0].observe(
                 "Functions", COSTS[self._cost], "Calls", "RemovableFunctions"
             )
-            total = self._costs.get(lanes[-1].state_hash or 0)
-            total = await lanes[-1].observe(self._cost) if total is None else total
+            total = self._costs.get(lanes[0].state_hash or 0)
+            total = await lanes[0].observe(self._cost) if total is None else total
         except AiocgError:
             for lane in lanes:
                 await lane.close()
@@ -645,8 +654,7 @@ class _Search:
         known: Passes = MARKS if any(mark in action for action in marked for mark in MARKS[:-1]) else MARKS[:-1]
         if len(marked) == 1:  # all have this one
             known = tuple(mark for mark in known if mark != marked[0])
-        framed = FRAME_POINTERS in self.earned  # inline assembly may need the register
-        return known if framed else tuple(mark for mark in known if "frame" not in mark)
+        return known if self._framed else tuple(mark for mark in known if "frame" not in mark)
 
     async def _compete(self, sites: list[Site], until: float) -> Site:
         """Improve bases in rounds, dropping the worse half after each; return the best one."""

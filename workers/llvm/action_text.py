@@ -35,7 +35,7 @@ _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
 _MARK = re.compile(r"(?:^|(?<=.),)(mark<(?:minsize|optsize)(?:;frame-pointer)?>)$")
 _FACTORS = range(2, 1025)
-LONGEST = 1_000_000  # characters; room for passes on every function of a large program
+LONGEST = 8_000_000  # characters; room for passes on every function of a large program
 LONG = 2_000  # characters; longer texts name many functions and seldom recur, so they are not cached
 _DEEPEST = 100  # nesting of parentheses; every pipeline parser recurses, LLVM's too
 
