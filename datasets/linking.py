@@ -18,7 +18,6 @@ from aiocg.datasets.locking import locked
 from aiocg.datasets.process import Cancelled, run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, loader_environment
-from aiocg.transport.codegen_options import clang_words
 
 PROGRAMS = Path(__file__).with_name("programs")
 COMPILE_TIMEOUT = 120.0  # seconds for one step of clang or lld
@@ -46,13 +45,16 @@ def freestanding_flags(language: str) -> tuple[str, ...]:
     return (*common, "-isystem", str(include))
 
 
-def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: str = "-O2") -> None:
+def link(
+    bitcode: bytes, output: Path, toolchain: Toolchain, words: Sequence[str] = (), *, optimization: str = "-O2"
+) -> None:
     """Generate machine code for a program, without optimising its IR, and link it with the runtime.
 
     No C library, start files, headers or linker of the host are used, only the toolchain's and ours.
 
     Args:
         output: the path of the static executable to write.
+        words: more options of clang for generating code.
         optimization: the optimisation level of code generation, "-O0" to "-O3".
 
     Raises:
@@ -66,7 +68,7 @@ def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: st
         module.write_bytes(bitcode)
         runtime.write_bytes(runtime_archive(toolchain))
         codegen = (optimization, "-Xclang", "-disable-llvm-passes", "-ffp-contract=off", "-Wno-override-module")
-        _compile(toolchain, "ir", module, program, (*codegen, *clang_words(bitcode)))
+        _compile(toolchain, "ir", module, program, (*codegen, *words))
         builtins = [str(path) for path in _compiler_runtime(toolchain)]
         inputs = (str(program), str(runtime), *builtins)
         _step([*linker, *LINK_FLAGS, "-o", os.path.abspath(output), *inputs], scratch)

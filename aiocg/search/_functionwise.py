@@ -396,15 +396,16 @@ class _Search:
         framed = known.get(FRAME_POINTERS, early.get("OzMinsize", ()))
         first = (*framed, *self._codegen)
         more = [first] if first not in early.values() else []
-        results = await spread(
-            [
-                functools.partial(self._evaluate_early, crew[0], list(early.values()), first),
-                functools.partial(evaluate, crew[-1:], more, [self._cost]),
-            ]
-        )
-        costs = self._learn((), [*early.values(), *more], results[0] + results[1], told=False)
-        self._earned_by(dict(zip(early, costs, strict=False)))
-        self._framed = bool(more) and costs[-1] is not None
+
+        async def levels() -> list[Candidate]:
+            await self._levels(crew[:1], early)
+            return await evaluate(crew[:1], [first], [COSTS[self._cost]])  # which its worker needs next
+
+        async def beginning() -> list[Candidate]:
+            return await evaluate(crew[-1:], more, [self._cost])
+
+        _, results = await spread([levels, beginning])
+        self._framed = self._learn((), more, results, told=False) not in ([], [None])
         if self._codegen and not self._framed:  # inline assembly needs the register, or the release has no options
             framed = early["OzMinsize"]
             (cost,) = await self._evaluate(crew[:1], (), [(*framed, *self._codegen)])
@@ -419,12 +420,6 @@ class _Search:
         elif (seconds := self._meter.seconds) is not None:
             ending = min(ENDING * self._meter.elapsed / len(EARLY), LONGEST_ENDING * seconds)
             self._meter.extend(replace(self._meter.budget, seconds=seconds - ending))
-
-    async def _evaluate_early(self, lane: Env, levels: Sequence[Actions], first: Actions) -> list[Candidate]:
-        """Evaluate levels, and have the lane's worker know what each function costs where the search begins."""
-        found = await evaluate([lane], levels, [self._cost])
-        await evaluate([lane], [first], [COSTS[self._cost]])
-        return found
 
     async def _choose_codegen(self, lanes: list[Env], actions: Actions) -> None:
         """Choose options of the code generator for what actions lead to: those that help alone, as far as together."""
@@ -468,10 +463,7 @@ class _Search:
     async def _levels(self, lanes: list[Env], known: Mapping[str, Actions]) -> None:
         lists = list(known.values())
         costs = self._learn((), lists, await evaluate(lanes, lists, [self._cost]), told=False)
-        self._earned_by(dict(zip(known, costs, strict=True)))
-
-    def _earned_by(self, costs: Mapping[str, float | None]) -> None:
-        self.earned |= {name: self._reward(cost) for name, cost in costs.items() if cost is not None}
+        self.earned |= {name: self._reward(cost) for name, cost in zip(known, costs, strict=True) if cost is not None}
 
     async def run(self, crew: list[Env]) -> None:
         """Search until the budget is used up or, without one, nothing helps; all lanes start at the initial state.

@@ -53,7 +53,7 @@ def link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathLi
         raise BenchmarkInitError(name, "it is no whole program, so it cannot be linked")
     toolchain = find_toolchain()
     if program.freestanding and not program.command:
-        link(bitcode, target, toolchain)
+        link(bitcode, target, toolchain, clang_words(bitcode))
         return target
     bitcode = generable(bitcode)
     recipe = msgspec.msgpack.decode(benchmark.recipe)
