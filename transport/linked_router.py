@@ -20,8 +20,6 @@ from aiocg.transport.security import KEY_LENGTH, Gate, ServerSecurity
 from aiocg.transport.system import DESCRIPTORS
 from aiocg.transport.wires import AT_ONCE, READABLE, Context, milliseconds, open_socket, send_multipart
 
-__all__ = ["LinkedRouter", "key_of"]
-
 MAX_LINKS: Final = 64
 """Links per key. Beyond this, the link that has been silent for longest is dropped."""
 

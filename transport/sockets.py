@@ -23,8 +23,6 @@ from aiocg.transport.messages import Message, Reply, Request
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.wires import READABLE, WRITABLE, Context, milliseconds
 
-__all__ = ["Channel", "ClientChannel", "client_context"]
-
 TURN_MESSAGES: Final = 2048
 """Replies handled in one turn of the event loop, some milliseconds' work; the rest waits for the next turn."""
 

@@ -15,8 +15,6 @@ from aiocg.transport.messages import Reply, Request
 from aiocg.transport.security import ServerSecurity
 from aiocg.transport.wires import AT_ONCE, milliseconds
 
-__all__ = ["WorkerChannel"]
-
 TURN_BATCHES: Final = 64
 """Batches of requests that a worker receives before it starts to execute them."""
 

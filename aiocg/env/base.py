@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from aiocg.states.result import ValidationResult
     from aiocg.transitions import TransitionLog
 
-__all__ = ["STEP_TIMEOUT", "EnvBase", "EnvSettings", "Owner"]
 
 STEP_TIMEOUT = 60.0  # seconds of execution for a step, or for one candidate of an expand
 

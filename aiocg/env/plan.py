@@ -9,8 +9,6 @@ from aiocg.errors import UnknownName
 from aiocg.spaces import ObservationSpace
 from aiocg.spaces.rewards import Reward
 
-__all__ = ["Plan", "Plans", "Reading", "Spaces", "StepSettings", "check_known"]
-
 Spaces = Sequence[str] | str | None  # one space by name, several, or none
 
 

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from aiocg.env.base import EnvBase
     from aiocg.transitions.log import TransitionLog
 
-__all__ = [
-    "Candidate",
-    "StepRequest",
-    "StepResult",
-    "log_candidates",
-    "log_reset",
-    "observe_missing",
-]
 
 StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
 

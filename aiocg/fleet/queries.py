@@ -9,8 +9,6 @@ from aiocg.fleet.requests import PendingCheck, PendingStatistics
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.transport.messages import Action
 
-__all__ = ["check", "statistics"]
-
 
 async def check(worker: WorkerSlot, actions: Sequence[Action]) -> list[InvalidAction | None]:
     """Ask which texts are actions; return None for each that is, and an error for each that is not."""

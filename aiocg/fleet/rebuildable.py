@@ -7,8 +7,6 @@ from typing import Any, Self
 
 from aiocg.datasets.benchmark import Benchmark
 
-__all__ = ["Rebuildable", "Setting", "Trajectory"]
-
 
 class _Segment:
     """A run of actions that only grows, and continues the first `used` actions of its parent."""

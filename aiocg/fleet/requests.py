@@ -42,33 +42,6 @@ from aiocg.transport.status import NO_CANDIDATE, SEVERAL
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable, Setting
 
-__all__ = [
-    "PROCESS_LOCAL",
-    "Finish",
-    "Pending",
-    "PendingCandidate",
-    "PendingCheck",
-    "PendingClose",
-    "PendingExpand",
-    "PendingFork",
-    "PendingForkAhead",
-    "PendingLoad",
-    "PendingOpen",
-    "PendingParameter",
-    "PendingProbe",
-    "PendingRebuild",
-    "PendingReopen",
-    "PendingStatistics",
-    "PendingStep",
-    "PendingUnload",
-    "PendingVerdict",
-    "Receiver",
-    "ReceiverT",
-    "Recover",
-    "StandIn",
-    "made_before",
-    "postponed",
-]
 
 Finish = Callable[[Any], Any]  # turns a reply into the caller's result
 Recover = Callable[[Exception], Any]  # turns an error into the caller's result, or raises

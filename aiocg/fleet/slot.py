@@ -42,8 +42,6 @@ from aiocg.transport.status import NO_CANDIDATE
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
-__all__ = ["PROBE_TIMEOUT", "REBUILD_TIMEOUT", "WorkerSlot", "logger"]
-
 
 class _RequestQueue:
     """Requests without a reply, in order; each is in one of two collections, which stay the same objects.

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from aiocg.pictures import layered
 from aiocg.pictures.drawing import CHARACTER, INK, LINE, PAPER, RULE, TEXT, picture, shortened, text
 
-__all__ = ["Box", "Edge", "Graph"]
-
 PAD = 8  # pixels between a box and its text
 RADIUS = 4
 COLORS = {"": PAPER, "here": "#99f6e4", "good": "#dcfce7", "muted": "#ffffff"}

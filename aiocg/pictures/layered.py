@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["layout"]
-
 BESIDE, BELOW = 22.0, 38.0  # pixels between nodes
 ORDERINGS, MOVES = 8, 12  # how often layers are put in order, and moved
 BEND, LOOP = 10.0, 18.0  # pixels that an edge is wide where it passes a layer, and that it reaches out to come back

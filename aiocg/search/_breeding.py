@@ -15,8 +15,6 @@ from pymoo.operators.crossover.ux import UX  # type: ignore[import-untyped]
 from aiocg.search.variation import Choices, Variation
 from aiocg.search.vectors import Encoding
 
-__all__ = ["algorithm", "front_algorithm", "member"]
-
 CROSSED = 0.9  # share of the children that have two parents
 
 

@@ -20,8 +20,6 @@ from aiocg.search.result import SearchResult
 from aiocg.search.timing import measuring
 from aiocg.search.tuner import Outcome, Proposal
 
-__all__ = ["Scheduler", "schedule"]
-
 DEFAULT_BUDGET = Budget(seconds=60.0)
 PACE = Pace(batch=48, ahead=1)
 MEASURING = {"samples": "3", "seconds": "0.03", "patience": "3"}  # how a schedule is measured meanwhile

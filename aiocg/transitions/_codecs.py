@@ -14,7 +14,6 @@ try:
 except ImportError as error:
     raise AiocgError("files of transitions need zstandard: pip install 'aiocg[transitions]'") from error
 
-__all__ = ["decode", "encode"]
 
 LEVEL = 3
 ARRAY = 1  # MessagePack's extension type of an array

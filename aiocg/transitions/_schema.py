@@ -12,8 +12,6 @@ from pathlib import Path
 
 from aiocg.errors import AiocgError
 
-__all__ = ["TransitionsError", "close", "create", "open_file", "signed", "unsigned"]
-
 VERSION = 1
 APPLICATION = 0x61696F63  # "aioc", in the header of the file
 

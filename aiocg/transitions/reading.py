@@ -12,8 +12,6 @@ import numpy as np
 from aiocg.transitions import _codecs as codecs
 from aiocg.transitions._schema import TransitionsError, open_file, signed, unsigned
 
-__all__ = ["Conflict", "Transition", "Transitions"]
-
 _COLUMNS = (
     "SELECT uri, StateTransitions.state, texts, next, rewards FROM StateTransitions"
     " JOIN Actions ON Actions.id = action JOIN States ON States.state = StateTransitions.state"

@@ -20,8 +20,6 @@ from aiocg.web.saved import SQLITE, Opening, openings
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 
-__all__ = ["Dialogs", "problem_label"]
-
 LISTED = 2000  # programs to choose from
 LANGUAGES = {  # of programs that are pasted, by the kind of worker
     "llvm": {"c": "C", "c++": "C++", "ir": "LLVM IR"},

@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 from nicegui import ui
 
-__all__ = ["STAGE_ROW", "STYLE", "Chart", "Rows", "colored"]
-
 DIFF_LINES = 3000  # that are shown
 KINDS = {"+": "add", "-": "del", "@": "at"}
 

@@ -22,8 +22,6 @@ from aiocg.spaces.actions import split_list
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
 
-__all__ = ["Stage", "changes", "pipeline", "prefixes", "stages"]
-
 WHOLE = "default<Oz>"
 INLINER = "scc-oz-module-inliner"
 AT_ONCE = 8  # stages of one request

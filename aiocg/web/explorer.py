@@ -37,8 +37,6 @@ from aiocg.web.dialogs import Dialogs, problem_label
 from aiocg.web.elements import Chart, Rows
 from aiocg.web.panels import ActionList, ChangesPanel, CountsPanel, Explanation, PicturePanel, SearchPanel, picture_of
 
-__all__ = ["create_explorer"]
-
 SHOWN = 20_000  # characters of a program in a link
 OPENING = 120.0  # seconds that compiling a program and making its environment may take
 RECONNECTING = 30.0  # seconds for which a browser may not be heard of, since searches keep all processors busy

@@ -13,8 +13,6 @@ from aiocg.web.programs import named, sent
 from aiocg.web.saved import Opening
 from aiocg.web.session import ExplorerSession
 
-__all__ = ["Link", "link_to", "read_link"]
-
 LONGEST = 16_000  # characters; more is refused on the way by some
 LANGUAGES = {"c": "c", "cc": "c++", "cpp": "c++", "cxx": "c++", "ll": "ir", "bc": "bitcode"}  # by the suffix of a file
 LOCAL = re.compile(rb'^\s*#\s*include\s*"', re.MULTILINE)  # headers beside the file

@@ -22,8 +22,6 @@ from aiocg.web.session import ExplorerSession, Gain
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import TreeError
 
-__all__ = ["ActionList", "ChangesPanel", "CountsPanel", "Explanation", "PicturePanel", "SearchPanel", "picture_of"]
-
 Do = Callable[[Callable[[], Awaitable[Any]]], Coroutine[Any, Any, None]]
 """Does something in the session of a page, and tells the user what goes wrong."""
 

@@ -20,8 +20,6 @@ from aiocg.datasets.toolchain import compile_flags, find_toolchain, loader_envir
 from aiocg.datasets.uri import USER, BenchmarkUri
 from aiocg.web.limits import Limits, Refusal
 
-__all__ = ["LANGUAGES", "box_exists", "boxed_benchmark", "named", "plain", "sent"]
-
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 INSIDE = "/visitor"
 BLOCKS = 1 << 17  # of 512 bytes that clang may write to a file

@@ -16,7 +16,6 @@ from aiocg.web.programs import named
 if TYPE_CHECKING:
     from aiocg.transitions.reading import Transitions
 
-__all__ = ["Opening", "at_state", "find_opening", "openings", "state_of"]
 
 RESULTS, ABOUT = "results.csv", "submission.toml"  # of an entry of a leaderboard
 SQLITE = b"SQLite format 3\0"

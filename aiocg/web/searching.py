@@ -18,8 +18,6 @@ from aiocg.web.limits import Refusal
 from aiocg.web.session import TIME, ExplorerSession
 from aiocg.web.tree import TreeError
 
-__all__ = ["LiveSearch", "Run", "Watchable", "watchable"]
-
 SEED = 0
 PASSES = ("greedy", "beam", "random", "evolve", "mcts", "portfolio", "policy", "functionwise")
 OPTIONS = ("screening", "hill_climb", "genetic", "random")  # of whole command lines

@@ -18,8 +18,6 @@ from aiocg.spaces.rewards import CostReward
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.tree import Node, Tree
 
-__all__ = ["TIME", "Event", "Events", "ExplorerSession", "Gain", "Order", "Wanted", "costs_of", "levels_of", "numbers"]
-
 QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
 
 Event = Mapping[str, Any]

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aiocg.datasets.dataset import Dataset
 
-__all__ = ["published_datasets"]
-
 
 def published_datasets() -> "list[Dataset]":
     """Make all of them, which touches no file and no network; the deprecated ones are among them."""

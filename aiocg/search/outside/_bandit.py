@@ -30,7 +30,6 @@ with warnings.catch_warnings():
 logging.Formatter = FORMATTER  # type: ignore[misc]  # OpenTuner puts its own in place for everybody
 tuningrunmain.init_logging = lambda: None  # which writes a file into the working directory
 
-__all__ = ["Run"]
 
 NAME = "aiocg"
 ARGUMENTS = ("--quiet", "--no-dups", "--database=sqlite://", "--parallelism=1", "--pipelining=1000000")

@@ -6,7 +6,5 @@ from aiocg.cli.shell.commands.general import GENERAL
 from aiocg.cli.shell.commands.looking import LOOKING, SETTINGS
 from aiocg.cli.shell.commands.programs import FILES, PROGRAMS
 
-__all__ = ["COMMANDS"]
-
 COMMANDS = CommandTable([*GENERAL, *PROGRAMS, *ACTIONS, *SEARCHING, *LOOKING, *SETTINGS, *FILES])
 """The commands of `aiocg shell`, in the order of the help."""

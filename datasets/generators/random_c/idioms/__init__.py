@@ -8,8 +8,6 @@ from aiocg.datasets.generators.random_c.idioms.drawn import DRAWN
 from aiocg.datasets.generators.random_c.idioms.idiom_tools import Idiom, Kit, tables
 from aiocg.datasets.generators.random_c.rng import Rng
 
-__all__ = ["IDIOMS", "idiom"]
-
 
 def _idioms() -> Iterator[Idiom]:
     for name, table in tables().items():
