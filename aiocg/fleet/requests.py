@@ -531,14 +531,14 @@ class PendingExpand(Pending):
         """The indices of the candidates that have not killed a worker."""
         return set(range(len(self.candidates))).difference(self.crashes)
 
-    def parts(self) -> "list[PendingCandidate]":
+    def parts(self) -> "list[_PendingCandidate]":
         """Divide this request into one per candidate; it is answered when all of them are."""
         self._missing = self.candidates_left
-        return [PendingCandidate(self, index) for index in sorted(self._missing)]
+        return [_PendingCandidate(self, index) for index in sorted(self._missing)]
 
-    def part(self, index: int) -> "PendingCandidate":
+    def part(self, index: int) -> "_PendingCandidate":
         """Return a request for one candidate, which this request leaves out once that is answered."""
-        return PendingCandidate(self, index)
+        return _PendingCandidate(self, index)
 
     def settle_part(self, index: int, reply: Expanded) -> None:
         """Record the reply to one of the parts; if this request was divided, deliver all of them after the last."""
@@ -596,7 +596,7 @@ class PendingExpand(Pending):
         )
 
 
-class PendingCandidate(PendingExpand):
+class _PendingCandidate(PendingExpand):
     """Evaluates one candidate of an expansion over which workers die."""
 
     __slots__ = ("_whole",)
@@ -781,7 +781,7 @@ class PendingProbe(Pending):
 PROCESS_LOCAL = (PendingClose, PendingUnload, PendingLoad, PendingRebuild, PendingForkAhead, PendingProbe)
 
 
-class PendingVerdict(Pending):
+class _PendingVerdict(Pending):
     """Replaces a request that killed its worker while earlier requests of its session had no reply.
 
     Those earlier requests run again. The verdict, a step without actions, runs behind them; when it is answered, the
@@ -837,7 +837,7 @@ def postponed(
     before, after = list(requests)[:place], list(requests)[place + 1 :]
     behind = [one for one in after if one.session is guilty.session]
     others = [one for one in after if one.session is not guilty.session]
-    return [*before, PendingVerdict(guilty, behind, error, spoken), *others]
+    return [*before, _PendingVerdict(guilty, behind, error, spoken), *others]
 
 
 def resendable(sent: Iterable[Pending]) -> list[Pending]:

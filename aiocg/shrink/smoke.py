@@ -23,7 +23,7 @@ _EXECUTABLE = (2, 3)  # types of ELF files
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class _Run:
     """What a program did: its exit status, and what it printed."""
 
     status: int
@@ -40,7 +40,7 @@ class Smoke(Check):
     """
 
     links: Sequence[Link] = ()
-    _expected: dict[Path, Run] = field(default_factory=dict, init=False)
+    _expected: dict[Path, _Run] = field(default_factory=dict, init=False)
 
     def holds(self) -> bool:
         """Learn what the programs do, each twice; those are left out that do not always do the same, or do not end."""
@@ -56,20 +56,20 @@ class Smoke(Check):
             if first is None or (second := self._done(link.output)) is None:
                 continue
             if (first.status, first.output) == (second.status, second.output):
-                self._expected[link.output] = Run(first.status, first.output, b"" if first != second else first.errors)
+                self._expected[link.output] = _Run(first.status, first.output, b"" if first != second else first.errors)
         return True
 
     def _run(self) -> bool:
         self.runs += 1
         return all(self._agrees(path, run) for path, run in self._expected.items())
 
-    def _agrees(self, path: Path, expected: Run) -> bool:
+    def _agrees(self, path: Path, expected: _Run) -> bool:
         now = self._done(path, PATIENCE * LONGEST)
         if now is None or (now.status, now.output) != (expected.status, expected.output):
             return False
         return not expected.errors or now.errors == expected.errors
 
-    def _done(self, program: Path, longest: float = LONGEST) -> Run | None:
+    def _done(self, program: Path, longest: float = LONGEST) -> _Run | None:
         """Run a program; None if it does not end in time."""
         folders = os.pathsep.join(dict.fromkeys(str(link.output.parent) for link in self.links))
         with scratch_folder() as folder, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -86,7 +86,7 @@ class Smoke(Check):
                         os.killpg(process.pid, signal.SIGKILL)
             output.seek(0)
             errors.seek(0)
-            return Run(status, output.read(), errors.read())
+            return _Run(status, output.read(), errors.read())
 
 
 def _is_program(link: Link) -> bool:

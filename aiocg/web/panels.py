@@ -413,13 +413,13 @@ class SearchPanel:
     def _course(self, runs: list[Run]) -> dict[str, Any]:
         """Return a chart of those searches that lower what the last one lowers."""
         last = runs[-1]
-        alike = {title(run): run for run in runs if run.cost == last.cost}
+        alike = {_title(run): run for run in runs if run.cost == last.cost}
         return view.chart({name: run.points for name, run in alike.items()}, last.lines, f"lowest {last.cost}")
 
     async def _open(self) -> None:
         """Show two searches beside each other: how they went, and how the programs differ that they found."""
         runs = [run for run in self._sessions.search_of(self._id).runs if run.node is not None]
-        names = {run.number: title(run) for run in runs}
+        names = {run.number: _title(run) for run in runs}
         with ui.dialog().props("maximized") as dialog, ui.card().classes("w-full").props('aria-label="Compare"'):
             with ui.row().classes("items-center w-full"):
                 one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-32")
@@ -448,7 +448,7 @@ class SearchPanel:
         dialog.open()
 
 
-def title(run: Run) -> str:
+def _title(run: Run) -> str:
     """Return what a search is called among others."""
     return f"{run.number} {_from(run)}"
 

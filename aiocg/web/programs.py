@@ -31,7 +31,7 @@ def box_exists() -> bool:
     return shutil.which("bwrap") is not None
 
 
-def boxed_benchmark(data: bytes, language: str, timeout: float) -> Benchmark:
+def _boxed_benchmark(data: bytes, language: str, timeout: float) -> Benchmark:
     """Make a benchmark of a program in "c" or "c++", which is compiled in a box on first use."""
     name = "program" + SUFFIXES[language]
     params = (("sha256", hashlib.sha256(data).hexdigest()[:16]),)
@@ -146,7 +146,7 @@ def sent(source: str, language: str, limits: Limits) -> Benchmark:
                 "C and C++ of visitors is compiled in a box only, and there is no bubblewrap here: compile it yourself "
                 "with clang -O1 -Xclang -disable-llvm-passes -S -emit-llvm, and send the IR",
             )
-        return boxed_benchmark(data, language, limits.seconds)
+        return _boxed_benchmark(data, language, limits.seconds)
     from aiocg.llvm import benchmark_from_source
 
     return benchmark_from_source(data, language, timeout=limits.seconds)

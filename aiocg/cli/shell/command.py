@@ -79,7 +79,7 @@ def fragment_of(text: str) -> tuple[list[str], str]:
 PATIENCE = 2.0  # seconds before it is shown
 
 
-class Progress:
+class _Progress:
     """The progress of one command at a time: a delayed bar on a terminal, nothing elsewhere.
 
     Args:
@@ -153,7 +153,7 @@ class Context:
         self.console = console
         self.table = table
         self.interactive = interactive
-        self.progress = Progress(console)
+        self.progress = _Progress(console)
         self.finished = False
         self.lines: list[str] = []
 

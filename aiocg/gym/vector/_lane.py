@@ -15,7 +15,7 @@ from aiocg.transport.messages import Action
 MAX_SKIPPED = 8  # programs of a stream that may fail to load one after the other, before that is an error
 
 
-class Inbox:
+class _Inbox:
     """Receives a lane's reply, unless the lane has dropped it."""
 
     __slots__ = ("lane",)
@@ -101,7 +101,7 @@ class Lane:
         self._same = False  # the next episode has the program of the last one
         self._limit = limit
         self._done = done
-        self._inbox = Inbox(self)
+        self._inbox = _Inbox(self)
         self._resetting: asyncio.Future[tuple[Any, dict[str, Any]]] | None = None
         self._final: dict[str, Any] | None = None
 
@@ -218,7 +218,7 @@ class Lane:
         """Drop the pending operation; a reset must follow."""
         if self.busy:
             self._inbox.lane = None
-            self._inbox = Inbox(self)
+            self._inbox = _Inbox(self)
             resetting, self._resetting = self._resetting, None
             if resetting is not None:
                 resetting.cancel()

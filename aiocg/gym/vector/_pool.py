@@ -14,7 +14,7 @@ from aiocg.gym.vector._lane import Lane
 from aiocg.transport.messages import Action
 
 
-class Waiter:
+class _Waiter:
     """Waits until enough environments are done or a deadline passes, then computes a result.
 
     Attributes:
@@ -68,7 +68,7 @@ class Pool:
         self.closed = False
         self._ready: deque[Lane] = deque()
         self._busy = 0
-        self._waiter: Waiter | None = None
+        self._waiter: _Waiter | None = None
         # In a step of all environments, resets begin when all have stepped, so that programs are dealt out in the order
         # of the environments, and not in that in which they happen to be done.
         self._stepping: set[int] = set()  # indices of those that have not stepped yet
@@ -167,7 +167,7 @@ class Pool:
         return self._busy
 
     def wait(self, enough: int, finish: Callable[[], Any], deadline: float | None = None) -> "asyncio.Future[Any]":
-        """Return a future that computes a result when enough lanes are done; see `Waiter`.
+        """Return a future that computes a result when enough lanes are done; see `_Waiter`.
 
         Raises:
             EnvClosed: after `close`.
@@ -180,7 +180,7 @@ class Pool:
             raise NothingPending
         if self._waiter is not None and not self._waiter.future.done():
             raise gymnasium.error.AlreadyPendingCallError("someone else waits for this vector already", "recv")
-        self._waiter = Waiter(min(enough, self._busy), finish, deadline)
+        self._waiter = _Waiter(min(enough, self._busy), finish, deadline)
         self._waiter.tell(len(self._ready))
         return self._waiter.future
 

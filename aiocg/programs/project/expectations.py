@@ -26,7 +26,7 @@ ONLY = "default"  # the name of a run that was given none
 
 
 @dataclass(slots=True)
-class Recorded:
+class _Recorded:
     """What came of it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Recorded:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
-def record_runs(targets: Sequence[Program], requests: Sequence[RunRequest], draft: Draft) -> Recorded:
+def record_runs(targets: Sequence[Program], requests: Sequence[RunRequest], draft: Draft) -> _Recorded:
     """Build targets without optimisation, run each as asked, and return them with what they did.
 
     Raises:
@@ -53,7 +53,7 @@ def record_runs(targets: Sequence[Program], requests: Sequence[RunRequest], draf
             raise ProjectError(f"a run is for the target {target!r}, and the targets are: {there}")
         if count > 1:
             raise ProjectError(f"{target} has {count} runs named {name!r}: name them, as in '{target}#small: …'")
-    recorded = Recorded()
+    recorded = _Recorded()
     with progress("Running", len(requests), unit="programs") as advance:
         for path in dict.fromkeys(one.target for one in requests):
             own = [one for one in requests if one.target == path]

@@ -131,7 +131,7 @@ def _read(folder: Path, name: str) -> bytes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ended:
+class _Ended:
     """The result of a run.
 
     Attributes:
@@ -145,7 +145,7 @@ class Ended:
     output_files: Mapping[str, bytes | None]
 
 
-def execute(program: Path, run: ProgramRun) -> Ended:
+def execute(program: Path, run: ProgramRun) -> _Ended:
     """Run a program once, as workers do: in its own folder, with only what the run specifies.
 
     Raises:
@@ -169,7 +169,7 @@ def execute(program: Path, run: ProgramRun) -> Ended:
                 raise ProjectError(f"took longer than {run.timeout:g} s") from None
         output.seek(0)
         written = {name: _written(folder / name) for name in run.output_files}
-        return Ended(status, output.read(), written)
+        return _Ended(status, output.read(), written)
 
 
 @contextlib.contextmanager
