@@ -19,7 +19,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.env.preparation import BenchmarkLike, run_once
 from aiocg.errors import AiocgError, ForkedProcess, Interrupted, NoRoom, RuntimeClosed, UnknownName
-from aiocg.fleet import queries
+from aiocg.fleet import session
 from aiocg.fleet.placement import candidates, choose_first, choose_worker
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.restart_policy import Policy
@@ -377,7 +377,7 @@ class Runtime:
         """Return every worker's counters."""
         self.check_open()
         workers = [worker for supervisor in self._supervisors.values() for worker in supervisor.workers]
-        return list(await asyncio.gather(*(queries.statistics(worker) for worker in workers if worker.usable)))
+        return list(await asyncio.gather(*(session.statistics(worker) for worker in workers if worker.usable)))
 
     def supervisors(self) -> list[Supervisor]:
         """Return the supervisors, one for each kind of worker in use."""

@@ -3,25 +3,29 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.errors import EnvClosed, ForkedProcess, ResetNeeded, RuntimeClosed, TooManyPending
+from aiocg.errors import EnvClosed, ForkedProcess, InvalidAction, ResetNeeded, RuntimeClosed, TooManyPending
 from aiocg.fleet.rebuildable import Rebuildable, Setting
 from aiocg.fleet.requests import (
     Finish,
     Pending,
+    PendingCheck,
     PendingExpand,
     PendingFork,
     PendingForkAhead,
     PendingOpen,
     PendingParameter,
+    PendingStatistics,
     PendingStep,
     Recover,
 )
+from aiocg.fleet.slot import WorkerSlot
+from aiocg.transport.messages import Action
 
 if TYPE_CHECKING:
     from aiocg.fleet.slot import WorkerSlot
@@ -198,3 +202,26 @@ def _retrieve(future: "asyncio.Future[Any]") -> None:
     """Mark the error of a request as seen."""
     if not future.cancelled():
         future.exception()
+
+
+# ------------------------------------------------------------------------ Questions to a worker that concern no session
+
+
+async def check(worker: WorkerSlot, actions: Sequence[Action]) -> list[InvalidAction | None]:
+    """Ask which texts are actions; return None for each that is, and an error for each that is not."""
+    loop = asyncio.get_running_loop()
+    futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in actions]
+    for action, future in zip(actions, futures, strict=True):
+        worker.send(PendingCheck((action,), future))
+    answers = await asyncio.gather(*futures, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, InvalidAction):
+            raise answer
+    return [answer if isinstance(answer, InvalidAction) else None for answer in answers]
+
+
+async def statistics(worker: WorkerSlot) -> dict[str, Any]:
+    """Return a worker's counters."""
+    future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+    worker.send(PendingStatistics(future))
+    return await future

@@ -23,8 +23,8 @@ from aiocg.env.env import Env
 from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError, ResetNeeded, ServiceError, SessionLost, WorkerCrashed
 from aiocg.states.behaviour import Behaviour
-from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
+from aiocg.states.result import ErrorKind, ValidationError
 
 Levels = Mapping[str, tuple[str, ...]]
 """The compiler's own levels, by name."""

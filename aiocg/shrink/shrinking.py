@@ -38,8 +38,7 @@ MIXING = 0.2
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
     from aiocg.search import Budget
-    from aiocg.shrink.checking import Check
-    from aiocg.shrink.speed import Pace
+    from aiocg.shrink.checking import Check, Pace
     from aiocg.transport.options import Option
 
 

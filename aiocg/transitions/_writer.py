@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from aiocg.datasets.uri import BenchmarkUri
-from aiocg.transitions import _codecs as codecs
+from aiocg.transitions import _schema as codecs
 from aiocg.transitions import _schema as schema
 from aiocg.transitions._schema import TransitionsError, signed
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, overload
 import msgspec
 import numpy as np
 
-from aiocg.transitions import _codecs as codecs
+from aiocg.transitions import _schema as codecs
 from aiocg.transitions._schema import TransitionsError, open_file, signed, unsigned
 
 _COLUMNS = (

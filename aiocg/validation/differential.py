@@ -17,8 +17,8 @@ from aiocg.errors import InvalidAction, ServiceError, WorkerFailure
 from aiocg.search.baselines import baselines
 from aiocg.search.reference import UBSAN_FLAGS, first_run, observation_of_runs, reference_of, run_again
 from aiocg.states.behaviour import Behaviour
-from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import differences, faults, findings, in_words
+from aiocg.states.result import ErrorKind, ValidationError
 
 if TYPE_CHECKING:
     from aiocg.env.base import Owner

@@ -10,8 +10,7 @@ import anyio
 
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError, RuntimeClosed, UnknownName
-from aiocg.states.errors import ErrorKind, ValidationError
-from aiocg.states.result import Translation, ValidationResult
+from aiocg.states.result import ErrorKind, Translation, ValidationError, ValidationResult
 from aiocg.states.state import CompilerEnvState, LegacyState
 from aiocg.validation.legacy_states import DEFAULT_ENVIRONMENT, modern_state
 from aiocg.validation.state import Options, validate_translated

@@ -1,19 +1,182 @@
 """Sessions of `loops-v0`: the schedule of a computation."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
-from aiocg.transport.messages import FailureCode
+from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec, FailureCode
+from aiocg.transport.options import UNSET, Option, OptionReader
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.actions import CURSOR_MOVES, RECIPE, action_spaces, at_cursor, offered, read_recipe, resolve
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.joined_layouts import joined_layouts
 from aiocg.workers.loops.kernel_session import KernelSession
 from aiocg.workers.loops.language import LanguageError, parse
 from aiocg.workers.loops.layout import Layout, arrange, read_layouts
 from aiocg.workers.loops.observations import OBSERVATIONS, observation_spaces
-from aiocg.workers.loops.schedule import MAX_LOOPS, Refusal, Schedule, Step
+from aiocg.workers.loops.schedule import MAX_LOOPS, Refusal, Schedule, Step, steps
+
+# ------------------ The actions of `loops-v0`: schedule steps, for a loop given by number or for the loop at the cursor
+
+# A step without `loop=` applies to the loop at the cursor: `reorder`, `split<factor=8>`. Two more actions move the
+# cursor.
+#
+# A recipe is a whole schedule as one action: up to `PLACES` steps, applied to the initial schedule. Illegal steps are
+# skipped, and loop numbers wrap around, so that most steps have an effect. The recipe `schedule
+# 1:split<loop=2;factor=8> 3:reorder<loop=0>` has two steps, at places 1 and 3. A schedule is thus one choice per place,
+# as a command line is one per option, and can be searched in the same way.
+
+CURSOR_MOVES = {"cursor_up": -1, "cursor_down": 1}
+RECIPE = "schedule"  # the first word of a recipe
+PLACES = 12  # maximal steps in a recipe
+_LOOPS = 12  # loops that recipe steps can name; few nests have more
+_FACTORS = (2, 4, 8, 16, 32, 64)  # split factors in recipes
+
+_AT_CURSOR = re.compile(r"(?P<primitive>[a-z]+)(?:<(?P<argument>[a-z]+=[a-z0-9.]+)>)?")
+
+_WHAT = {
+    "split": "make two loops of one, the inner one of so many turns",
+    "reorder": "exchange a loop and the next inner one",
+    "fuse": "make one loop of a loop and the next inner one",
+    "unroll": "repeat the body of a loop for each of its turns",
+    "vectorize": "do all turns of a loop at once, by vector instructions",
+    "parallel": "distribute the turns of a loop over threads",
+    "serial": "do the turns of a loop one after the other",
+    "pipeline": "copy what the next turn of a loop reads of the tensors staged in it while a turn is computed",
+    "tensorize": "have tensor cores carry out a loop of 16 turns and the two of 8 inside it",
+    "join": "do each turn of a stage's outermost loop after the same turn of that of the stage before",
+    "bind": "have each turn of a loop done by another block or thread of the device",
+    "stage": "copy what each turn of a loop reads of a tensor to the memory that a block shares",
+}
+
+
+class _Primitive(NamedTuple):
+    """A primitive as it is offered to clients.
+
+    Attributes:
+        arguments: the texts after the loop, such as `factor=8`; empty if the primitive takes only a loop.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+@cache
+def offered(target: str) -> tuple[str, ...]:
+    """Return the texts of the steps that are offered for a target, in the order of the first space."""
+    return tuple(step.text for step in steps(target))
+
+
+def resolve(action: str, cursor: int) -> Step:
+    """Parse an action that is a step, not a move of the cursor.
+
+    Args:
+        action: a text.
+        cursor: the number of the loop to use if the text names none.
+
+    Raises:
+        ValueError: if it is not a step.
+    """
+    found = _AT_CURSOR.fullmatch(action)
+    if found and "loop=" not in action:
+        argument = f";{found['argument']}" if found["argument"] else ""
+        action = f"{found['primitive']}<loop={cursor}{argument}>"
+    return Step.parse(action)
+
+
+def at_cursor(action: str) -> bool:
+    """Return whether a step applies to the loop at the cursor."""
+    return "loop=" not in action
+
+
+def action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
+    """Return the action spaces for a target."""
+    primitives = _primitives(target)
+    return (
+        ActionSpaceSpec(
+            "steps",
+            tuple(ActionSpec(step.text, _WHAT[step.primitive]) for step in steps(target)),
+            description="one change of one loop",
+        ),
+        ActionSpaceSpec(
+            "primitives",
+            tuple(_parametrized(one) for one in primitives),
+            kind="parametrized",
+            description="a primitive, the number of a loop, and what else the primitive takes",
+        ),
+        ActionSpaceSpec(
+            "cursor",
+            (
+                ActionSpec("cursor_up", "go to the loop before, which is the next outer one of a stage"),
+                ActionSpec("cursor_down", "go to the loop behind, which is the next inner one of a stage"),
+                *(
+                    ActionSpec(f"{one.name}<{argument}>" if argument else one.name, _WHAT[one.name])
+                    for one in primitives
+                    for argument in one.arguments or ("",)
+                ),
+            ),
+            description="moves of a cursor, and changes of the loop that it is at",
+        ),
+        ActionSpaceSpec(
+            "recipes",
+            kind="options",
+            options=_places(target),
+            program=RECIPE,
+            description=f"whole schedules: {PLACES} steps from the start, or fewer",
+        ),
+    )
+
+
+def read_recipe(target: str, text: str) -> tuple[Step, ...]:
+    """Return the steps of a recipe.
+
+    Raises:
+        ValueError: if it is not a recipe.
+    """
+    options = _places(target)
+    choices = _reader(target).read(text.split(" ")[1:])
+    made = (option.word(choice) for option, choice in zip(options, choices, strict=True) if choice != UNSET)
+    return tuple(Step.parse(word.partition(":")[2]) for word in made)
+
+
+@cache
+def _places(target: str) -> tuple[Option, ...]:
+    texts = [
+        step.text
+        for step in steps(target, loops=_LOOPS)
+        if step.primitive not in ("split", "serial") or step.argument in _FACTORS
+    ]
+    return tuple(
+        Option(str(place), "enum", f"the step at place {place}", tuple(f"{place}:{text}" for text in texts))
+        for place in range(1, PLACES + 1)
+    )
+
+
+@cache
+def _reader(target: str) -> OptionReader:
+    return OptionReader(_places(target))
+
+
+def _primitives(target: str) -> tuple[_Primitive, ...]:
+    """Return the primitives on offer, in the order of the steps."""
+    found: dict[str, dict[str, None]] = {}
+    for step in steps(target):
+        if step.loop == 0:
+            _, _, argument = step.text.removesuffix(">").partition(";")
+            found.setdefault(step.primitive, {}).update({argument: None} if argument else {})
+    return tuple(_Primitive(name, tuple(arguments)) for name, arguments in found.items())
+
+
+def _parametrized(primitive: _Primitive) -> ActionSpec:
+    loops = ActionParameter("loop", tuple(f"loop={number}" for number in range(MAX_LOOPS)))
+    parameters = [loops]
+    if primitive.arguments:
+        parameters.append(ActionParameter(primitive.arguments[0].partition("=")[0], primitive.arguments))
+    return ActionSpec(primitive.name, _WHAT[primitive.name], text=f"{primitive.name}$<>", parameters=tuple(parameters))
+
+
+# ---------------------------------------------------------------- Sessions of `loops-v0`: the schedule of a computation
 
 
 class LoopsSession(KernelSession):

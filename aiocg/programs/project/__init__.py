@@ -22,7 +22,7 @@ _HOMES = {
     "create": "aiocg.programs.project.creation",
     "parse_run": "aiocg.programs.project.runs",
     "read_runs": "aiocg.programs.project.runs",
-    "write_program": "aiocg.programs.project.building",
+    "write_program": "aiocg.programs.project.creation",
 }
 
 __all__ = [
@@ -39,8 +39,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from aiocg.build.commands import Project, ProjectError
-    from aiocg.programs.project.building import write_program
-    from aiocg.programs.project.creation import Creation, Problem, create
+    from aiocg.programs.project.creation import Creation, Problem, create, write_program
     from aiocg.programs.project.runs import RunRequest, parse_run, read_runs
 else:
 

@@ -3,35 +3,244 @@
 import contextlib
 import json
 import os
-from collections import defaultdict
+import shutil
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import anyio.to_thread
+import msgspec
 
 from aiocg.build.commands import Project, ProjectError, Unit
 from aiocg.build.compilation import compile_unit, each
 from aiocg.build.objects import Symbols
 from aiocg.build.proof import proved
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import absolute_flags
-from aiocg.datasets.own.dataset import OwnDataset
+from aiocg.datasets.linking import link, run_linker
+from aiocg.datasets.own.dataset import OwnDataset, link_command
 from aiocg.datasets.own.draft import Draft
-from aiocg.datasets.own.manifest import Link, Program, Tree, check_flags, is_harmless
+from aiocg.datasets.own.manifest import Link, Program, Run, Tree, check_flags, is_harmless
+from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.progress import progress
+from aiocg.datasets.recipe import BenchmarkProgram
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.source_files import gather_files, sort_flags
-from aiocg.datasets.toolchain import find_toolchain
+from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
+from aiocg.datasets.uri import DEFAULT_SCHEME, BenchmarkUri
 from aiocg.errors import ServiceError
-from aiocg.llvm.tools import compute, run_tool
-from aiocg.programs.project.expectations import record_runs
-from aiocg.programs.project.runs import RunRequest
+from aiocg.llvm.tools import compute, generable, run_tool
+from aiocg.programs.project.runs import RunRequest, execute
 from aiocg.programs.project.targets import Part, Target, TargetFinder, targets_by_symbols
 
+if TYPE_CHECKING:
+    from aiocg.env.env import Env
+
+
+# ---------------------------------------- Linking the program of an environment to an executable, as its benchmark says
+
+
+async def write_program(env: "Env", output: str | os.PathLike[str]) -> Path:
+    """Build the program as an environment has optimised it, and return where it is.
+
+    Code is generated without any more passes, and linked with the libraries that the benchmark names.
+
+    Args:
+        env: an environment that was reset to a benchmark that is a whole program.
+        output: the file to write.
+
+    Raises:
+        BenchmarkInitError: when the benchmark does not say how it is linked, or it does not link; it has the linker's
+            messages.
+    """
+    bitcode = bytes(await env.observe("Bitcode"))
+    return await anyio.to_thread.run_sync(link_benchmark, env.benchmark, bitcode, output)
+
+
+def link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathLike[str]) -> Path:
+    """Generate code for a program, with no passes over its IR, and link it as its benchmark says.
+
+    Raises:
+        BenchmarkInitError: when the benchmark does not say how it is linked, or it does not link; it has the linker's
+            messages.
+        CompilationCancelled: when the event of `aiocg.datasets.cancellable` was set.
+    """
+    target, name, program = Path(output).expanduser().absolute(), str(benchmark.uri), benchmark.program
+    if program is None:
+        raise BenchmarkInitError(name, "it is no whole program, so it cannot be linked")
+    toolchain = find_toolchain()
+    if program.freestanding and not program.command:
+        link(bitcode, target, toolchain)
+        return target
+    bitcode = generable(bitcode)
+    recipe = msgspec.msgpack.decode(benchmark.recipe)
+    with scratch_folder() as scratch:
+        folder = Path(scratch)
+        for file, content in {**recipe["files"], "program.bc": bitcode}.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_bytes(content)
+        code = [str(toolchain.clang), "-O2", "-Xclang", "-disable-llvm-passes", "-Wno-override-module", "-fPIC"]
+        common = {**os.environ, **loader_environment(), "LC_ALL": "C"}
+        run_linker([*code, "-c", "-o", "program.o", "-x", "ir", "program.bc"], scratch, common, name, TIMEOUT)
+        environment = {**common, **recipe["environment"]}
+        run_linker(_expanded(recipe["command"], toolchain), scratch, environment, name, TIMEOUT)
+        try:
+            shutil.move(folder / "program", target)
+        except OSError as error:
+            raise BenchmarkInitError(name, f"{target} cannot be written: {error.strerror}") from None
+    return target
+
+
+def _expanded(words: Sequence[str], toolchain: Toolchain) -> list[str]:
+    """Put tools in the place of the words that stand for them."""
+    command: list[str] = []
+    for word in words:
+        match word:
+            case "{clang}":
+                command += toolchain.command("c")
+            case "{clang++}":
+                command += toolchain.command("c++")
+            case "{lld}":
+                command += toolchain.linker_command()
+            case "{builtins}":
+                pass  # clang links its library by itself
+            case _:
+                command.append(word)
+    return command
+
+
 TIMEOUT = 600.0  # seconds for joining one target
+
+# ---------------------------------------------------------------------------------------- Making a dataset of a project
+
 BATCH = 64  # modules whose symbols are read by one process
 
 LIBRARIES = ("-lm", "-pthread")
 """Libraries that targets are linked with by default."""
+
+
+# -------------------------------------------------------------- Records the expected output of a new dataset's programs
+
+ONLY = "default"  # the name of a run that was given none
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """What came of it.
+
+    Attributes:
+        programs: those that have runs now, by their paths.
+        problems: runs that are left out, or of which something must be said, as pairs of a name and a reason.
+    """
+
+    programs: dict[str, Program] = field(default_factory=dict)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+
+def record_runs(targets: Sequence[Program], requests: Sequence[RunRequest], draft: Draft) -> _Recorded:
+    """Build targets without optimisation, run each as asked, and return them with what they did.
+
+    Raises:
+        ProjectError: when there is no such target, or two runs of one target have the same name.
+        Cancelled: when the event of `aiocg.datasets.cancellable` was set.
+    """
+    known = {target.path: target for target in targets}
+    names = Counter((one.target, one.name or ONLY) for one in requests)
+    for (target, name), count in names.items():
+        if target not in known:
+            there = ", ".join(known) or "none"
+            raise ProjectError(f"a run is for the target {target!r}, and the targets are: {there}")
+        if count > 1:
+            raise ProjectError(f"{target} has {count} runs named {name!r}: name them, as in '{target}#small: …'")
+    recorded = _Recorded()
+    with progress("Running", len(requests), unit="programs") as advance:
+        for path in dict.fromkeys(one.target for one in requests):
+            own = [one for one in requests if one.target == path]
+            runs = _runs_of(known[path], own, draft, recorded.problems)
+            if runs:
+                measured = next((one.name or ONLY for one in own if one.measured), "")
+                measured = measured if measured in {run.name for run in runs} else ""
+                recorded.programs[path] = msgspec.structs.replace(known[path], runs=tuple(runs), measured=measured)
+            advance(len(own))
+    return recorded
+
+
+def _runs_of(
+    target: Program, requests: Sequence[RunRequest], draft: Draft, problems: list[tuple[str, str]]
+) -> list[Run]:
+    if target.link is None:
+        problems.append((target.path, "it is a library, and cannot be run"))
+        return []
+    files = {name: draft.path(digest).read_bytes() for name, digest in target.link.files.items()}
+    command = link_command(target.language, target.link.words)
+    uri = BenchmarkUri(DEFAULT_SCHEME, draft.name, target.path)
+    benchmark = Benchmark(uri, lambda: b"", program=BenchmarkProgram(target.language, command=command, files=files))
+    with scratch_folder() as scratch:
+        program = Path(scratch, "program")
+        try:
+            link_benchmark(benchmark, draft.path(target.module).read_bytes(), program)
+        except BenchmarkInitError as error:
+            lines = [line for line in error.diagnostics.splitlines() if "error" in line] or [error.reason]
+            problems.append((target.path, f"cannot be linked, and so not be run: {lines[0]}"))
+            return []
+        runs = []
+        for request in requests:
+            check_cancelled()
+            try:
+                runs.append(_recorded(program, request, draft, problems))
+            except ProjectError as error:
+                problems.append((f"{target.path}#{request.name or ONLY}", f"the run is left out: it {error}"))
+    return runs
+
+
+def _recorded(program: Path, request: RunRequest, draft: Draft, problems: list[tuple[str, str]]) -> Run:
+    """Run a program twice, and write down what is the same; raise ProjectError when it does not end by itself."""
+    subject, asked = f"{request.target}#{request.name or ONLY}", request.run
+    elsewhere = program.with_name("again") / program.name  # for those that print where they are
+    elsewhere.parent.mkdir(exist_ok=True)
+    shutil.copy(program, elsewhere)
+    first, second = execute(program, asked), execute(elsewhere, asked)
+    if first.exit_status < 0:
+        raise ProjectError(f"was ended by signal {-first.exit_status}")
+    if first.exit_status != second.exit_status:
+        raise ProjectError(f"ended with {first.exit_status}, and the second time with {second.exit_status}")
+    if first.exit_status:
+        problems.append((subject, f"ends with exit status {first.exit_status}, which is what is expected from now on"))
+    varies = first.stdout != second.stdout
+    if varies:
+        problems.append((subject, "prints something else each time, so what it prints is not compared"))
+    outputs: dict[str, str | None] = {}
+    for name, content in first.output_files.items():
+        if content is None:
+            problems.append((subject, f"writes no file {name!r}"))
+        else:
+            outputs[name] = _kept_if(content == second.output_files[name], content, draft)
+    return Run(
+        name=request.name or ONLY,
+        arguments=asked.arguments,
+        stdout=_kept_if(not varies, first.stdout, draft),
+        exit_status=first.exit_status,
+        stdin=draft.keep(asked.stdin) if asked.stdin else None,
+        files=_kept(asked.files, draft),
+        environment=dict(asked.environment),
+        output_files=outputs,
+        output_varies=varies,
+        timeout=asked.timeout,
+    )
+
+
+def _kept_if(known: bool, content: bytes, draft: Draft) -> str | None:
+    return draft.keep(content) if known else None
+
+
+def _kept(files: Mapping[str, bytes], draft: Draft) -> dict[str, str]:
+    return {name: draft.keep(content) for name, content in files.items()}
+
+
+# ---------------------------------------------------------------------------------------- Making a dataset of a project
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,11 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.checking import check
-from aiocg.workers.gcc.discovery import OptionsFile, discover
-from aiocg.workers.gcc.help_text import read_help
-from aiocg.workers.gcc.language import edits
+from aiocg.workers.gcc.discovery import OptionsFile, Trials, check, discover, question
 from aiocg.workers.gcc.local import LocalRunner
-from aiocg.workers.gcc.proposals import CompilerOptions, Proposal, exclusion, propose
+from aiocg.workers.gcc.proposals import CompilerOptions, Proposal, exclusion, propose, read_help
 from aiocg.workers.gcc.runner import Completed
-from aiocg.workers.gcc.trials import Trials, question
+from aiocg.workers.gcc.session import edits
 
 
 class Counted:

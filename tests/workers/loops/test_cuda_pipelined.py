@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.workers.loops.cuda.source import Program
+from aiocg.workers.loops.cuda.target import Program
 from aiocg.workers.loops.schedule import Refusal, Schedule, Step
 
 from . import cuda_schedules as written
