@@ -168,8 +168,8 @@ def pack(
         name: A dataset of your own.
         output (-o, --output): The file to write: .tar.xz, .tar.gz or .tar.bz2. Default: NAME.tar.xz.
     """
-    from aiocg.datasets.own.packing import own_dataset
-    from aiocg.datasets.own.packing import pack as pack_dataset
+    from aiocg.datasets.own.draft import own_dataset
+    from aiocg.datasets.own.draft import pack as pack_dataset
 
     written = pack_dataset(own_dataset(name), output or Path(f"{name}.tar.xz"))
     size = written.stat().st_size
@@ -191,7 +191,7 @@ def add(
         file: What `aiocg dataset pack` has written.
         replace: Replace the dataset of that name.
     """
-    from aiocg.datasets.own.packing import add as add_dataset
+    from aiocg.datasets.own.draft import add as add_dataset
 
     dataset = add_dataset(file, replace=replace)
     value = {"dataset": dataset.name, "programs": dataset.size, "directory": str(dataset.directory)}

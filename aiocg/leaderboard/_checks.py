@@ -36,13 +36,6 @@ ABSOLUTE = 0.01  # units of cost by which a cost may differ from what a reward s
 Advance = Callable[[float], None]
 
 
-# ------------------------------------------------------- Definitions that a result must keep, and passes it may not use
-
-_MANAGERS = frozenset({"module", "cgscc", "function", "loop", "loop-mssa", "devirt", "require", "mark"})
-_ENDINGS = ("nothing", "calls", "returns")  # from what leaves least to what leaves most to a caller
-_QUOTED, _OPTIONS = re.compile(r'"[^"]*"'), re.compile(r"^\{[^}]*\}")
-
-
 # --------------------------------------------- Results of checking a submission: `checked.csv`, the source of the pages
 
 Positive = Annotated[float, msgspec.Meta(gt=0, lt=1e9)]  # no NaN either
@@ -116,6 +109,13 @@ def read_checked(path: Path) -> list[Checked]:
         raise Refused(Kind.FORMAT, f"{path.name} is malformed: {error}") from None
 
 
+# ------------------------------------------------------- Definitions that a result must keep, and passes it may not use
+
+_MANAGERS = frozenset({"module", "cgscc", "function", "loop", "loop-mssa", "devirt", "require", "mark"})
+_ENDINGS = ("nothing", "calls", "returns")  # from what leaves least to what leaves most to a caller
+_QUOTED, _OPTIONS = re.compile(r'"[^"]*"'), re.compile(r"^\{[^}]*\}")
+
+
 def offered_passes(env: "Env") -> frozenset[str]:
     """Return the names of the passes that the action spaces of an environment offer, by themselves or in pipelines."""
     texts = {name for space in env.action_spaces.values() for name in space.names}
@@ -147,7 +147,7 @@ def _names(text: str) -> set[str]:
     return {name for part in parts if (name := part.partition("<")[0].strip()) and not name.startswith("@")}
 
 
-async def refused_passes(runtime: "Runtime", track: Track, groups: Iterable[Sequence[Row]]) -> list[Problem]:
+async def _refused_passes(runtime: "Runtime", track: Track, groups: Iterable[Sequence[Row]]) -> list[Problem]:
     """Return which rows use passes that the track's action spaces leave out; each group has the same actions."""
     problems = []
     async with await runtime.make(track.environment) as env:
@@ -159,7 +159,7 @@ async def refused_passes(runtime: "Runtime", track: Track, groups: Iterable[Sequ
     return problems
 
 
-async def lost_definitions(
+async def _lost_definitions(
     runtime: "Runtime", track: Track, groups: Collection[Sequence[Row]], facts: Mapping[str, Facts]
 ) -> list[Problem]:
     """Return which results lack what the program and its baseline offer to other modules."""
@@ -378,9 +378,9 @@ async def _replay(
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault((row.state.benchmark, row.state.actions), []).append(row)
-    refused = await refused_passes(runtime, track, groups.values())
+    refused = await _refused_passes(runtime, track, groups.values())
     groups = {key: group for key, group in groups.items() if group[0].line not in {one.line for one in refused}}
-    report.problems += refused + await lost_definitions(runtime, track, groups.values(), facts)
+    report.problems += refused + await _lost_definitions(runtime, track, groups.values(), facts)
     best: dict[str, Row] = {}
     for first, *_ in groups.values():
         if first.key[0] not in best or (first.state.reward or 0) > (best[first.key[0]].state.reward or 0):

@@ -58,7 +58,7 @@ class Check:
                 one.notes.append(f"{self.name} fails with what the build itself has made, so that stays")
             return
         wrong = guilty(changed, lambda some: not self._holds_with(images, some))
-        install(images, ())
+        _install(images, ())
         for one in wrong:
             self._mend(one)
         if not self._holds(images):
@@ -67,7 +67,7 @@ class Check:
                 one.notes.append(
                     f"{self.name} fails now and then with images that do well alone, so the build's own stays"
                 )
-            install(images, images)
+            _install(images, images)
 
     def _mend(self, image: Candidates) -> None:
         """Find another image by the same search that the check holds with, or take the build's own."""
@@ -150,7 +150,7 @@ class Check:
 
     def _holds_with(self, images: Sequence[Candidates], some: Sequence[Candidates]) -> bool:
         """Run the check with some of the images, and the build's own in the places of the others."""
-        install(images, some)
+        _install(images, some)
         return self._run()
 
     def _holds_content(self, image: Candidates, content: bytes) -> bool:
@@ -171,7 +171,7 @@ class Check:
         return done.returncode == 0
 
 
-def install(images: Sequence[Candidates], some: Sequence[Candidates]) -> None:
+def _install(images: Sequence[Candidates], some: Sequence[Candidates]) -> None:
     """Put some of the images into place, and the build's own in the places of the others.
 
     Raises:
@@ -345,12 +345,12 @@ class Pace:
         own = shrunk = float("inf")
         try:
             for _ in range(ROUNDS if any(one.chosen != OWN for one in some) else 0):
-                install(images, ())
+                _install(images, ())
                 own = min(own, self._seconds())
-                install(images, some)
+                _install(images, some)
                 shrunk = min(shrunk, self._seconds())
         finally:
-            install(images, ())
+            _install(images, ())
         return shrunk / max(own, 1e-3) - 1 if own < float("inf") else 0.0
 
     def _seconds(self) -> float:

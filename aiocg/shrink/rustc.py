@@ -62,8 +62,8 @@ def second_build(scratch: Path) -> Mapping[str, str]:
     """
     lld = scratch / "ld.lld"
     lld.symlink_to(Path(find_toolchain().linker_command()[0]).resolve())
-    linker = script(scratch / "linker", [sys.executable, "-P", "-m", "aiocg.cli", "cc", f"--ld-path={lld}"], ())
-    wrapper = script(scratch / "rustc", (), [*UNTOUCHED, "-Csave-temps", f"-Clinker={linker}", "-Clinker-flavor=gcc"])
+    linker = _script(scratch / "linker", [sys.executable, "-P", "-m", "aiocg.cli", "cc", f"--ld-path={lld}"], ())
+    wrapper = _script(scratch / "rustc", (), [*UNTOUCHED, "-Csave-temps", f"-Clinker={linker}", "-Clinker-flavor=gcc"])
     temporary = scratch / "tmp"
     temporary.mkdir()
     return {
@@ -102,7 +102,7 @@ def artifact_of(output: Path, made: Path) -> Path | None:
     return output.parent.parent.relative_to(made) / f"{match[1]}{match[2] or ''}"
 
 
-def script(path: Path, before: Iterable[str], after: Iterable[str]) -> Path:
+def _script(path: Path, before: Iterable[str], after: Iterable[str]) -> Path:
     """Write a command that starts another one with words before and after its own, and return its path."""
     path.write_text(f'#!/bin/sh\nexec {shlex.join(before)} "$@" {shlex.join(after)}\n')
     path.chmod(0o755)
@@ -223,7 +223,7 @@ def _shrunk(rustc: str, crate: Crate) -> Iterator[str]:
     with scratch_folder() as scratch:
         linker = next(reversed(crate.values("-Clinker")), "cc")
         ours = [sys.executable, "-P", "-m", "aiocg.cli", "rustc", LINK, linker]
-        path = script(Path(scratch, "linker"), ours, ())
+        path = _script(Path(scratch, "linker"), ours, ())
         words = [*crate.words(), *UNTOUCHED, f"-Clinker={path}", "--emit=link", "--out-dir", scratch]
         os.environ.pop("CARGO_MAKEFLAGS", None)  # its jobserver is not handed down
         run([rustc, *words, "--cap-lints=allow"], Path.cwd(), crate.name)

@@ -54,7 +54,7 @@ _MANAGED = re.compile(r"((?:module|cgscc|function|loop|loop-mssa|devirt)(?:<[^>]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class _Stage:
     """The program after a part of the pipeline.
 
     Attributes:
@@ -112,7 +112,7 @@ def prefixes(elements: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield element, ",".join([*before, element])
 
 
-async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
+async def stages(session: ExplorerSession) -> AsyncIterator[_Stage]:
     """Yield the stages of -Oz of the program as it came, as they become known.
 
     Raises:
@@ -135,7 +135,7 @@ async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
             if found.state is None:
                 raise Refusal(409, f"{name} fails: {found.error}")
             now = found.costs[main]
-            yield Stage(number, name, text, found.state, now, cost - now, found.state != state)
+            yield _Stage(number, name, text, found.state, now, cost - now, found.state != state)
             state, cost = found.state, now
 
 
@@ -453,7 +453,7 @@ class Explanation:
             self._explain_button.enable()
 
 
-def _row(stage: Stage, before: str) -> dict[str, Any]:
+def _row(stage: _Stage, before: str) -> dict[str, Any]:
     return {
         "before": before,
         "number": stage.number,

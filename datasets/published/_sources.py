@@ -74,7 +74,7 @@ def _c_benchmark(
     """
 
     def compile_with(more: Sequence[str]) -> bytes:
-        return compile_file(path(), (*header_flags(uri, "c"), *C_FLAGS, *more), timeout=TIMEOUT)
+        return compile_file(path(), (*_header_flags(uri, "c"), *C_FLAGS, *more), timeout=TIMEOUT)
 
     def sources() -> list[BenchmarkSource]:
         main = BenchmarkSource(source_name, read_file(path(), uri))
@@ -90,7 +90,7 @@ def _c_benchmark(
     )
 
 
-def header_flags(uri: BenchmarkUri, language: str) -> tuple[str, ...]:
+def _header_flags(uri: BenchmarkUri, language: str) -> tuple[str, ...]:
     """Return the flags for the headers of "c" or "c++", which are fetched if need be.
 
     Raises:
@@ -292,7 +292,7 @@ class POJ104Dataset(SourcesDataset):
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
         def compile_with(more: Sequence[str]) -> bytes:
-            flags = (*header_flags(uri, "c++"), *FLAGS, *more)
+            flags = (*_header_flags(uri, "c++"), *FLAGS, *more)
             return compile_source(repaired(read_file(fetch(), uri)), "source.cc", flags, timeout=TIMEOUT)
 
         def source_tree() -> SourceTree:

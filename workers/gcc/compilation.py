@@ -100,7 +100,7 @@ def failure(
     return CompilationError(code, f"{text}\n{said}".rstrip(), reason=reason)
 
 
-def undefined(messages: bytes) -> list[str]:
+def _undefined(messages: bytes) -> list[str]:
     """Return the warnings of undefined behaviour among a compiler's messages, which was called with `WARNING`."""
     return [line for line in messages.decode(errors="replace").splitlines() if _UNDEFINED.search(line)]
 
@@ -443,7 +443,7 @@ class Compilation:
             command = [*options[:-1], *WARNING, "-x", sources.language_of(unit), "-S", _as_file(unit), "-o", os.devnull]
             self._compiler.compiles += 1
             said += self._compiler.run(command, unit, f"{folder}/{_SOURCES}", self._limits).errors
-        return undefined(said)
+        return _undefined(said)
 
     def _assemble(self, options: Sequence[str]) -> bytes:
         assembly = self.assembly()

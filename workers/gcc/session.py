@@ -73,7 +73,7 @@ def apply(edit: _Edit, choices: Sequence[int]) -> tuple[int, ...]:
 NAME = "gcc"  # the first word of a command line that is an action
 
 
-class Language(NamedTuple):
+class _Language(NamedTuple):
     """The language of actions for one compiler's options."""
 
     options: tuple[Option, ...]
@@ -82,10 +82,10 @@ class Language(NamedTuple):
     reader: OptionReader
 
     @staticmethod
-    def of(options: tuple[Option, ...]) -> "Language":
+    def of(options: tuple[Option, ...]) -> "_Language":
         """Return the language of some options."""
         made = edits(options)
-        return Language(options, made, {edit.action.name: edit for edit in made}, OptionReader(options))
+        return _Language(options, made, {edit.action.name: edit for edit in made}, OptionReader(options))
 
     def find(self, action: Any) -> _Edit | None:
         """Return the edit with a name or an index; None for any other text.
@@ -114,7 +114,7 @@ class Language(NamedTuple):
             raise _unknown(str(error)) from None
 
 
-def action_spaces(language: Language) -> tuple[ActionSpaceSpec, ...]:
+def _action_spaces(language: _Language) -> tuple[ActionSpaceSpec, ...]:
     """Return the action spaces for a language."""
     options = language.options
     return (
@@ -188,7 +188,7 @@ class GccSession(CompilationSession):
     observations = OBSERVATIONS
     tools: _Tools  # the tools that the session was opened with
     current: ClassVar[_Tools | None] = None  # None if the last compiler became unusable
-    language: ClassVar[Language]
+    language: ClassVar[_Language]
     settings: ClassVar[Mapping[str, Any]] = {}
     results: ClassVar[Results]
 
@@ -209,9 +209,9 @@ class GccSession(CompilationSession):
         cache = "" if options.get("untrusted") else options.get("cache_dir", "")  # others would trust its content
         cls.results = Results(Store(Path(cache) / "gcc") if cache else None)
         found = cls._find()
-        cls.language = Language.of(found.options)
+        cls.language = _Language.of(found.options)
         cls.compiler_version = found.version
-        cls.action_spaces = action_spaces(cls.language)
+        cls.action_spaces = _action_spaces(cls.language)
         cls.observation_spaces = observation_spaces(found.options)
 
     @classmethod

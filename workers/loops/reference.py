@@ -67,7 +67,7 @@ class Scale(NamedTuple):
         return self.magnitude <= min(LARGEST, math.ldexp(1.0, PRECISION + self.grid))
 
 
-class Approximation(NamedTuple):
+class _Approximation(NamedTuple):
     """Values and error bounds of their `float32` versions; both `float64`, where a bound of 0 may be a plain number.
 
     Infinities and NaN have the bound 0 where `float32` certainly has the same, and infinity where it may not.
@@ -97,13 +97,13 @@ def scale_of_array(array: NDArray[np.float32]) -> Scale | None:
     return Scale(grid, magnitude)
 
 
-def scale_of_expression(expression: Expression, tensors: Mapping[str, Scale | None]) -> Scale | None:
+def _scale_of_expression(expression: Expression, tensors: Mapping[str, Scale | None]) -> Scale | None:
     """Return the scale of the values; None if an operation rounds, or may round."""
     if isinstance(expression, Read):
         return tensors[expression.tensor]
     if isinstance(expression, Number):
         return scale_of_array(np.array([expression.value], np.float32))
-    scales = [scale_of_expression(one, tensors) for one in expression.arguments]
+    scales = [_scale_of_expression(one, tensors) for one in expression.arguments]
     known = [scale for scale in scales if scale is not None]
     if len(known) < len(scales) or expression.function not in _EXACT:
         return None
@@ -111,16 +111,16 @@ def scale_of_expression(expression: Expression, tensors: Mapping[str, Scale | No
     return scale if scale.exact else None
 
 
-def scale_of_stage(stage: Stage, tensors: Mapping[str, Scale | None]) -> Scale | None:
+def _scale_of_stage(stage: Stage, tensors: Mapping[str, Scale | None]) -> Scale | None:
     """Return the scale of the elements that a stage computes; None if an operation rounds, or may round."""
-    scale = scale_of_expression(stage.body, tensors)
+    scale = _scale_of_expression(stage.body, tensors)
     if scale is None or stage.reducer != "sum":
         return scale
     total = Scale(scale.grid, scale.magnitude * math.prod(axis.extent for axis in stage.reduction))
     return total if total.exact else None
 
 
-def apply(call: Call, arguments: Sequence[Approximation], *, exact: bool) -> Approximation:
+def _apply(call: Call, arguments: Sequence[_Approximation], *, exact: bool) -> _Approximation:
     """Apply a function to approximations.
 
     Args:
@@ -135,15 +135,15 @@ def apply(call: Call, arguments: Sequence[Approximation], *, exact: bool) -> App
     if rounding and not exact:
         error = error + rounding * (np.abs(value) + error) + TINY
     unsure = np.any(np.broadcast_arrays(*map(_unsure, arguments)), axis=0)
-    if call.function in ("add", "sub") and any(map(may_be_fused, call.arguments)):
+    if call.function in ("add", "sub") and any(map(_may_be_fused, call.arguments)):
         unsure = unsure | np.isnan(value)
     # A product may be added before it is rounded, which can bring back one that is less than twice too large.
-    return in_range(value, error, unsure, 2 * OVERFLOW if call.function == "mul" else OVERFLOW)
+    return _in_range(value, error, unsure, 2 * OVERFLOW if call.function == "mul" else OVERFLOW)
 
 
-def in_range(
+def _in_range(
     value: NDArray[np.float64], error: Bound, unsure: NDArray[np.bool_], overflow: float = OVERFLOW
-) -> Approximation:
+) -> _Approximation:
     """Turn values that `float32` cannot represent into the infinities that it has instead.
 
     Args:
@@ -153,26 +153,26 @@ def in_range(
     """
     size = np.abs(value)
     if (size + error < LARGEST).all():
-        return Approximation(value, error)
+        return _Approximation(value, error)
     over = size - error >= overflow
     value = np.where(over, np.copysign(np.inf, value), value)
     unknown = np.isnan(error) | (size + error >= LARGEST)
     special = np.where(unsure, np.inf, 0.0)
-    return Approximation(value, np.where(np.isfinite(value), np.where(unknown, np.inf, error), special))
+    return _Approximation(value, np.where(np.isfinite(value), np.where(unknown, np.inf, error), special))
 
 
-def may_be_fused(expression: Expression) -> bool:
+def _may_be_fused(expression: Expression) -> bool:
     """Return whether an addition may use a product that has not been rounded, and so never became infinite."""
     return isinstance(expression, Call) and expression.function in ("mul", "neg")
 
 
-def _unsure(argument: Approximation) -> NDArray[np.bool_]:
+def _unsure(argument: _Approximation) -> NDArray[np.bool_]:
     """Return where an argument may be 0, of either sign, or anything."""
     value, error = argument
     return (error > 0) & (np.where(np.isfinite(value), np.abs(value), 0.0) <= error)
 
 
-def _inherited(function: str, arguments: Sequence[Approximation], value: NDArray[np.float64]) -> Bound:
+def _inherited(function: str, arguments: Sequence[_Approximation], value: NDArray[np.float64]) -> Bound:
     """Return the error propagated from the arguments."""
     if all(isinstance(argument.error, float) and argument.error == 0 for argument in arguments):
         return 0.0
@@ -313,7 +313,7 @@ def expect(computation: Computation, inputs: Sequence[Floats], rounded: Collecti
     for stage in computation.stages:
         with np.errstate(all="ignore"):
             known[stage.tensor] = _StageEvaluation(stage, known, scales, stage.tensor in rounded).run()
-        scales[stage.tensor] = None if stage.tensor in rounded else scale_of_stage(stage, scales)
+        scales[stage.tensor] = None if stage.tensor in rounded else _scale_of_stage(stage, scales)
     return [known[stage.tensor] for stage in computation.stages]
 
 
@@ -366,7 +366,7 @@ def _bits(computation: Computation) -> int:
     def exact(bits: int) -> int:
         scales: dict[str, Scale | None] = {tensor.name: Scale(-bits, 1.0) for tensor in computation.inputs}
         for stage in computation.stages:
-            scales[stage.tensor] = scale_of_stage(stage, scales)
+            scales[stage.tensor] = _scale_of_stage(stage, scales)
         return sum(scale is not None for scale in scales.values())
 
     return max(range(24), key=lambda bits: (exact(bits), bits))
@@ -406,7 +406,7 @@ class _StageEvaluation:
         self._stage = stage
         self._known = known
         self._scales = scales
-        self._exact = not rounded and scale_of_stage(stage, scales) is not None
+        self._exact = not rounded and _scale_of_stage(stage, scales) is not None
         self._rounding = OPERAND_ROUNDING if rounded else 0.0
         factors = _factors(stage.body) if stage.reducer == "sum" else None
         self._factors = factors if factors is not None and factors[1] else None
@@ -441,11 +441,11 @@ class _StageEvaluation:
                 extents[longest] = -(-extents[longest] // 2)
         return extents
 
-    def _reduced(self, spatial: Block, extents: Mapping[str, int]) -> Approximation:
+    def _reduced(self, spatial: Block, extents: Mapping[str, int]) -> _Approximation:
         stage = self._stage
         if not stage.reducer:
             found = self._broadcast(stage.body, spatial)
-            return Approximation(self._whole(found.value, spatial), found.error)
+            return _Approximation(self._whole(found.value, spatial), found.error)
         partials = (self._partial({**spatial, **reduced}) for reduced in _blocks(stage.reduction, extents))
         total = next(partials)
         combine: Callable[..., NDArray[np.float64]] = _COMBINED[stage.reducer]
@@ -459,9 +459,9 @@ class _StageEvaluation:
             size = np.abs(total.value)  # where terms have several signs, parts of the sum may overflow either way
             partly = (np.asarray(total.absolute) >= LARGEST) & (size < 0.999 * np.asarray(total.absolute))
             error = np.where(np.isfinite(size), np.where(partly, np.inf, error), total.error)
-            fused = np.isnan(size) & may_be_fused(stage.body)
-            return in_range(total.value, error, fused | ~np.isfinite(np.asarray(total.error)))
-        return Approximation(total.value, error)
+            fused = np.isnan(size) & _may_be_fused(stage.body)
+            return _in_range(total.value, error, fused | ~np.isfinite(np.asarray(total.error)))
+        return _Approximation(total.value, error)
 
     def _partial(self, block: Block) -> _Partial:
         if self._factors is not None:
@@ -480,17 +480,17 @@ class _StageEvaluation:
     def _whole(self, array: NDArray[np.float64], block: Block) -> NDArray[np.float64]:
         return np.broadcast_to(array, tuple(map(len, block.values())))
 
-    def _broadcast(self, expression: Expression, block: Block) -> Approximation:
+    def _broadcast(self, expression: Expression, block: Block) -> _Approximation:
         """Evaluate an expression, with extent 1 along axes that it does not depend on."""
         if isinstance(expression, Number):
-            return Approximation(np.full((1,) * len(block), expression.value), 0.0)
+            return _Approximation(np.full((1,) * len(block), expression.value), 0.0)
         if isinstance(expression, Read):
             value, tolerance = self._known[expression.tensor]
             error = 0.0 if tolerance is None else _view(tolerance, expression, block).astype(np.float64)
-            return Approximation(_view(value, expression, block).astype(np.float64), error)
+            return _Approximation(_view(value, expression, block).astype(np.float64), error)
         arguments = [self._broadcast(argument, block) for argument in expression.arguments]
-        exact = self._exact or scale_of_expression(expression, self._scales) is not None
-        return apply(expression, arguments, exact=exact)
+        exact = self._exact or _scale_of_expression(expression, self._scales) is not None
+        return _apply(expression, arguments, exact=exact)
 
     def _contracted(self, block: Block, factor: float, reads: Sequence[Read]) -> _Partial:
         """Sum a product of reads over a block."""

@@ -85,7 +85,7 @@ def resolve(action: str, cursor: int) -> Step:
     return Step.parse(action)
 
 
-def at_cursor(action: str) -> bool:
+def _at_cursor(action: str) -> bool:
     """Return whether a step applies to the loop at the cursor."""
     return "loop=" not in action
 
@@ -263,7 +263,7 @@ class LoopsSession(KernelSession):
             return self._become(self._arranged(layouts))
         step = resolve(action, self.cursor)
         changed = self._become(_applied(self._schedule, step))
-        if changed and step.primitive == "reorder" and at_cursor(action):
+        if changed and step.primitive == "reorder" and _at_cursor(action):
             self._go(self.cursor + 1)  # the cursor follows the loop
         return changed
 

@@ -57,10 +57,10 @@ async def write_program(env: "Env", output: str | os.PathLike[str]) -> Path:
             messages.
     """
     bitcode = bytes(await env.observe("Bitcode"))
-    return await anyio.to_thread.run_sync(link_benchmark, env.benchmark, bitcode, output)
+    return await anyio.to_thread.run_sync(_link_benchmark, env.benchmark, bitcode, output)
 
 
-def link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathLike[str]) -> Path:
+def _link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathLike[str]) -> Path:
     """Generate code for a program, with no passes over its IR, and link it as its benchmark says.
 
     Raises:
@@ -112,16 +112,6 @@ def _expanded(words: Sequence[str], toolchain: Toolchain) -> list[str]:
     return command
 
 
-TIMEOUT = 600.0  # seconds for joining one target
-
-# ---------------------------------------------------------------------------------------- Making a dataset of a project
-
-BATCH = 64  # modules whose symbols are read by one process
-
-LIBRARIES = ("-lm", "-pthread")
-"""Libraries that targets are linked with by default."""
-
-
 # -------------------------------------------------------------- Records the expected output of a new dataset's programs
 
 ONLY = "default"  # the name of a run that was given none
@@ -140,7 +130,7 @@ class _Recorded:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
-def record_runs(targets: Sequence[Program], requests: Sequence[RunRequest], draft: Draft) -> _Recorded:
+def _record_runs(targets: Sequence[Program], requests: Sequence[RunRequest], draft: Draft) -> _Recorded:
     """Build targets without optimisation, run each as asked, and return them with what they did.
 
     Raises:
@@ -181,7 +171,7 @@ def _runs_of(
     with scratch_folder() as scratch:
         program = Path(scratch, "program")
         try:
-            link_benchmark(benchmark, draft.path(target.module).read_bytes(), program)
+            _link_benchmark(benchmark, draft.path(target.module).read_bytes(), program)
         except BenchmarkInitError as error:
             lines = [line for line in error.diagnostics.splitlines() if "error" in line] or [error.reason]
             problems.append((target.path, f"cannot be linked, and so not be run: {lines[0]}"))
@@ -241,6 +231,11 @@ def _kept(files: Mapping[str, bytes], draft: Draft) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------------------------- Making a dataset of a project
+
+TIMEOUT = 600.0  # seconds for joining one target
+BATCH = 64  # modules whose symbols are read by one process
+LIBRARIES = ("-lm", "-pthread")
+"""Libraries that targets are linked with by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +322,7 @@ def create(
         units = {part.name: origin for origin, part in parts.items() if isinstance(origin, Unit)}
         joined = _joined(found, programs, units, draft, problems)
         failed = {problem.subject for problem in problems} - {one.path for one in joined}  # already reported
-        recorded = record_runs(joined, [run for run in runs if run.target not in failed], draft)
+        recorded = _record_runs(joined, [run for run in runs if run.target not in failed], draft)
         problems += [Problem(*problem) for problem in recorded.problems]
         all_targets = [recorded.programs.get(one.path, one) for one in joined]
         dataset = draft.finish(

@@ -50,7 +50,7 @@ _BOUNDED: str = _PARTS["bounded"]
 _FIELDS: tuple[Scalar, ...] = (*INTEGERS, *WORDS, I32, U32, *REALS)
 
 
-def helper(rng: Rng, name: str, functions: Sequence[Function], budget: int) -> Function:
+def _helper(rng: Rng, name: str, functions: Sequence[Function], budget: int) -> Function:
     """Write a small function of about `budget` instructions on numbers, which is there to be inlined."""
     parameters = tuple(_scalar_parameter(rng, letter) for letter in "abc"[: rng.between(1, 3)])
     scope = Scope(functions=[function for function in functions if function.pure])
@@ -65,7 +65,7 @@ def helper(rng: Rng, name: str, functions: Sequence[Function], budget: int) -> F
     )
 
 
-def routine(rng: Rng, name: str, globals: Scope, budget: int, work: int) -> Function:
+def _routine(rng: Rng, name: str, globals: Scope, budget: int, work: int) -> Function:
     """Write a function of about `budget` random statements; a call executes `work` instructions at most."""
     parameters: list[Parameter] = [
         _scalar_parameter(rng, f"x{n}") for n in range(rng.between(1, 3 if budget > 30 else 1))
@@ -117,7 +117,7 @@ def _definition(storage: str, name: str, result: Lvalue, parameters: Sequence[Pa
     return f"{storage}{result.type.name} {name}({declared})\n{{\n" + "\n".join(body.lines) + "\n}\n"
 
 
-def structure(rng: Rng, name: str, known: Sequence[Structure]) -> Structure:
+def _structure(rng: Rng, name: str, known: Sequence[Structure]) -> Structure:
     """Make a structure type of numbers, bit-fields, small arrays, and perhaps one of the known types."""
     lines: list[str] = []
     lvalues: list[Lvalue] = []
@@ -212,8 +212,8 @@ class _Program:
                     return found
         budget = min(budget, self._rng.choice(_BUDGETS))
         if choice < 74:
-            return helper(self._rng, self._name("helper"), self._globals.functions[-_IN_SIGHT:], min(budget, 40))
-        return routine(self._rng, self._name(self._rng.choice(_NAMES)), self._globals, budget, limit)
+            return _helper(self._rng, self._name("helper"), self._globals.functions[-_IN_SIGHT:], min(budget, 40))
+        return _routine(self._rng, self._name(self._rng.choice(_NAMES)), self._globals, budget, limit)
 
     def _price(self, function: Function) -> int:
         """Estimate the instructions of a function, and of the digests of the arrays that it wants declared."""
@@ -291,7 +291,7 @@ class _Program:
 
     def _declare_record(self) -> None:
         if not self._structures or self._rng.chance(40):
-            made = structure(self._rng, self._name("s"), self._structures)
+            made = _structure(self._rng, self._name("s"), self._structures)
             self._structures.append(made)
         record = Record(self._name("g"), self._rng.choice(self._structures))
         self._declare(record, f"{record.declaration()} = {{{self._rng.below(2)}}};")

@@ -41,7 +41,7 @@ ALIGNED = ir.Constant(LANE, ALIGNMENT)
 POINTER = ir.PointerType()
 
 
-class Memory:
+class _Memory:
     """Reads and writes elements; those of a vectorised loop as one vector.
 
     Attributes:
@@ -237,7 +237,7 @@ class _Stage:
         self.builder = _Builder(function.append_basic_block(), room)
         self.code = Loops(self.builder, nest.extent)
         self.vector = self._vector()
-        self.memory = Memory(self.code, self.vector)
+        self.memory = _Memory(self.code, self.vector)
         self.copied = frozenset(loop.variable for loop in self.loops if loop.kind in ("unrolled", "vectorized"))
         self.offsets: dict[Read, Form] = {}
 

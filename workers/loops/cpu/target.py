@@ -54,7 +54,7 @@ SECONDS = 0.08  # for each kernel
 UNROLLED = 4
 
 
-def measure_roof(team: Team, deadline: float = math.inf) -> Roof:
+def _measure_roof(team: Team, deadline: float = math.inf) -> Roof:
     """Measure with all threads of a team, and copies also with one thread, which is faster for small ones.
 
     This takes a few seconds, after waiting for others that measure, until the deadline at most.
@@ -214,7 +214,7 @@ class CpuTarget:
             "device": self.name, "model": _model(), "llvm": jit.cpu_name(), "threads": self.threads,
             "vector": jit.vector_length(), "version": VERSION,
         }  # fmt: skip
-        return remembered(self.cache_dir, key, lambda: measure_roof(self._team, deadline))
+        return remembered(self.cache_dir, key, lambda: _measure_roof(self._team, deadline))
 
 
 def _model() -> str:

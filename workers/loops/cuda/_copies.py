@@ -43,7 +43,7 @@ def turns(starts: Iterable[int], length: int) -> int:
     return max(Counter(word % BANKS for word in words).values())
 
 
-def row_length(nest: Nest, tile: Tile, vector: int) -> int:
+def _row_length(nest: Nest, tile: Tile, vector: int) -> int:
     """Return the distance between a tile's rows in words at which its reads and copies take the fewest turns.
 
     Args:
@@ -155,7 +155,7 @@ class Copies:
             if staging.variable in pipelined
         }
         widths = {name: self._width(name) for name in self.tiles}
-        self._rows = {name: row_length(nest, tile, widths[name]) for name, tile in self.tiles.items()}
+        self._rows = {name: _row_length(nest, tile, widths[name]) for name, tile in self.tiles.items()}
         if self._bytes() + taken > most:
             self._rows = {name: tile.shape[-1] for name, tile in self.tiles.items()}
         self._widths = {name: longest(self._rows[name], width) for name, width in widths.items()}

@@ -22,7 +22,7 @@ A reduction loop may be bound to threads: each then accumulates its share, and t
 
 A guard is tested as soon as its variable is known, and outside of a loop in which it holds for all turns or none.
 Guards that differ between threads of a block are tested inside all loops that contain a barrier, since all threads of a
-block must reach each barrier. A reduction into registers does without those guards that `dropped` finds.
+block must reach each barrier. A reduction into registers does without those guards that `_dropped` finds.
 """
 
 import math
@@ -52,21 +52,6 @@ NO_BARRIERS: frozenset[str] = frozenset()
 
 Body = Callable[[frozenset[str], tuple[Guard, ...]], None]
 Value = Callable[[Mapping[str, str], Mapping[Read, str]], str]
-
-
-# ---------------------------------------------- CUDA C for tensor cores: loads, multiplications and stores of each lane
-
-# The instruction is `mma.m16n8k8` for TF32. Lane l is at place p = l % 4 of group g = l / 4, and holds
-#
-#     of the left operand    (g, p), (g + 8, p), (g, p + 4), (g + 8, p + 4)
-#     of the right one       (p, g), (p + 4, g)
-#     of the result          (g, 2 p), (g, 2 p + 1), (g + 8, 2 p), (g + 8, 2 p + 1)
-#
-# by row and column (PTX ISA, Matrix Fragments for mma.m16n8k8). All lanes take part, so nothing is skipped: beyond a
-# guard, the operands are 0.
-
-LEFT = (("", ""), (" + 8", ""), ("", " + 4"), (" + 8", " + 4"))  # rows beyond the group, and terms beyond the place
-RIGHT = ("", " + 4")  # terms beyond the place
 
 
 # --------------------------------- Guards that a reduction can do without, and loops that a guard need not be tested in
@@ -100,7 +85,7 @@ class _Dropped(NamedTuple):
 NOTHING = _Dropped(frozenset(), frozenset())
 
 
-def dropped(
+def _dropped(
     nest: Nest, guards: Sequence[Guard], tiles: Mapping[str, Tile], shapes: Mapping[str, tuple[int, ...]]
 ) -> _Dropped:
     """Return the guards that a nest's reduction into registers can do without.
@@ -129,7 +114,7 @@ def dropped(
     return _Dropped(frozenset(found), frozenset(axes))
 
 
-def uniform_turns(nest: Nest, guard: Guard, loop: Loop) -> int:
+def _uniform_turns(nest: Nest, guard: Guard, loop: Loop) -> int:
     """Return for how many consecutive turns of a loop a guard holds for all or for none, other loops fixed.
 
     That is the loop's extent, or a vector's length by which it can be divided; 1 if neither is known.
@@ -200,7 +185,22 @@ def _is_finite(expression: Expression, zeros: Set[Read]) -> bool:
     return _is_zero(expression, zeros)
 
 
-class TensorCode:
+# ---------------------------------------------- CUDA C for tensor cores: loads, multiplications and stores of each lane
+
+# The instruction is `mma.m16n8k8` for TF32. Lane l is at place p = l % 4 of group g = l / 4, and holds
+#
+#     of the left operand    (g, p), (g + 8, p), (g, p + 4), (g + 8, p + 4)
+#     of the right one       (p, g), (p + 4, g)
+#     of the result          (g, 2 p), (g, 2 p + 1), (g + 8, 2 p), (g + 8, 2 p + 1)
+#
+# by row and column (PTX ISA, Matrix Fragments for mma.m16n8k8). All lanes take part, so nothing is skipped: beyond a
+# guard, the operands are 0.
+
+LEFT = (("", ""), (" + 8", ""), ("", " + 4"), (" + 8", " + 4"))  # rows beyond the group, and terms beyond the place
+RIGHT = ("", " + 4")  # terms beyond the place
+
+
+class _TensorCode:
     """Writes what the lanes do.
 
     Args:
@@ -261,7 +261,7 @@ class TensorCode:
             guards: those that are not tested yet.
         """
         rows, columns = self._loops.rows, self._loops.columns
-        turns = (uniform_turns(self._nest, guard, columns) for guard in guards if self._on(guard, columns.variable))
+        turns = (_uniform_turns(self._nest, guard, columns) for guard in guards if self._on(guard, columns.variable))
         pairs = width(self._nest, result, shape, columns) > 1 and all(each % 2 == 0 for each in turns)
         lines = []
         for row, first in (("", 0), (" + 8", RESULTS // 2)):
@@ -341,11 +341,11 @@ class Kernel:
         self._count = math.prod(loop.extent for loop in self._kept) * (RESULTS if tensor else 1)  # of accumulators
         self._in_registers = self._count <= MOST_ACCUMULATORS
         if nest.stage.reducer and self._in_registers:
-            self._dropped = dropped(nest, self._left_to_the_reduction(), self._copies.tiles, self._shapes)
-        self._tensor: TensorCode | None = None
+            self._dropped = _dropped(nest, self._left_to_the_reduction(), self._copies.tiles, self._shapes)
+        self._tensor: _TensorCode | None = None
         if tensor:
             self._dropped = self._dropped.without_axes(nest)
-            self._tensor = TensorCode(nest, tensor, self._expressions, names, self._dropped.guards)
+            self._tensor = _TensorCode(nest, tensor, self._expressions, names, self._dropped.guards)
         self._expressions.within = {axis: names.take(f"{axis}_within") for axis in sorted(self._dropped.axes)}
         self._vectors = {read: names.take(f"{read.tensor}_vector") for read in dict.fromkeys(nest.stage.reads())}
 
@@ -490,7 +490,7 @@ class Kernel:
         """Return for how many turns of a loop a guard can be tested at once; 0 if it cannot be tested in it."""
         loops = self._nest.dependencies[guard.variable]
         if loop.variable in loops <= known | {loop.variable} and self._may_branch(guard, barriers):
-            return uniform_turns(self._nest, guard, loop)
+            return _uniform_turns(self._nest, guard, loop)
         return 0
 
     def _left_to_the_reduction(self) -> list[Guard]:

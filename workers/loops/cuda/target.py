@@ -29,14 +29,6 @@ OPTIONS = ("--std=c++17",)
 KEPT_MODULES = 256
 
 
-# --------------------------------------------- CUDA C of nests: a kernel for each stage, or for several that are joined
-
-PREAMBLE, LATER, MULTIPLY = (
-    Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8")
-    for name in ("preamble", "copy_later", "multiply")
-)
-
-
 # ----------------------------------------------------------- Measuring a GPU: the run time of kernels, and the roofline
 
 MOST_RUNS = 1024  # in a graph
@@ -111,7 +103,7 @@ SOURCE = f"#define THREADS {THREADS}\n#define CHAINS {CHAINS}\n#define TURNS {TU
 )
 
 
-def measure_roof(device: Device) -> Roof:
+def _measure_roof(device: Device) -> Roof:
     """Return a device's roofline; nothing else may run on it.
 
     Raises:
@@ -147,6 +139,14 @@ def _flops(device: Device, module: Any) -> float:
 
 def _seconds(device: Device, run: Any) -> float:
     return time_runs(device, run, samples=SAMPLES, seconds=SECONDS).seconds
+
+
+# --------------------------------------------- CUDA C of nests: a kernel for each stage, or for several that are joined
+
+PREAMBLE, LATER, MULTIPLY = (
+    Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8")
+    for name in ("preamble", "copy_later", "multiply")
+)
 
 
 class Program(NamedTuple):
@@ -281,7 +281,7 @@ class CudaTarget:
 
     def _measure_roof(self, deadline: float) -> Roof:
         with device_lock.held(self._device.lock, deadline):
-            return measure_roof(self._device)
+            return _measure_roof(self._device)
 
 
 class _CudaKernel:
