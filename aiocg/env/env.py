@@ -221,7 +221,9 @@ class Env(EnvBase):
         deadline = self._timeout if timeout is None else self._deadline(timeout)
         if not (plan.costs <= episode.expected_costs and plan.baselines <= episode.expected_baselines):
             observe_missing(self._session, plan, episode, self.observation_spaces, deadline)
-        self._session.send(StepRequest(self, plan, episode, self._session, actions, deadline, receiver))
+        self._session.send(
+            StepRequest(self._session, actions, plan.observe, deadline, self, plan, episode, future=receiver)
+        )
         episode.expected_costs = plan.costs
         return receiver
 

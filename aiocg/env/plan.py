@@ -38,8 +38,6 @@ class Reading:
         prepare: functions to run once before values can be computed.
     """
 
-    __slots__ = ("getters", "names", "observe", "prepare")
-
     def __init__(self, names: Iterable[str], spaces: Mapping[str, ObservationSpace]) -> None:
         self.names = tuple(names)
         asked: list[str] = []
@@ -91,23 +89,6 @@ class Plan:
         prepare: functions to run once before values can be computed.
         targets_from: the observation that lists the targets of actions, empty if there are none.
     """
-
-    __slots__ = (
-        "_cost_names",
-        "_count",
-        "_logged",
-        "_single_observation",
-        "_single_reward",
-        "at_reset",
-        "at_step",
-        "baselines",
-        "costs",
-        "observe",
-        "prepare",
-        "reward_names",
-        "rewards",
-        "targets_from",
-    )
 
     def __init__(
         self,

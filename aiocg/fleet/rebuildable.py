@@ -123,21 +123,6 @@ class Rebuildable:
             its program loaded; reset when that succeeds.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "closed",
-        "crashes",
-        "ended",
-        "error",
-        "kills",
-        "last",
-        "number",
-        "pending",
-        "settings",
-        "trajectory",
-        "worker",
-    )
-
     def __init__(self, worker: Any, settings: Mapping[str, Setting] = MappingProxyType({})) -> None:
         self.number = next(_numbers)
         self.worker = worker

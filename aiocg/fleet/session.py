@@ -55,7 +55,6 @@ class Session(Rebuildable):
         future: creates a future for a request.
     """
 
-    __slots__ = ("_loop", "_process", "_thread", "future")
     worker: "WorkerSlot"
 
     def __init__(self, worker: "WorkerSlot", settings: Mapping[str, Setting] = MappingProxyType({})) -> None:
@@ -76,7 +75,7 @@ class Session(Rebuildable):
     ) -> "asyncio.Future[Any]":
         """Reset to the start of a benchmark whose content is in memory; `loading` is the timeout for loading it."""
         future = self.future()
-        self.send(PendingOpen(self, benchmark, observe, timeout, future, finish, loading))
+        self.send(PendingOpen(self, benchmark, observe, timeout, loading=loading, future=future, finish=finish))
         return future
 
     def step(
@@ -89,7 +88,7 @@ class Session(Rebuildable):
     ) -> "asyncio.Future[Any]":
         """Apply actions, then compute observations."""
         future = self.future()
-        self.send(PendingStep(self, actions, observe, timeout, future, finish, recover))
+        self.send(PendingStep(self, actions, observe, timeout, future=future, finish=finish, recover=recover))
         return future
 
     def ask(self, observe: tuple[str, ...], timeout: float, finish: Finish, recover: Recover | None = None) -> None:
@@ -101,7 +100,7 @@ class Session(Rebuildable):
         assert child.worker is self.worker
         child.settings = self.settings
         future = self.future()
-        self.send(PendingFork(self, child, future, finish))
+        self.send(PendingFork(self, child, future=future, finish=finish))
         return future
 
     def fork_ahead(self, child: "Session") -> bool:
@@ -129,14 +128,14 @@ class Session(Rebuildable):
     ) -> "asyncio.Future[Any]":
         """Evaluate candidates from the current state."""
         future = self.future()
-        self.send(PendingExpand(self, candidates, observe, timeout, future, finish))
+        self.send(PendingExpand(self, tuple(candidates), observe, timeout, finish, future=future))
         return future
 
     def parameter(self, key: str, value: str, timeout: float) -> "asyncio.Future[str]":
         """Send an out-of-band parameter; an empty value makes it a question, which is not kept."""
         future = self.future()
         setting = Setting(value, self.settings.get(key)) if value else None
-        self.send(PendingParameter(self, key, value, timeout, future, setting))
+        self.send(PendingParameter(self, key, value, timeout, setting, future=future))
         if setting is not None and setting.value is not None:
             kept = {name: other for name, other in self.settings.items() if name != key}
             self.settings = {**kept, key: setting}  # last, in the order in which the worker sees them
@@ -212,7 +211,7 @@ async def check(worker: WorkerSlot, actions: Sequence[Action]) -> list[InvalidAc
     loop = asyncio.get_running_loop()
     futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in actions]
     for action, future in zip(actions, futures, strict=True):
-        worker.send(PendingCheck((action,), future))
+        worker.send(PendingCheck(None, (action,), future=future))
     answers = await asyncio.gather(*futures, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, InvalidAction):
@@ -223,5 +222,5 @@ async def check(worker: WorkerSlot, actions: Sequence[Action]) -> list[InvalidAc
 async def statistics(worker: WorkerSlot) -> dict[str, Any]:
     """Return a worker's counters."""
     future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-    worker.send(PendingStatistics(future))
+    worker.send(PendingStatistics(None, future=future))
     return await future

@@ -452,11 +452,7 @@ class ExplorerSession(_Events):
         else:
             await self.env.reset(timeout=self.limits.seconds)
         if rest:
-            _, _, terminated, _, info = await self.env.step_texts(
-                [node.action for node in rest], observation_spaces=[], reward_spaces=[]
-            )
-            if terminated:
-                raise info["error"]
+            await self.env.apply([node.action for node in rest], observation_spaces=[], reward_spaces=[])
         if self.env.state_hash != self.tree[number].state:
             raise SessionLost(self.tree[number].state, self.env.state_hash)
         self._astray = False

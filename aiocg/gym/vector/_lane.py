@@ -23,8 +23,6 @@ MAX_SKIPPED = 8  # programs of a stream that may fail to load one after the othe
 class _Inbox:
     """Receives a lane's reply, unless the lane has dropped it."""
 
-    __slots__ = ("lane",)
-
     def __init__(self, lane: "Lane") -> None:
         self.lane: Lane | None = lane
 
@@ -59,28 +57,6 @@ class Lane:
         observation, reward, terminated, truncated, info: as `Env.step` returns them, with 0.0 for no reward.
         error: to raise in place of the result, None if none.
     """
-
-    __slots__ = (
-        "_done",
-        "_final",
-        "_inbox",
-        "_limit",
-        "_resetting",
-        "_same",
-        "busy",
-        "elapsed",
-        "env",
-        "error",
-        "index",
-        "info",
-        "observation",
-        "over",
-        "programs",
-        "reward",
-        "started",
-        "terminated",
-        "truncated",
-    )
 
     def __init__(
         self, index: int, env: Env, programs: ProgramSource, limit: int | None, done: Callable[["Lane"], None]
@@ -247,8 +223,6 @@ class _Waiter:
             all included.
         deadline: seconds to wait at most, None for no deadline.
     """
-
-    __slots__ = ("_enough", "_finish", "_handle", "future")
 
     def __init__(self, enough: int, finish: Callable[[], Any], deadline: float | None) -> None:
         loop = asyncio.get_running_loop()
