@@ -18,7 +18,7 @@ from aiocg.states.behaviour import Behaviour
 from aiocg.states.executions import in_words
 from aiocg.states.result import ErrorKind, Translation, ValidationError, ValidationResult
 from aiocg.states.state import CompilerEnvState, LegacyState
-from aiocg.validation.differential import (
+from aiocg.validation._differential import (
     Failed,
     Finding,
     Sanitizer,

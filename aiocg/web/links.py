@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.uri import USER
+from aiocg.web._programs import named, sent
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.programs import named, sent
 from aiocg.web.saved import Opening
 from aiocg.web.session import ExplorerSession
 

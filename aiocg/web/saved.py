@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.states.files import CompilerEnvStateReader, State, find_state, open_source
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
-from aiocg.web.programs import named
+from aiocg.web._programs import named
 
 if TYPE_CHECKING:
     from aiocg.transitions.reading import Transitions

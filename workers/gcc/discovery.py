@@ -14,9 +14,9 @@ from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import Option
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.files import replace_file
-from aiocg.workers.gcc.compilation import failure, problem
-from aiocg.workers.gcc.proposals import CompilerOptions, Dropped, Proposal, ceiling, exclusion, propose, read_help
-from aiocg.workers.gcc.runner import CommandRunner
+from aiocg.workers.gcc._compilation import failure, problem
+from aiocg.workers.gcc._proposals import CompilerOptions, Dropped, Proposal, ceiling, exclusion, propose, read_help
+from aiocg.workers.gcc._runner import CommandRunner
 from aiocg.workers.shared_table import locked
 
 __all__ = ["CompilerOptions", "Dropped", "discover"]

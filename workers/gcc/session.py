@@ -12,14 +12,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc._execution import Execution
+from aiocg.workers.gcc._local import open_runner
+from aiocg.workers.gcc._observations import OBSERVATIONS, Parameters, exchange, observation_spaces
+from aiocg.workers.gcc._proposals import CompilerOptions
+from aiocg.workers.gcc._runner import CommandRunner
+from aiocg.workers.gcc._sources import read_sources
 from aiocg.workers.gcc.discovery import discover
-from aiocg.workers.gcc.execution import Execution
-from aiocg.workers.gcc.local import open_runner
-from aiocg.workers.gcc.observations import OBSERVATIONS, Parameters, exchange, observation_spaces
-from aiocg.workers.gcc.proposals import CompilerOptions
-from aiocg.workers.gcc.runner import CommandRunner
-from aiocg.workers.gcc.sources import read_sources
 from aiocg.workers.gcc.store import Results, Store
 from aiocg.workers.programs.recipe import Program, decode_program, failure
 from aiocg.workers.programs.sandbox import choose

@@ -34,9 +34,9 @@ from aiocg.cli.describe import (
 )
 from aiocg.cli.options import write_program
 from aiocg.cli.output import CommandError, counted, table, write_file
-from aiocg.cli.shell import suggestions
-from aiocg.cli.shell.command import Command, CommandTable, Context, Result, Section, count_of
-from aiocg.cli.shell.rendering import Source, entry_line, number, observation, reward, stack_table, summary
+from aiocg.cli.shell import _suggestions as suggestions
+from aiocg.cli.shell._command import Command, CommandTable, Context, Result, Section, count_of
+from aiocg.cli.shell._rendering import Source, entry_line, number, observation, reward, stack_table, summary
 from aiocg.cli.shell.session import ShellSession
 from aiocg.datasets.source_flags import checked_flags
 from aiocg.env.env import Env

@@ -3,12 +3,12 @@
 import contextlib
 from collections.abc import Iterator
 
+from aiocg.datasets.generators.random_c._cost import estimate
 from aiocg.datasets.generators.random_c._expressions import Expressions
+from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Record, Scope
-from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.types import U64, Real, Scalar
-from aiocg.datasets.generators.random_c.values import Value, fit
+from aiocg.datasets.generators.random_c._types import U64, Real, Scalar
+from aiocg.datasets.generators.random_c._values import Value, fit
 
 
 class Block:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.workers.loops.cuda.templates import templates as cuda_templates
+from aiocg.workers.loops.cuda._templates import templates as cuda_templates
 from aiocg.workers.loops.joined_layouts import MOST, joined_layouts
 from aiocg.workers.loops.joins import groups
 from aiocg.workers.loops.language import parse

@@ -21,8 +21,8 @@ from llvmlite import ir
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.cpu._functions import FLOAT, call, intrinsic, lanes, splat
+from aiocg.workers.loops.cpu._indices import Form, constant, forms
 from aiocg.workers.loops.cpu._loops import BIT, INDEX, Body, Condition, Loops, Scope
-from aiocg.workers.loops.cpu.indices import Form, constant, forms
 from aiocg.workers.loops.expression import REDUCERS, Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops.nest import Loop, Nest
 

@@ -12,13 +12,13 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from aiocg.transport import system
-from aiocg.workers.loops.cpu import jit
+from aiocg.workers.loops.cpu import _jit as jit
 from aiocg.workers.loops.cpu._driver import Step, write_driver
 from aiocg.workers.loops.cpu._functions import FLOAT, call, splat
+from aiocg.workers.loops.cpu._kernel import CpuKernel, Team
 from aiocg.workers.loops.cpu._loops import INDEX, Loops
 from aiocg.workers.loops.cpu._stages import Room, write_stage
-from aiocg.workers.loops.cpu.kernel import CpuKernel, Team
-from aiocg.workers.loops.cpu.templates import Machine, templates
+from aiocg.workers.loops.cpu._templates import Machine, templates
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Affine, Axis, Computation, Read, Stage, Tensor
 from aiocg.workers.loops.joins import groups
@@ -198,7 +198,7 @@ class CpuTarget:
         return CpuKernel(computation, jit.Code(module), self._team, threads)
 
     def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
-        """Return layouts for each statement that are likely to be fast; see `cpu.templates`."""
+        """Return layouts for each statement that are likely to be fast; see `_templates`."""
         return templates(schedule, self.machine)
 
     def roof(self, deadline: float = math.inf) -> Roof:

@@ -11,8 +11,8 @@ from contextlib import ExitStack
 
 from aiocg.workers.loops._tensor_cores import tensor_loops
 from aiocg.workers.loops.cuda._formulas import affine, at_start, flat, from_start, joined, product
+from aiocg.workers.loops.cuda._geometry import Launch, Lines, Names
 from aiocg.workers.loops.cuda._vectors import divisor, longest, width
-from aiocg.workers.loops.cuda.geometry import Launch, Lines, Names
 from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine, Read, Tensor
 from aiocg.workers.loops.nest import THREADS, Loop, Nest
 from aiocg.workers.loops.rules import block_threads

@@ -36,8 +36,8 @@ from aiocg.workers.loops._tensor_cores import RESULTS, TensorLoops, tensor_loops
 from aiocg.workers.loops.cuda._copies import Copies
 from aiocg.workers.loops.cuda._expressions import Expressions, Text, VariableNames, within
 from aiocg.workers.loops.cuda._formulas import at_start, fits, flat, joined, number, product, recomputed
+from aiocg.workers.loops.cuda._geometry import COORDINATES, KernelCall, Lines, Names, parameter
 from aiocg.workers.loops.cuda._vectors import VECTORS, coefficient, divisor, width
-from aiocg.workers.loops.cuda.geometry import COORDINATES, KernelCall, Lines, Names, parameter
 from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
 from aiocg.workers.loops.rules import MOST_ACCUMULATORS, accumulated, reduced_by_threads, shared_by_reduction

@@ -12,10 +12,10 @@ import numpy as np
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
+from aiocg.workers.loops.cuda._device import Device, open_device
+from aiocg.workers.loops.cuda._geometry import KernelCall, Lines, Names, launch, parameter
 from aiocg.workers.loops.cuda._kernel import Kernel
-from aiocg.workers.loops.cuda.device import Device, open_device
-from aiocg.workers.loops.cuda.geometry import KernelCall, Lines, Names, launch, parameter
-from aiocg.workers.loops.cuda.templates import templates
+from aiocg.workers.loops.cuda._templates import templates
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.joins import MOST_SHARED_TOGETHER, groups, shared
@@ -264,7 +264,7 @@ class CudaTarget:
         return _CudaKernel(self._device, computation, program)
 
     def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
-        """Return layouts for each statement that are likely to be fast; see `cuda.templates`."""
+        """Return layouts for each statement that are likely to be fast; see `_templates`."""
         return templates(schedule, self.rules, self._device.multiprocessors)
 
     def roof(self, deadline: float = math.inf) -> Roof:

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from aiocg.transport.elf import NotElf, image_size, text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.runner import CommandRunner, Completed
-from aiocg.workers.gcc.sources import Sources
+from aiocg.workers.gcc._runner import CommandRunner, Completed
+from aiocg.workers.gcc._sources import Sources
 from aiocg.workers.gcc.store import Results
 from aiocg.workers.programs import scratch
 from aiocg.workers.programs.linking import MARGIN, no_place, temporary_folder, write_files

@@ -12,8 +12,8 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.messages import FailureCode, ObservationSpec
 from aiocg.transport.options import UNSET, Option
 from aiocg.workers.compilation import CompilationError, Observation
-from aiocg.workers.gcc.compilation import Benchmark, Compilation
-from aiocg.workers.gcc.execution import PARAMETERS, Execution
+from aiocg.workers.gcc._compilation import Benchmark, Compilation
+from aiocg.workers.gcc._execution import PARAMETERS, Execution
 from aiocg.workers.programs import parameters as programs
 from aiocg.workers.programs.recipe import Program
 from aiocg.workers.programs.times import execution, time_values, times

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from aiocg.cli.shell.command import Complete, Context, Suggestion
+from aiocg.cli.shell._command import Complete, Context, Suggestion
 from aiocg.datasets.program_file import SUFFIXES
 from aiocg.registry import environments
 

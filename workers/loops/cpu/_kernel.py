@@ -16,7 +16,7 @@ from aiocg.transport.system import processors
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
 from aiocg.workers.loops.cpu._driver import BARRIER_BYTES, NAME
-from aiocg.workers.loops.cpu.jit import Code
+from aiocg.workers.loops.cpu._jit import Code
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.target import Arrays, Timing, check_arrays
 

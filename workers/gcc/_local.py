@@ -18,7 +18,7 @@ from pathlib import Path
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.system import HAS_PIDFD, UNKNOWN_LIMIT, unnamed_file
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.runner import ENVIRONMENT, CommandRunner, Completed
+from aiocg.workers.gcc._runner import ENVIRONMENT, CommandRunner, Completed
 from aiocg.workers.limits import adopt_orphans, children
 
 MEMORY_LIMIT = 4 << 30  # bytes of address space of each process

@@ -7,12 +7,11 @@ from string import Template
 from typing import Any
 
 from aiocg.datasets.generators.random_c._block import mixed
+from aiocg.datasets.generators.random_c._cost import estimate
+from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
 from aiocg.datasets.generators.random_c._statements import Body
-from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.idioms import idiom
-from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.types import (
+from aiocg.datasets.generators.random_c._types import (
     F64,
     I16,
     I32,
@@ -26,7 +25,8 @@ from aiocg.datasets.generators.random_c.types import (
     Integer,
     Scalar,
 )
-from aiocg.datasets.generators.random_c.values import Value
+from aiocg.datasets.generators.random_c._values import Value
+from aiocg.datasets.generators.random_c.idioms import idiom
 
 ROUND_WORK = 30_000_000  # instructions, not optimised, that one round may execute, on the whole
 

@@ -33,8 +33,8 @@ from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environme
 from aiocg.datasets.uri import DEFAULT_SCHEME, BenchmarkUri
 from aiocg.errors import ServiceError
 from aiocg.llvm.tools import compute, generable, run_tool
-from aiocg.programs.project.runs import RunRequest, execute
-from aiocg.programs.project.targets import Part, Target, TargetFinder, targets_by_symbols
+from aiocg.programs.project._runs import RunRequest, execute
+from aiocg.programs.project._targets import Part, Target, TargetFinder, targets_by_symbols
 
 if TYPE_CHECKING:
     from aiocg.env.env import Env

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from aiocg.workers.gcc.runner import CommandRunner, Completed
+from aiocg.workers.gcc._runner import CommandRunner, Completed
 from aiocg.workers.programs.execution import MEMORY_LIMIT, Ended, Runner, Start, run_all, run_times
 from aiocg.workers.programs.linking import (
     EXECUTABLE,

@@ -8,7 +8,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 
-from aiocg.datasets.generators.random_c.types import (
+from aiocg.datasets.generators.random_c._types import (
     F64,
     I32,
     I64,

@@ -24,7 +24,7 @@ from aiocg.pictures.cfg import cfg, functions
 from aiocg.pictures.nested import nested
 from aiocg.spaces.actions import split_list
 from aiocg.web import view
-from aiocg.web.elements import STAGE_ROW, Chart, Rows, colored
+from aiocg.web._elements import STAGE_ROW, Chart, Rows, colored
 from aiocg.web.limits import Refusal
 from aiocg.web.searching import Run, watchable
 from aiocg.web.session import ExplorerSession, Gain

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiocg.transport.system import processors
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.attached_shell import AttachedShell, Kills
-from aiocg.workers.gcc.engine import Image, failure, said
-from aiocg.workers.gcc.runner import ENVIRONMENT
+from aiocg.workers.gcc._attached_shell import AttachedShell, Kills
+from aiocg.workers.gcc._engine import Image, failure, said
+from aiocg.workers.gcc._runner import ENVIRONMENT
 from aiocg.workers.gcc.shell_loop import FILES, KEEPER, KILL, LOOP
 
 if TYPE_CHECKING:
