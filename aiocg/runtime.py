@@ -27,8 +27,7 @@ from aiocg.fleet.session import Session
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.fleet.supervisor import Supervisor
 from aiocg.host.launcher import Launcher, Machine
-from aiocg.host.local import LocalMachine
-from aiocg.host.shared_memory import Places, choose_memory
+from aiocg.host.local import LocalMachine, Places, choose_memory
 from aiocg.host.threads import in_thread
 from aiocg.node import NODE_TIMEOUT
 from aiocg.registry import EnvironmentSpec, environment

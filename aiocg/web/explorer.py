@@ -22,7 +22,7 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.errors import AiocgError, WorkerCrashed, WorkerFailure
 from aiocg.host.threads import in_thread
 from aiocg.web import view
-from aiocg.web._elements import STYLE
+from aiocg.web._panels import STYLE
 from aiocg.web._programs import named, sent
 from aiocg.web.api import create_app
 from aiocg.web.limits import Refusal
@@ -40,8 +40,17 @@ except ImportError:
 from fastapi import FastAPI, Request
 from fastapi.middleware.gzip import GZipMiddleware
 
-from aiocg.web._elements import Chart, Rows
-from aiocg.web._panels import ActionList, ChangesPanel, CountsPanel, Explanation, PicturePanel, SearchPanel, picture_of
+from aiocg.web._panels import (
+    ActionList,
+    ChangesPanel,
+    Chart,
+    CountsPanel,
+    Explanation,
+    PicturePanel,
+    Rows,
+    SearchPanel,
+    picture_of,
+)
 
 SHOWN = 20_000  # characters of a program in a link
 OPENING = 120.0  # seconds that compiling a program and making its environment may take

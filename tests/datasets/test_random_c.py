@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from aiocg.datasets import BenchmarkNotFound, InvalidBenchmarkUri
 from aiocg.datasets.generators.random_c import DEFAULT_SIZE, MIN_SIZE, RandomProgramsDataset
 from aiocg.datasets.generators.random_c import _values as values
-from aiocg.datasets.generators.random_c._cost import estimate
+from aiocg.datasets.generators.random_c._block import estimate
 from aiocg.datasets.generators.random_c._program import random_program
 from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._types import F32, F64, I32, I64, INTEGERS, LIMIT, U8, U32, Scalar, common_type

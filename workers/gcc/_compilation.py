@@ -19,27 +19,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from aiocg.transport.elf import NotElf, image_size, text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc._runner import CommandRunner, Completed
-from aiocg.workers.gcc._sources import Sources
 from aiocg.workers.gcc.store import Results
 from aiocg.workers.programs import scratch
 from aiocg.workers.programs.linking import MARGIN, no_place, temporary_folder, write_files
 from aiocg.workers.programs.recipe import Program as Recipe
-
-# Prefixes that modify an x86 instruction.
-_PREFIXES = frozenset({"lock", "rep", "repe", "repz", "repne", "repnz", "notrack", "bnd", "xacquire", "xrelease"})
-
-_COMMENT = re.compile(rb"/\*.*?\*/|(?://|[#@]\s|^\s*[#@!|]).*", re.DOTALL)
-_STATEMENT = re.compile(
-    rb"""\s* (?:[\w.$]+: \s*)*                  # labels
-    (?P<name>[A-Za-z][\w.]*) (?![\w.:]) (?!\s*=)  # an instruction, or a prefix; directives begin with a dot
-    (?:\s+ (?P<next>[A-Za-z][\w.]*))?""",
-    re.VERBOSE,
-)
-
+from aiocg.workers.programs.recipe import problem_of_names
 
 # ---------------------------------------------------- Classifying failures of a compiler, and warnings, by its messages
 
@@ -105,7 +95,86 @@ def _undefined(messages: bytes) -> list[str]:
     return [line for line in messages.decode(errors="replace").splitlines() if _UNDEFINED.search(line)]
 
 
+# ---------------------------------------- Reading the sources of a program, as `aiocg.datasets.source_tree` writes them
+
+SOURCES_VERSION = 1
+LANGUAGES = ("c", "c++")
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """The files of a program and how to compile them; see `aiocg.datasets.source_tree.SourceTree`.
+
+    Attributes:
+        digest: SHA-256 of everything, in hexadecimal.
+    """
+
+    version: int
+    units: tuple[str, ...]
+    files: dict[str, bytes]
+    include: tuple[str, ...]
+    flags: tuple[str, ...]
+    language: str
+    freestanding: bool
+    units_in_c: tuple[str, ...] = ()
+    digest: str = ""
+
+    def language_of(self, unit: str) -> str:
+        """Return "c" or "c++"."""
+        return "c" if unit in self.units_in_c else self.language
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages of all units, without duplicates, in a fixed order."""
+        return sorted({self.language_of(unit) for unit in self.units})
+
+    @property
+    def text(self) -> str:
+        """The translation units, concatenated."""
+        return "".join(self.files[unit].decode(errors="replace") for unit in self.units)
+
+
+def read_sources(content: bytes) -> Sources:
+    """Read the content of a benchmark.
+
+    Raises:
+        CompilationError: with `FailureCode.BENCHMARK` if it is not the sources of a program.
+    """
+    try:
+        sources = msgspec.msgpack.decode(content, type=Sources)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _not_sources(str(error)) from None
+    if sources.version != SOURCES_VERSION:
+        raise _not_sources(f"their version is {sources.version}, not {SOURCES_VERSION}")
+    if sources.language not in LANGUAGES:
+        raise _not_sources(f"their language is {sources.language!r}, not one of {', '.join(LANGUAGES)}")
+    if not sources.units:
+        raise _not_sources("there is no unit to compile")
+    for unit in sources.units:
+        if unit not in sources.files:
+            raise _not_sources(f"the unit {unit!r} is not among the files")
+    if problem := problem_of_names(sources.files, (*sources.flags, *sources.include)):
+        raise _not_sources(problem)
+    return msgspec.structs.replace(sources, digest=hashlib.sha256(content).hexdigest())
+
+
+def _not_sources(reason: str) -> CompilationError:
+    return CompilationError(
+        FailureCode.BENCHMARK, f"these are not the sources of a program, which is what GCC takes: {reason}"
+    )
+
+
 # --------------------- Compiling a program with a command line: assembly, RTL and machine code, each produced on demand
+
+# Prefixes that modify an x86 instruction.
+_PREFIXES = frozenset({"lock", "rep", "repe", "repz", "repne", "repnz", "notrack", "bnd", "xacquire", "xrelease"})
+
+_COMMENT = re.compile(rb"/\*.*?\*/|(?://|[#@]\s|^\s*[#@!|]).*", re.DOTALL)
+_STATEMENT = re.compile(
+    rb"""\s* (?:[\w.$]+: \s*)*                  # labels
+    (?P<name>[A-Za-z][\w.]*) (?![\w.:]) (?!\s*=)  # an instruction, or a prefix; directives begin with a dot
+    (?:\s+ (?P<next>[A-Za-z][\w.]*))?""",
+    re.VERBOSE,
+)
 
 
 def instruction_counts(assembly: bytes) -> dict[str, int]:
@@ -162,6 +231,7 @@ CHEAP = frozenset(FACTS) - {"instruction_counts"}  # computed together, since mo
 
 
 VERSION = 3  # of the code that computes results
+
 LARGEST = 256 << 20  # bytes of a compiler's output file
 _RTL_DUMP = "-fdump-rtl-dfinish"  # after the last pass that changes the RTL
 _SOURCES = "src"

@@ -6,8 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from aiocg.datasets.generators.random_c._block import mixed
-from aiocg.datasets.generators.random_c._cost import estimate
+from aiocg.datasets.generators.random_c._block import estimate, mixed
 from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
 from aiocg.datasets.generators.random_c._statements import Body

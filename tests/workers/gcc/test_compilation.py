@@ -15,9 +15,8 @@ import pytest
 from aiocg.transport.elf import text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
 from aiocg.workers.gcc._local import LocalRunner
-from aiocg.workers.gcc._sources import read_sources
 from aiocg.workers.gcc.store import Results, Store
 
 MAIN = b"""#include "part.h"

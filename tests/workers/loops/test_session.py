@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from aiocg.transport.messages import Expand, FailureCode, Load, Open
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.kernel_session import KernelSession
-from aiocg.workers.loops.kernels import Kernels
+from aiocg.workers.loops.kernel_session import Kernels, KernelSession
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.observations import JOINED, bandwidth, least_seconds
 from aiocg.workers.loops.schedule import MAX_LOOPS, Step
