@@ -17,13 +17,11 @@ from functools import cached_property
 from typing import overload
 
 from aiocg.datasets._index_views import Permutation, Places, RandomGenerator, index_of, parts, random_index
-from aiocg.datasets._named_set import PROGRAM, NamedSet
+from aiocg.datasets._named_set import NamedSet
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["PROGRAM", "Dataset", "DatasetView"]
 
 SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
 """The parts of a split where none are given."""

@@ -553,7 +553,7 @@ def _cells(measured: dict[str, Any] | None) -> list[str]:
 
 def _show(target: str, flags: list[str], fetch: bool, json: bool) -> None:
     from aiocg.datasets import default_datasets, resolve
-    from aiocg.datasets.dataset import PROGRAM
+    from aiocg.datasets._named_set import PROGRAM
 
     datasets = default_datasets()
     benchmark = resolve(target, datasets, flags)

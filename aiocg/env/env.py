@@ -17,7 +17,6 @@ from aiocg.transport.messages import Action, Expanded, Observed
 if TYPE_CHECKING:
     from aiocg.datasets.benchmark import Benchmark
 
-__all__ = ["Env", "StepResult"]
 
 _RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
 

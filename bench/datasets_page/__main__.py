@@ -18,7 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiocg.datasets.dataset import PROGRAM, Dataset
+from aiocg.datasets._named_set import PROGRAM
+from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.published._sources import CLgenDataset
 from aiocg.datasets.published.cbench import CBenchDataset
 from aiocg.datasets.registry import default_datasets

@@ -22,9 +22,9 @@ from aiocg.gcc.compiler_spec import prepare, pull_image
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import _attached_shell as attached_shell
-from aiocg.workers.gcc._confinement import FOLDER, OWNER
+from aiocg.workers.gcc._confinement import FOLDER, OWNER, Limits
 from aiocg.workers.gcc._runner import ENVIRONMENT, Completed
-from aiocg.workers.gcc.container import ContainerRunner, Limits
+from aiocg.workers.gcc.container import ContainerRunner
 from aiocg.workers.gcc.discovery import discover
 
 from .engine import IMAGES, own_docker

@@ -18,8 +18,6 @@ from aiocg.workers.gcc._confinement import Container, Limits
 from aiocg.workers.gcc._engine import connect, failure, find_image
 from aiocg.workers.gcc._runner import Completed
 
-__all__ = ["ContainerRunner", "Limits"]
-
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LOOK_TIMEOUT = 30.0  # seconds for the commands that inspect a new container
 

@@ -19,8 +19,6 @@ from aiocg.workers.gcc._proposals import CompilerOptions, Dropped, Proposal, cei
 from aiocg.workers.gcc._runner import CommandRunner
 from aiocg.workers.shared_table import locked
 
-__all__ = ["CompilerOptions", "Dropped", "discover"]
-
 PATIENCE = 120.0  # seconds to wait for another process's discovery; less than a worker's start timeout
 _FORMAT = 1  # increase when discovery finds other options for the same compiler, or the file format changes
 

@@ -33,8 +33,6 @@ from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest, Split, initial
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import LONGEST_BOUND, RULES, Rules, check
 
-__all__ = ["BINDINGS", "FACTORS", "MAX_LOOPS", "MAX_STAGED", "Refusal", "Schedule", "Step", "steps"]
-
 MAX_LOOPS = 24  # of all stages together
 MOST_ALONE = 1 << 24  # operations that one thread of a GPU carries out in about a second
 MAX_STAGED = 4  # only the first tensors can be staged
