@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from aiocg.datasets._named_set import PROGRAM
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import PROGRAM
 from aiocg.errors import UnknownName
 
 if TYPE_CHECKING:

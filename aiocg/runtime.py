@@ -19,7 +19,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.env.preparation import BenchmarkLike, run_once
 from aiocg.errors import AiocgError, ForkedProcess, Interrupted, NoRoom, RuntimeClosed, UnknownName
-from aiocg.fleet import queries
+from aiocg.fleet import session
 from aiocg.fleet.placement import candidates, choose_first, choose_worker
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.restart_policy import Policy
@@ -27,8 +27,7 @@ from aiocg.fleet.session import Session
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.fleet.supervisor import Supervisor
 from aiocg.host.launcher import Launcher, Machine
-from aiocg.host.local import LocalMachine
-from aiocg.host.shared_memory import Places, choose_memory
+from aiocg.host.local import LocalMachine, Places, choose_memory
 from aiocg.host.threads import in_thread
 from aiocg.node import NODE_TIMEOUT
 from aiocg.registry import EnvironmentSpec, environment
@@ -377,7 +376,7 @@ class Runtime:
         """Return every worker's counters."""
         self.check_open()
         workers = [worker for supervisor in self._supervisors.values() for worker in supervisor.workers]
-        return list(await asyncio.gather(*(queries.statistics(worker) for worker in workers if worker.usable)))
+        return list(await asyncio.gather(*(session.statistics(worker) for worker in workers if worker.usable)))
 
     def supervisors(self) -> list[Supervisor]:
         """Return the supervisors, one for each kind of worker in use."""

@@ -26,7 +26,7 @@ import urllib.request
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.cache import Cache, cache_directory, site_data_directory
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.frontend import DEFAULT_FLAGS, LANGUAGES
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
@@ -34,7 +34,6 @@ from aiocg.datasets.progress import progress
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.sdist._dataset import install_project, program_flags
 from aiocg.datasets.sdist.manifest import PROJECTS_DIRECTORY, Group, Program, Project
-from aiocg.datasets.site import site_data_directory
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 
 __all__ = ["Finding", "curate", "main", "to_toml"]

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.dataset import ListedDataset
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InvalidBenchmarkUri
 from aiocg.datasets.frontend import absolute_flags
 from aiocg.datasets.program_file import FLAG, SUFFIXES, ProgramFile, nearest_files, unknown_suffix

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from aiocg.datasets.cache import site_data_directory
 from aiocg.datasets.errors import InvalidBenchmarkUri
-from aiocg.datasets.site import site_data_directory
 from aiocg.datasets.uri import BenchmarkUri
 
 PROGRAM = "program"

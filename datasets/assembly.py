@@ -11,8 +11,6 @@ from aiocg.datasets.process import run_bounded
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 
-__all__ = ["includes_files", "with_absolute_files"]
-
 _SIGN = re.compile(rb"\.(?:incbin|include)\b|INCBIN", re.IGNORECASE)  # of sources; the last one is a well-known macro
 _FILE = re.compile(rb"(\.(?:incbin|include)(?:[ \t]|\\09)+\\22)([^/\"\\][^\"\\]*)(?=\\22)", re.IGNORECASE)  # in IR
 _SAME = ("-O1", "-Xclang", "-disable-llvm-passes", "-Wno-override-module", "-emit-llvm", "-x", "ir")

@@ -54,24 +54,6 @@ class Benchmark:
         release: of the LLVM whose clang compiles it, if not the default.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_callbacks",
-        "_content",
-        "_forms",
-        "_key",
-        "_loader",
-        "_lock",
-        "_recipe",
-        "_recompile",
-        "_release",
-        "_source_tree",
-        "_sources",
-        "description",
-        "program",
-        "uri",
-    )
-
     def __init__(
         self,
         uri: BenchmarkUri | str,

@@ -12,8 +12,9 @@ from typing import TypeVar
 from aiocg.datasets._files import benchmark_from_file_uri
 from aiocg.datasets._index_views import RandomGenerator, random_fraction, random_index
 from aiocg.datasets._mixture import Mixture
+from aiocg.datasets._named_set import PROGRAM
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import PROGRAM, Dataset
+from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFound
 from aiocg.datasets.uri import BenchmarkUri
 

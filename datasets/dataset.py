@@ -12,18 +12,16 @@ import math
 import operator
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import overload
 
 from aiocg.datasets._index_views import Permutation, Places, RandomGenerator, index_of, parts, random_index
-from aiocg.datasets._named_set import PROGRAM, NamedSet
+from aiocg.datasets._named_set import NamedSet
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["PROGRAM", "Dataset", "DatasetView"]
 
 SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
 """The parts of a split where none are given."""
@@ -382,3 +380,35 @@ class DatasetView(Dataset):
 
     def __repr__(self) -> str:
         return f"<DatasetView of {self.size} benchmarks of {self.root}>"
+
+
+# ----------------------------------------------------------------------------- Datasets that have a list of their names
+
+
+class ListedDataset(Dataset):
+    """A dataset whose benchmarks are named by the texts of a sequence; define `names`."""
+
+    @property
+    @abc.abstractmethod
+    def names(self) -> Sequence[str]:
+        """The names of the programs, in order; the last parts of their URIs."""
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
+        return (BenchmarkUri(self.scheme, self.name, name) for name in self.names)
+
+    def uri_at(self, index: int) -> BenchmarkUri:
+        if index < 0:
+            raise IndexError(f"{self.name} has no benchmark number {index}")
+        return BenchmarkUri(self.scheme, self.name, self.names[index])
+
+    def position(self, uri: BenchmarkUri) -> int:
+        try:
+            if uri == BenchmarkUri(self.scheme, self.name, uri.path):
+                return self.names.index(uri.path)
+        except ValueError:
+            pass
+        raise BenchmarkNotFound(str(uri), f"{uri} is not one of the names of {self.root}")

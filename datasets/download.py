@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password
 from aiocg.datasets.errors import CacheError, DownloadError
 from aiocg.datasets.locking import locked
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import Advance, progress
-from aiocg.datasets.site import is_offline, mirror, without_password
 
 if TYPE_CHECKING:
     import requests

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets._named_set import NamedSet
+from aiocg.datasets.cache import site_data_directory
 from aiocg.datasets.errors import DatasetError, IndexNotFound
-from aiocg.datasets.site import site_data_directory
 
 if TYPE_CHECKING:
     import sqlite3

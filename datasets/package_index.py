@@ -24,14 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password
 from aiocg.datasets.download import digest_of, download
 from aiocg.datasets.errors import CacheError, DownloadError
 from aiocg.datasets.locking import locked
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.replacing import replacing
-from aiocg.datasets.site import is_offline, mirror, without_password
 
 if TYPE_CHECKING:
     import requests

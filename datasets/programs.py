@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.dataset import ListedDataset
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.linking import freestanding_flags
 from aiocg.datasets.program_file import FLAG

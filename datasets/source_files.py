@@ -142,7 +142,7 @@ def gather_files(paths: Sequence[str | os.PathLike[str]], flags: Iterable[str], 
     )
 
 
-class Flags(NamedTuple):
+class _Flags(NamedTuple):
     """The flags of a command line, sorted by purpose.
 
     Attributes:
@@ -158,7 +158,7 @@ class Flags(NamedTuple):
     linking: tuple[str, ...]
 
 
-def sort_flags(flags: Iterable[str]) -> Flags:
+def sort_flags(flags: Iterable[str]) -> _Flags:
     """Sort the flags of a command line, dropping levels, outputs and warnings.
 
     Raises:
@@ -189,7 +189,7 @@ def sort_flags(flags: Iterable[str]) -> Flags:
             if not _DROPPED.fullmatch(word):
                 kept.append(word)
     include = tuple(folder for flag in _FOLDERS for folder in folders[flag])
-    return Flags(include, tuple(kept), tuple(included), tuple(linking))
+    return _Flags(include, tuple(kept), tuple(included), tuple(linking))
 
 
 def _without_links(path: str | os.PathLike[str]) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import absolute_flags
 
-__all__ = ["GENERATION", "checked_flags", "is_harmless"]
-
 GENERATION = r"""-m(?!llvm)[\w-]+(?:=[\w.+-]+)?
     | -f(?!plugin|pass-plugin|dump|profile|cs-profile|sanitize|auto-profile|memory-profile|lto|thin|fat-lto|offload
         |use-ld|test-coverage|coverage|callgraph|stack-usage|save-|optimization-record|proc-stat|time-|module|system-module

@@ -14,7 +14,7 @@ class SourceTree:
     """The sources of a program, independent of the machine.
 
     A worker gets it as MessagePack of one map, with the names of the attributes as keys, and `version`, which is 1;
-    `aiocg.workers.gcc.sources` reads it.
+    `aiocg.workers.gcc._compilation` reads it.
 
     Attributes:
         units: the translation units, paths in `files`, in the order in which they are compiled.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Required, Unpack
 
-from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets._manifest import Manifest
 from aiocg.datasets._named_set import Details
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.dataset import ListedDataset
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled, InstallError
 from aiocg.datasets.frontend import is_bitcode

@@ -138,7 +138,7 @@ def test_a_node_takes_the_most_memory_there_was_for_what_there_is(monkeypatch: p
 @pytest.mark.needs("ps")
 def test_the_owner_of_a_container_is_known_by_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("docker")
-    from aiocg.workers.gcc import confinement
+    from aiocg.workers.gcc import _confinement as confinement
 
     monkeypatch.setattr(os.path, "isdir", lambda path: False)
     ours = confinement._owner()

@@ -6,8 +6,6 @@ from typing import ParamSpec, Protocol
 from aiocg.transport.errors import ProtocolError
 from aiocg.transport.messages import Reply, Request
 
-__all__ = ["Arguments", "Connect", "ReplyChannel", "RequestChannel", "guarded"]
-
 Arguments = ParamSpec("Arguments")
 
 

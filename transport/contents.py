@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["ContentFolder"]
-
 _passing = itertools.count()  # numbers for the names of files that are being written
 
 

@@ -18,44 +18,6 @@ from aiocg.transport.codec import Codec
 from aiocg.transport.errors import VersionError
 from aiocg.transport.messages import Message
 
-__all__ = [
-    "CONTROL_VERSION",
-    "MAX_CLIENTS",
-    "MAX_CONTROL_BYTES",
-    "MAX_WORKERS",
-    "Attach",
-    "Attached",
-    "Authorize",
-    "Beat",
-    "Busy",
-    "Detach",
-    "Died",
-    "Fetch",
-    "Fetched",
-    "FromClient",
-    "FromNode",
-    "FromPeer",
-    "Kill",
-    "Looked",
-    "Obeyed",
-    "Order",
-    "Piece",
-    "Pulse",
-    "Read",
-    "Refused",
-    "Retire",
-    "Spawn",
-    "SpawnRefused",
-    "Spawned",
-    "Stated",
-    "Survey",
-    "Surveyed",
-    "check_attach",
-    "check_refused",
-    "from_node_codec",
-    "from_peer_codec",
-]
-
 CONTROL_VERSION: Final = 2
 
 MAX_CONTROL_BYTES: Final = 4 * 1024 * 1024

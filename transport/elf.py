@@ -110,7 +110,7 @@ class Section(NamedTuple):
         return self.is_loaded and (self.is_code or not self.is_writable)
 
 
-class Symbol(NamedTuple):
+class _Symbol(NamedTuple):
     """A symbol of an ELF object: where its name begins in the file, and its fields, as ELF has them."""
 
     name: int
@@ -399,7 +399,7 @@ def _defined_versions(content: bytes, found: Sequence[Section]) -> dict[int, str
     return {number: name for number, name in versions.items() if number != _BASE}
 
 
-def _needed_by_relocations(content: bytes, found: Sequence[Section], symbols: Sequence[Symbol]) -> int:
+def _needed_by_relocations(content: bytes, found: Sequence[Section], symbols: Sequence[_Symbol]) -> int:
     """Return the bytes of dynamic relocations, and of sections that are not loaded but referred to."""
     wide, machine = content[4] == 2, _half(content, 18)
     words, entry = _WORDS.get(machine, frozenset()), 3 - (machine in _WITHOUT_ADDEND)
@@ -428,7 +428,7 @@ def _relocations(content: bytes, table: Section) -> Iterator[tuple[int, int, int
         yield place, symbol, kind, addend[0] if addend else 0
 
 
-def _belongings(content: bytes, found: Sequence[Section], symbols: Sequence[Symbol]) -> Iterator[tuple[int, int]]:
+def _belongings(content: bytes, found: Sequence[Section], symbols: Sequence[_Symbol]) -> Iterator[tuple[int, int]]:
     """Yield sections of code, and bytes of other sections that belong to each, as relocations tell."""
     constants, handlers = set(), []
     for table in found:
@@ -473,7 +473,7 @@ def _named(content: bytes) -> list[tuple[str, tuple[int, int], int]]:
     ]
 
 
-def _symbols(content: bytes, found: Sequence[Section], of: int = _SYMBOLS) -> list[Symbol]:
+def _symbols(content: bytes, found: Sequence[Section], of: int = _SYMBOLS) -> list[_Symbol]:
     wide = content[4] == 2
     symbol = struct.Struct(_order(content) + ("IBxHQQ" if wide else "IIIBxH"))
     read = []
@@ -483,7 +483,7 @@ def _symbols(content: bytes, found: Sequence[Section], of: int = _SYMBOLS) -> li
         names = found[table.link].offset
         for fields in symbol.iter_unpack(_part(content, table, symbol.size)):
             name, info, section, value, size = fields if wide else (fields[i] for i in (0, 3, 4, 1, 2))
-            read.append(Symbol(names + name, info & 15, section, value, size, info >> 4))
+            read.append(_Symbol(names + name, info & 15, section, value, size, info >> 4))
     return read
 
 

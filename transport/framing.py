@@ -16,8 +16,6 @@ from aiocg.transport import limits
 from aiocg.transport.codec import Frame
 from aiocg.transport.errors import RemoteProtocolError
 
-__all__ = ["Incoming", "Outgoing"]
-
 READ_BYTES: Final = 256 * 1024
 """Bytes read from a socket at once. Frames that fit are copied; a larger one gets memory of its own."""
 

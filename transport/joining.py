@@ -14,8 +14,6 @@ from aiocg.transport.errors import SecurityError
 from aiocg.transport.messages import Message
 from aiocg.transport.security import ClientSecurity, KeyPair, check_key
 
-__all__ = ["Join", "Joined", "Token", "from_inviter_codec", "from_joiner_codec"]
-
 _Text = Annotated[str, msgspec.Meta(max_length=300)]
 
 

@@ -24,8 +24,6 @@ import platformdirs
 from aiocg.transport.errors import SecurityError
 from aiocg.transport.security import KeyPair, check_key
 
-__all__ = ["OWN", "SHORT_REFRESH_SECONDS", "AuthorizedKeys", "KeyFolder"]
-
 OWN: Final = "own"
 """Name of the default pair."""
 

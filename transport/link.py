@@ -31,18 +31,6 @@ from typing import Final, NamedTuple
 from aiocg.transport.codec import Frame
 from aiocg.transport.errors import LinkLostError, RemoteProtocolError
 
-__all__ = [
-    "INSTANCE_BYTES",
-    "QUEUED_BATCHES",
-    "ClientLink",
-    "Head",
-    "Kind",
-    "ServerLink",
-    "gone",
-    "is_first",
-    "read_head",
-]
-
 INSTANCE_BYTES: Final = 16
 
 WINDOW_BATCHES: Final = 64

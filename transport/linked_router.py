@@ -18,9 +18,8 @@ from aiocg.transport.errors import AddressError, LinkLostError, RemoteProtocolEr
 from aiocg.transport.link import INSTANCE_BYTES, QUEUED_BATCHES, Head, ServerLink, gone, is_first, read_head
 from aiocg.transport.security import KEY_LENGTH, Gate, ServerSecurity
 from aiocg.transport.system import DESCRIPTORS
-from aiocg.transport.wires import AT_ONCE, READABLE, Context, milliseconds, open_socket, send_multipart
-
-__all__ = ["LinkedRouter", "key_of"]
+from aiocg.transport.unix import milliseconds
+from aiocg.transport.wires import AT_ONCE, READABLE, Context, open_socket, send_multipart
 
 MAX_LINKS: Final = 64
 """Links per key. Beyond this, the link that has been silent for longest is dropped."""

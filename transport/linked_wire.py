@@ -25,8 +25,6 @@ from aiocg.transport.wires import (
     send_multipart,
 )
 
-__all__ = ["LinkedWire"]
-
 RECONNECT_SECONDS: Final = (0.05, 2.0)
 """Pause between two attempts to connect: the first, and the longest."""
 

@@ -9,8 +9,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["NO_SUCH_OPTION", "UNSET", "Option", "OptionReader", "UnknownOption", "words"]
-
 NO_SUCH_OPTION = "is not an option of this compiler"
 """The reason of an `UnknownOption` whose word is not even the beginning of an option."""
 

@@ -18,8 +18,6 @@ from zmq.utils import z85
 
 from aiocg.transport.errors import SecurityError
 
-__all__ = ["KEY_LENGTH", "ClientSecurity", "Gate", "KeyPair", "ServerSecurity", "WorkerKeys", "check_key"]
-
 KEY_LENGTH: Final = 40
 """Characters of a key in Z85, ZeroMQ's text form of its 32 bytes."""
 

@@ -11,12 +11,11 @@ from aiocg.transport import limits
 from aiocg.transport.channels import guarded
 from aiocg.transport.codec import Batch, Codec
 from aiocg.transport.errors import ChannelClosedError, ProtocolError, RemoteProtocolError
-from aiocg.transport.linked_router import LinkedRouter, key_of
+from aiocg.transport.linked_router import LinkedRouter
 from aiocg.transport.messages import Message
 from aiocg.transport.security import ServerSecurity
-from aiocg.transport.wires import AT_ONCE, milliseconds
-
-__all__ = ["ServerChannel", "key_of"]
+from aiocg.transport.unix import milliseconds
+from aiocg.transport.wires import AT_ONCE
 
 TURN_BATCHES: Final = 64
 """Batches handled in one turn of the event loop; the rest waits for the next turn."""

@@ -21,9 +21,8 @@ from aiocg.transport.errors import ChannelClosedError, RemoteProtocolError
 from aiocg.transport.linked_wire import LinkedWire
 from aiocg.transport.messages import Message, Reply, Request
 from aiocg.transport.security import ClientSecurity
-from aiocg.transport.wires import READABLE, WRITABLE, Context, milliseconds
-
-__all__ = ["Channel", "ClientChannel", "client_context"]
+from aiocg.transport.unix import milliseconds
+from aiocg.transport.wires import READABLE, WRITABLE, Context
 
 TURN_MESSAGES: Final = 2048
 """Replies handled in one turn of the event loop, some milliseconds' work; the rest waits for the next turn."""

@@ -20,8 +20,6 @@ from aiocg.transport.framing import Incoming, Outgoing
 from aiocg.transport.messages import Reply, Request
 from aiocg.transport.unix import milliseconds, prepared, socket_path
 
-__all__ = ["ClientStream"]
-
 TURN_BYTES: Final = 4 * 1024 * 1024
 """Bytes sent in one turn of the event loop, one or two milliseconds' work; the rest waits for the next turn."""
 

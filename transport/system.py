@@ -3,8 +3,6 @@
 import os
 import resource
 
-__all__ = ["DESCRIPTORS", "HAS_PIDFD", "UNKNOWN_LIMIT", "processors", "unnamed_file"]
-
 HAS_PIDFD = hasattr(os, "pidfd_open")
 """Whether the end of a process is an event that a poll waits for."""
 

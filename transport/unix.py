@@ -6,8 +6,6 @@ from typing import Final
 
 from aiocg.transport.errors import AddressError
 
-__all__ = ["milliseconds", "prepared", "socket_path"]
-
 MAX_PATH_BYTES: Final = 107
 """Length of a socket's path on Linux."""
 

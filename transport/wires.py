@@ -12,18 +12,6 @@ from aiocg.transport.errors import AddressError
 from aiocg.transport.security import ClientSecurity, ServerSecurity
 from aiocg.transport.unix import milliseconds
 
-__all__ = [
-    "AT_ONCE",
-    "READABLE",
-    "WRITABLE",
-    "Context",
-    "Socket",
-    "milliseconds",
-    "open_socket",
-    "receive_multipart",
-    "send_multipart",
-]
-
 # ZeroMQ's flags as plain numbers, because each `&` or `|` of two enum members runs some ten lines of Python.
 READABLE: Final = int(zmq.POLLIN)
 WRITABLE: Final = int(zmq.POLLOUT)

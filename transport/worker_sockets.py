@@ -13,9 +13,8 @@ from aiocg.transport.errors import ProtocolError, RemoteProtocolError
 from aiocg.transport.linked_router import LinkedRouter
 from aiocg.transport.messages import Reply, Request
 from aiocg.transport.security import ServerSecurity
-from aiocg.transport.wires import AT_ONCE, milliseconds
-
-__all__ = ["WorkerChannel"]
+from aiocg.transport.unix import milliseconds
+from aiocg.transport.wires import AT_ONCE
 
 TURN_BATCHES: Final = 64
 """Batches of requests that a worker receives before it starts to execute them."""

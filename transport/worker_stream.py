@@ -19,8 +19,6 @@ from aiocg.transport.framing import Incoming, Outgoing
 from aiocg.transport.messages import Reply, Request
 from aiocg.transport.unix import milliseconds, prepared, socket_path
 
-__all__ = ["WorkerStream"]
-
 BACKLOG_BYTES: Final = 16 * 1024 * 1024
 """Bytes of replies that a worker keeps for a busy client, beyond the system's buffer; with more, it waits."""
 

@@ -146,9 +146,7 @@ class AgentSession:
         self._check(actions)
         async with self._turn():
             await self._env.check_actions(actions)  # whose errors have the nearest names
-            _, reward, terminated, _, info = await self._env.step_texts(actions, observation_spaces=[])
-            if terminated:
-                raise info["error"]
+            _, reward, info = await self._env.apply(actions, observation_spaces=[])
             self._states.append(await self._env.snapshot())
             if len(self._states) > self._limits.undo + 1:
                 self._states.pop(0).close()

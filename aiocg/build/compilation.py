@@ -48,7 +48,7 @@ _SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class _Compiled:
     """What became of a translation unit.
 
     Attributes:
@@ -64,7 +64,7 @@ class Compiled:
     files: tuple[str, ...]
 
 
-def compile_unit(unit: Unit, level: str = "") -> Compiled:
+def compile_unit(unit: Unit, level: str = "") -> _Compiled:
     """Compile a translation unit as its command line says, to code that can be optimised and is not yet.
 
     Debug information and warnings are left out, and options that only other compilers know. While none of the files
@@ -89,7 +89,7 @@ def compile_unit(unit: Unit, level: str = "") -> Compiled:
         dependencies = Dependencies.from_json(facts["dependencies"])
         if dependencies.hold():
             left_out = tuple(facts["left_out"])
-            return Compiled(bitcode, _without(options, left_out), left_out, tuple(facts["files"]))
+            return _Compiled(bitcode, _without(options, left_out), left_out, tuple(facts["files"]))
     return _compiled(unit, words, options, toolchain, cache, key)
 
 
@@ -110,7 +110,7 @@ def front_end_words(unit: Unit, level: str, *, silent: bool = True) -> list[str]
 
 def _compiled(
     unit: Unit, words: Sequence[str], options: tuple[str, ...], toolchain: Toolchain, cache: Cache, key: str
-) -> Compiled:
+) -> _Compiled:
     left_out = tuple(word for word in options if word in _RECORDING)
     flags = absolute_flags(words, unit.directory)
     with_files = includes_files(unit.source, unit.directory, flags)
@@ -142,7 +142,7 @@ def _compiled(
             written = os.fsdecode(rule.read_bytes())
             dependencies = Dependencies.collect(written, os.path.realpath(unit.directory), words, started)
             files = _files(written, unit.directory)
-    result = Compiled(bitcode, _without(options, left_out), left_out, files)
+    result = _Compiled(bitcode, _without(options, left_out), left_out, files)
     if dependencies is None:  # it may be another program the next time
         return result
     header = json.dumps({"dependencies": dependencies.to_json(), "left_out": left_out, "files": result.files}).encode()

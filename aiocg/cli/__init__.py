@@ -5,8 +5,6 @@ import os
 import signal
 import sys
 
-__all__ = ["main", "rustc_wrapper"]
-
 
 def main() -> None:
     """Run the command line.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class _Offer:
     """What agents may have.
 
     Args:
@@ -72,7 +72,7 @@ class Offer:
         return {path.name: await runtime.find_benchmark(path, self.flags or ()) for path in self.program or ()}
 
 
-def mcp(offer: Offer, sessions: int = 8) -> None:
+def mcp(offer: _Offer, sessions: int = 8) -> None:
     """Serve compilers as tools for language models, over standard input and output (Model Context Protocol).
 
     Clients start it themselves: docs/agents.md has their configuration. Agents have no access to files.
@@ -88,7 +88,7 @@ def mcp(offer: Offer, sessions: int = 8) -> None:
 
 
 def openenv(
-    offer: Offer,
+    offer: _Offer,
     steps: int = 45,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -133,7 +133,7 @@ def openenv(
     sys.exit(service_status())
 
 
-async def _serve_mcp(offer: Offer, most: int) -> None:
+async def _serve_mcp(offer: _Offer, most: int) -> None:
     """Serve until the client closes the streams, or a signal comes."""
     import asyncio
 

@@ -23,7 +23,7 @@ from aiocg.cli.output import (
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from aiocg.llvm.audit_report import Report
+    from aiocg.llvm.audit import Report
 
 llvm = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
 
@@ -104,8 +104,8 @@ def audit(
         workers (2..): Worker processes, in pairs; one per processor by default.
         output (-o, --output): Write the table as Markdown.
     """
+    from aiocg.llvm.audit import Report
     from aiocg.llvm.audit import audit as run_audit
-    from aiocg.llvm.audit_report import Report
 
     check_writable(output)
     if seconds is None and trajectories is None:

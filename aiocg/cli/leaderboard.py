@@ -94,7 +94,7 @@ def _run_(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Checking:
+class _Checking:
     """How a submission is checked."""
 
     folder: Path
@@ -123,7 +123,7 @@ class Checking:
 
 
 @command(app)
-def check(checking: Checking) -> None:
+def check(checking: _Checking) -> None:
     """Check a submission: do again what it says, compare costs exactly, run the programs. None of its code is run.
 
     The exit status says what is wrong; of several, the first of these: 10 the files, 11 the track, 12 missing rows or
@@ -139,7 +139,7 @@ def check(checking: Checking) -> None:
 
 
 @command(app)
-def add(checking: Checking) -> None:
+def add(checking: _Checking) -> None:
     """Check a submission and, if nothing is wrong with it, copy it to the board.
 
     Example: aiocg leaderboard add my-entry

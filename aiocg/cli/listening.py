@@ -17,7 +17,7 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 ANYWHERE = ("0.0.0.0", "::")
 
 
-class Listening(NamedTuple):
+class _Listening(NamedTuple):
     """Where a command serves.
 
     Attributes:
@@ -33,7 +33,7 @@ class Listening(NamedTuple):
     token: str
 
 
-def listen(host: str, port: int, names: list[str] | None, token: str | None) -> Listening:
+def listen(host: str, port: int, names: list[str] | None, token: str | None) -> _Listening:
     """Return a socket at an address and a port, 0 for a free one; beyond this machine a token is made if none is given.
 
     Args:
@@ -57,7 +57,7 @@ def listen(host: str, port: int, names: list[str] | None, token: str | None) -> 
     if host in ANYWHERE:
         shown = socket.getfqdn()
         hosts += (socket.gethostname(), shown, *_addresses())
-    return Listening(listening, f"http://{shown}:{listening.getsockname()[1]}", hosts, token)
+    return _Listening(listening, f"http://{shown}:{listening.getsockname()[1]}", hosts, token)
 
 
 def _addresses() -> list[str]:
@@ -69,7 +69,7 @@ def _addresses() -> list[str]:
         return []
 
 
-async def serve(app: "FastAPI", listening: Listening, said: str, *, browser: str = "") -> None:
+async def serve(app: "FastAPI", listening: _Listening, said: str, *, browser: str = "") -> None:
     """Serve until Ctrl-C or SIGTERM.
 
     Args:

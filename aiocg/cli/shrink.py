@@ -86,9 +86,7 @@ def shrink(
         toolchain: Print the path of a toolchain file.
     """
     from aiocg.cli.shrink_locked import main as by_lock
-    from aiocg.shrink.checking import Check
-    from aiocg.shrink.smoke import Smoke
-    from aiocg.shrink.speed import Pace
+    from aiocg.shrink.checking import Check, Pace, Smoke
 
     check_writable(html, ".html", ".htm")
     check_writable(badge, ".svg")
@@ -172,12 +170,13 @@ def _remember(work: "Shrinking", lock: Path | None) -> "Report":
 def _tell_all(report: "Report", html: Path | None, badge: Path | None, json: bool) -> None:
     """Write the page and the picture, and print the report."""
     if html is not None or badge is not None:
-        from aiocg.shrink import treemap
+        from aiocg.shrink.report import badge as badge_of
+        from aiocg.shrink.report import page
 
         if html is not None:
-            write_file(html, treemap.page(report).encode())
+            write_file(html, page(report).encode())
         if badge is not None:
-            write_file(badge, treemap.badge(report).encode())
+            write_file(badge, badge_of(report).encode())
     answer(json, report.as_json(), *report.lines())
 
 
@@ -200,7 +199,7 @@ def _build(text: str, scratch: Path) -> "Build":
     from aiocg.build.commands import read_record, record_build
     from aiocg.cli.shrink_locked import commands
     from aiocg.llvm.recording import FILES_VARIABLE
-    from aiocg.shrink import cargo, compiler
+    from aiocg.shrink import compiler, rustc
     from aiocg.shrink.record import Build, understand
 
     folder = commands()
@@ -211,14 +210,14 @@ def _build(text: str, scratch: Path) -> "Build":
         return understand(read_record(log) if log.exists() else [])
 
     build = recorded(scratch / "build.jsonl", {})
-    if not any(map(cargo.is_rust, build.links)):
+    if not any(map(rustc.is_rust, build.links)):
         return build
     _tell("rustc removes what it links, so it builds once more, elsewhere")
     (rust := scratch / "rust").mkdir()
-    again = recorded(scratch / "rust.jsonl", cargo.second_build(rust))
+    again = recorded(scratch / "rust.jsonl", rustc.second_build(rust))
     own = Path(os.environ.get("CARGO_TARGET_DIR", "target")).absolute()
-    links = [link for link in build.links if not cargo.is_rust(link)]
-    return replace(build, links=(*links, *cargo.in_place(again, rust / "target", own).links))
+    links = [link for link in build.links if not rustc.is_rust(link)]
+    return replace(build, links=(*links, *rustc.in_place(again, rust / "target", own).links))
 
 
 def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None:

@@ -177,7 +177,7 @@ class Summary:
         return {flag: (times, reasons[flag]) for flag, times in counts.most_common()}, flags
 
 
-def width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:
+def _width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:
     """Return the width of the column of names."""
     return min(max((len(_name(state.benchmark)) for state in states), default=0), _WIDEST)
 
@@ -276,7 +276,7 @@ def validate(
     summary = Summary(aggregation)
 
     async def validate_all(log: TextIO | None) -> None:
-        columns, quiet = width(states), json or summary_only
+        columns, quiet = _width(states), json or summary_only
         shown = quiet or console.is_terminal  # else it could mix with lines that go elsewhere than to the terminal
         bar = progress("Validating", len(states), unit="programs") if shown else contextlib.nullcontext()
         with bar as advance:

@@ -17,8 +17,9 @@ from aiocg.node.connection import Connection
 from aiocg.transport.control import Order
 from aiocg.transport.errors import NotAdmittedError, ProtocolError, SecurityError
 from aiocg.transport.joining import Join, Joined, Token, from_inviter_codec, from_joiner_codec
+from aiocg.transport.linked_router import key_of
 from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity, check_key
-from aiocg.transport.server import ServerChannel, key_of
+from aiocg.transport.server import ServerChannel
 from aiocg.transport.sockets import Channel
 
 _MAX_BYTES = 1 << 16  # of a frame

@@ -9,7 +9,7 @@ from aiocg.env.episode import Episode
 from aiocg.env.plan import Plan, Plans, Spaces, check_known
 from aiocg.env.preparation import BenchmarkLike
 from aiocg.errors import AiocgError, EnvClosed, InvalidAction, ResetNeeded, Unsettled
-from aiocg.fleet import queries
+from aiocg.fleet import session
 from aiocg.fleet.session import Session
 from aiocg.spaces import ActionSpace, DiscreteActions, ObservationSpace, TargetedActions
 from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces, is_name, list_of_texts
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from aiocg.states.result import ValidationResult
     from aiocg.transitions import TransitionLog
 
-__all__ = ["STEP_TIMEOUT", "EnvBase", "EnvSettings", "Owner"]
 
 STEP_TIMEOUT = 60.0  # seconds of execution for a step, or for one candidate of an expand
 
@@ -290,7 +289,7 @@ class EnvBase(EnvSettings):
         self.check_open()
         language = self.action_spaces.language
         unsure = [text for text in dict.fromkeys(language.encode_all(texts)) if isinstance(text, str)]
-        for text, error in zip(unsure, await queries.check(self._session.worker, unsure), strict=True):
+        for text, error in zip(unsure, await session.check(self._session.worker, unsure), strict=True):
             if error is not None:
                 raise (language.unknown(text, str(error)) if is_name(text) else error) from error
 

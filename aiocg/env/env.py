@@ -17,7 +17,6 @@ from aiocg.transport.messages import Action, Expanded, Observed
 if TYPE_CHECKING:
     from aiocg.datasets.benchmark import Benchmark
 
-__all__ = ["Env", "StepResult"]
 
 _RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
 
@@ -221,7 +220,9 @@ class Env(EnvBase):
         deadline = self._timeout if timeout is None else self._deadline(timeout)
         if not (plan.costs <= episode.expected_costs and plan.baselines <= episode.expected_baselines):
             observe_missing(self._session, plan, episode, self.observation_spaces, deadline)
-        self._session.send(StepRequest(self, plan, episode, self._session, actions, deadline, receiver))
+        self._session.send(
+            StepRequest(self._session, actions, plan.observe, deadline, self, plan, episode, future=receiver)
+        )
         episode.expected_costs = plan.costs
         return receiver
 

@@ -10,8 +10,6 @@ from aiocg.env.plan import Plan
 from aiocg.errors import EnvClosed, ResetNeeded
 from aiocg.fleet.session import Session
 
-__all__ = ["Episode", "Snapshot", "fork_into"]
-
 
 @dataclasses.dataclass(slots=True)
 class Episode:

@@ -9,8 +9,6 @@ from aiocg.errors import UnknownName
 from aiocg.spaces import ObservationSpace
 from aiocg.spaces.rewards import Reward
 
-__all__ = ["Plan", "Plans", "Reading", "Spaces", "StepSettings", "check_known"]
-
 Spaces = Sequence[str] | str | None  # one space by name, several, or none
 
 
@@ -39,8 +37,6 @@ class Reading:
         observe: names that the worker is asked for, without repeats; derived spaces are replaced by their sources.
         prepare: functions to run once before values can be computed.
     """
-
-    __slots__ = ("getters", "names", "observe", "prepare")
 
     def __init__(self, names: Iterable[str], spaces: Mapping[str, ObservationSpace]) -> None:
         self.names = tuple(names)
@@ -93,23 +89,6 @@ class Plan:
         prepare: functions to run once before values can be computed.
         targets_from: the observation that lists the targets of actions, empty if there are none.
     """
-
-    __slots__ = (
-        "_cost_names",
-        "_count",
-        "_logged",
-        "_single_observation",
-        "_single_reward",
-        "at_reset",
-        "at_step",
-        "baselines",
-        "costs",
-        "observe",
-        "prepare",
-        "reward_names",
-        "rewards",
-        "targets_from",
-    )
 
     def __init__(
         self,

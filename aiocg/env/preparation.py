@@ -8,8 +8,6 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.host.threads import in_thread
 
-__all__ = ["BenchmarkLike", "carrying_runs", "prepare", "run_once"]
-
 BenchmarkLike = str | os.PathLike[str] | BenchmarkUri | Benchmark
 """A benchmark, or what names one."""
 

@@ -20,7 +20,7 @@ from aiocg.errors import (
     failure,
 )
 from aiocg.fleet.rebuildable import Trajectory
-from aiocg.fleet.requests import PendingStep, Receiver
+from aiocg.fleet.requests import PendingStep
 from aiocg.fleet.session import Session
 from aiocg.spaces import ObservationSpace
 from aiocg.transport.messages import Action, Expanded, Observed
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from aiocg.env.base import EnvBase
     from aiocg.transitions.log import TransitionLog
 
-__all__ = [
-    "Candidate",
-    "StepRequest",
-    "StepResult",
-    "log_candidates",
-    "log_reset",
-    "observe_missing",
-]
 
 StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
 
@@ -44,60 +36,44 @@ StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward,
 _ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost, BenchmarkInitError)
 
 
+@dataclass(eq=False, repr=False)
 class StepRequest(PendingStep):
     """A step that turns its reply into what `Env.step` returns.
 
     It is one small object per step: with thousands in flight, closures would keep the garbage collector busy.
+
+    Attributes:
+        env: the environment.
+        plan: what is observed and rewarded.
+        episode: the episode that it belongs to.
     """
 
-    __slots__ = ("_env", "_episode", "_plan")
-    future: "Receiver"
     session: Session
-
-    def __init__(
-        self,
-        env: "EnvBase",
-        plan: Plan,
-        episode: Episode,
-        session: Session,
-        actions: tuple[Action, ...],
-        timeout: float,
-        receiver: "Receiver",
-    ) -> None:
-        self.session = session  # sets the base classes' attributes without calling their constructors
-        self.future = receiver
-        self.attempts = 0
-        self.deaths = 0
-        self.independent = self.is_overdue = False
-        self.since = 0.0
-        self.actions = actions
-        self.observe = plan.observe
-        self.timeout = timeout
-        self._env = env
-        self._plan = plan
-        self._episode = episode
+    env: "EnvBase"
+    plan: Plan
+    episode: Episode
 
     def result(self, reply: Observed) -> StepResult:
         try:
-            observation, costs = self._plan.read(reply.observations)
+            observation, costs = self.plan.read(reply.observations)
         except Exception as error:  # raised by a derived observation
-            self._episode.lose_costs(error)
+            self.episode.lose_costs(error)
             raise
-        reward = self._episode.advance(self._plan, costs, self._env.reward_space)
-        plan, env = self._plan, self._env
+        reward = self.episode.advance(self.plan, costs, self.env.reward_space)
+        plan, env = self.plan, self.env
         if env.log is not None:
             _log_step(env.log, env, plan, self.session, self.actions, reward, costs, reply, self.timeout)
         info = {
             "action_had_no_effect": True not in reply.effects,
             "new_action_space": bool(plan.targets_from)
-            and env.learn_targets(self._episode, plan.targets_from, plan.observe, reply),
+            and env.learn_targets(self.episode, plan.targets_from, plan.observe, reply),
             "state": reply.state,
         }
         return observation, reward, False, False, info
 
     def fallback(self, error: Exception) -> StepResult:
         """Turn an error of the program or the compiler into the end of the episode."""
-        episode, plan, env = self._episode, self._plan, self._env
+        episode, plan, env = self.episode, self.plan, self.env
         if isinstance(error, Interrupted):
             episode.expected_costs = frozenset(episode.costs)  # the state, and so its costs, did not change
         if not isinstance(error, _ENDS_EPISODE):

@@ -36,7 +36,6 @@ from aiocg.transport.status import NO_CANDIDATE, SEVERAL, Counts
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
-__all__ = ["CODES", "Judge", "Judgement", "NodeTally", "Records", "Tally", "brief"]
 
 MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is blamed, whatever killed the worker
 MAX_STALLS = 3  # the same for deaths of workers that were killed because they stalled

@@ -9,8 +9,6 @@ from aiocg.errors import Quarantined
 from aiocg.fleet.requests import Pending, PendingExpand, PendingOpen, PendingStep
 from aiocg.transport.status import NO_CANDIDATE
 
-__all__ = ["Quarantine", "Question", "Suspect"]
-
 ROUNDING = 1e-7  # seconds; rounding error of a timeout that was converted to a clock time and back
 MAX_SUSPECTS = 1024  # the suspects that killed a worker longest ago are forgotten
 MAX_LOADED = 1 << 14  # programs remembered as loaded

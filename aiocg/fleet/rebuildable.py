@@ -7,8 +7,6 @@ from typing import Any, Self
 
 from aiocg.datasets.benchmark import Benchmark
 
-__all__ = ["Rebuildable", "Setting", "Trajectory"]
-
 
 class _Segment:
     """A run of actions that only grows, and continues the first `used` actions of its parent."""
@@ -124,21 +122,6 @@ class Rebuildable:
         crashes, kills: how often its worker crashed, or was killed from outside, while the session was being rebuilt or
             its program loaded; reset when that succeeds.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "closed",
-        "crashes",
-        "ended",
-        "error",
-        "kills",
-        "last",
-        "number",
-        "pending",
-        "settings",
-        "trajectory",
-        "worker",
-    )
 
     def __init__(self, worker: Any, settings: Mapping[str, Setting] = MappingProxyType({})) -> None:
         self.number = next(_numbers)

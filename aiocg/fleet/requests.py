@@ -9,6 +9,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
@@ -42,33 +43,6 @@ from aiocg.transport.status import NO_CANDIDATE, SEVERAL
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable, Setting
 
-__all__ = [
-    "PROCESS_LOCAL",
-    "Finish",
-    "Pending",
-    "PendingCandidate",
-    "PendingCheck",
-    "PendingClose",
-    "PendingExpand",
-    "PendingFork",
-    "PendingForkAhead",
-    "PendingLoad",
-    "PendingOpen",
-    "PendingParameter",
-    "PendingProbe",
-    "PendingRebuild",
-    "PendingReopen",
-    "PendingStatistics",
-    "PendingStep",
-    "PendingUnload",
-    "PendingVerdict",
-    "Receiver",
-    "ReceiverT",
-    "Recover",
-    "StandIn",
-    "made_before",
-    "postponed",
-]
 
 Finish = Callable[[Any], Any]  # turns a reply into the caller's result
 Recover = Callable[[Exception], Any]  # turns an error into the caller's result, or raises
@@ -90,12 +64,14 @@ class Receiver(Protocol):
 ReceiverT = TypeVar("ReceiverT", bound=Receiver)
 
 
+@dataclass(eq=False, repr=False)
 class Pending:
     """A request without a reply.
 
     Attributes:
         session: the session it belongs to, None if it concerns the whole worker.
         future: the future, or other receiver, of the outcome; None if nobody waits.
+        finish, recover: turn a successful reply, or an error, into the caller's result.
         attempts: number of worker deaths while executing it.
         deaths: number of those that were crashes, with those that are only suspected to be due to it.
         independent: does not depend on its cancelled predecessor having run.
@@ -107,39 +83,19 @@ class Pending:
         counted: counts among the pending requests of its session.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "attempts",
-        "deaths",
-        "finish",
-        "future",
-        "independent",
-        "is_overdue",
-        "recover",
-        "session",
-        "since",
-    )
+    session: "Rebuildable | None"
+    future: Receiver | None = field(default=None, kw_only=True)
+    finish: Finish | None = field(default=None, kw_only=True)
+    recover: Recover | None = field(default=None, kw_only=True)
+    attempts: int = field(default=0, init=False)
+    deaths: int = field(default=0, init=False)
+    independent: bool = field(default=False, init=False)
+    since: float = field(default=0.0, init=False)
+    is_overdue: bool = field(default=False, init=False)
     doing = "a request"
     answer: ClassVar[type] = Done
     binds_anew: ClassVar[bool] = False
     counted: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        session: "Rebuildable | None",
-        future: Receiver | None = None,
-        finish: Finish | None = None,
-        recover: Recover | None = None,
-    ) -> None:
-        self.session = session
-        self.future = future
-        self.finish = finish
-        self.recover = recover
-        self.attempts = 0
-        self.deaths = 0
-        self.independent = False
-        self.is_overdue = False
-        self.since = 0.0
 
     def message(self, number: int) -> Request:
         """Build the message; `number` is the request number on this connection."""
@@ -223,37 +179,25 @@ def _storable(error: BaseException) -> BaseException:
     return RuntimeError(f"a reward or an observation raised {error!r}").with_traceback(error.__traceback__)
 
 
+@dataclass(eq=False, repr=False)
 class PendingOpen(Pending):
     """Resets a session to the start of a benchmark.
 
     Attributes:
         replaces: the process already has the session, in another state.
-        loading: timeout for loading the benchmark, in seconds.
+        loading: timeout for loading the benchmark, in seconds; the same if None.
     """
 
-    __slots__ = ("benchmark", "loading", "observe", "replaces", "sent", "timeout")
+    session: "Rebuildable"
+    benchmark: Benchmark
+    observe: tuple[str, ...]
+    timeout: float
+    loading: float | None = field(default=None, kw_only=True)
+    replaces: bool = field(default=False, init=False)
+    sent: "dict[str, tuple[Setting, str]]" = field(default_factory=dict, init=False)
     answer = Observed
     binds_anew = True
     doing = "a reset"
-    session: "Rebuildable"
-
-    def __init__(
-        self,
-        session: "Rebuildable",
-        benchmark: Benchmark,
-        observe: tuple[str, ...],
-        timeout: float,
-        future: "asyncio.Future[Any] | None" = None,
-        finish: Finish | None = None,
-        loading: float | None = None,
-    ) -> None:
-        super().__init__(session, future, finish)
-        self.loading = timeout if loading is None else loading
-        self.replaces = False
-        self.sent: dict[str, tuple[Setting, str]] = {}
-        self.benchmark = benchmark
-        self.observe = observe
-        self.timeout = timeout
 
     def message(self, number: int) -> Request:
         session, settings = self.session, self.session.standing()
@@ -282,27 +226,15 @@ class PendingOpen(Pending):
         return _load_error(self.session, self.benchmark, reply) or super().fail(reply)
 
 
+@dataclass(eq=False, repr=False)
 class PendingStep(Pending):
     """Applies actions and observes."""
 
-    __slots__ = ("actions", "observe", "timeout")
-    answer = Observed
     session: "Rebuildable"
-
-    def __init__(
-        self,
-        session: "Rebuildable",
-        actions: tuple[Any, ...],
-        observe: tuple[str, ...],
-        timeout: float,
-        future: Receiver | None = None,
-        finish: Finish | None = None,
-        recover: Recover | None = None,
-    ) -> None:
-        super().__init__(session, future, finish, recover)
-        self.actions = actions
-        self.observe = observe
-        self.timeout = timeout
+    actions: tuple[Any, ...]
+    observe: tuple[str, ...]
+    timeout: float
+    answer = Observed
 
     def changes(self) -> "tuple[Rebuildable, ...]":
         return (self.session,) if self.actions else ()
@@ -346,23 +278,14 @@ class PendingStep(Pending):
         return super().fail(reply)
 
 
+@dataclass(eq=False, repr=False)
 class PendingFork(Pending):
     """Gives another session the state of this one."""
 
-    __slots__ = ("child",)
+    session: "Rebuildable"
+    child: "Rebuildable"
     binds_anew = True
     doing = "a fork"
-    session: "Rebuildable"
-
-    def __init__(
-        self,
-        session: "Rebuildable",
-        child: "Rebuildable",
-        future: "asyncio.Future[Any] | None",
-        finish: Finish | None = None,
-    ) -> None:
-        super().__init__(session, future, finish)
-        self.child = child
 
     def message(self, number: int) -> Request:
         return Fork(number, self.session.number, self.child.number)
@@ -382,6 +305,7 @@ class PendingFork(Pending):
         self.child.ended = False
 
 
+@dataclass(eq=False, repr=False)
 class PendingForkAhead(PendingFork):
     """A fork that nobody waits for, because the child's state is already known.
 
@@ -389,12 +313,10 @@ class PendingForkAhead(PendingFork):
     other session. It is lost only if a process forked it from a wrong state, or could not fork it.
     """
 
-    __slots__ = ("trajectory",)
     counted = False
 
-    def __init__(self, session: "Rebuildable", child: "Rebuildable") -> None:
-        super().__init__(session, child, None)
-        self.trajectory = child.trajectory
+    def __post_init__(self) -> None:
+        self._trajectory = self.child.trajectory
 
     def changes(self) -> "tuple[Rebuildable, ...]":
         return ()  # the child already has its new state
@@ -411,10 +333,11 @@ class PendingForkAhead(PendingFork):
         """Do nothing: after a death the child is rebuilt when needed; in other cases `lose_child` is called too."""
 
     def lose_child(self, error: Exception) -> None:
-        if self.child.trajectory is self.trajectory:  # otherwise the child has been given another state since
+        if self.child.trajectory is self._trajectory:  # otherwise the child has been given another state since
             self.child.lose(error)
 
 
+@dataclass(eq=False, repr=False)
 class PendingParameter(Pending):
     """Sends an out-of-band parameter.
 
@@ -424,24 +347,12 @@ class PendingParameter(Pending):
         setting: the session's record, None for a question.
     """
 
-    __slots__ = ("key", "setting", "timeout", "value")
-    answer = TextReply
     session: "Rebuildable"
-
-    def __init__(
-        self,
-        session: "Rebuildable",
-        key: str,
-        value: str,
-        timeout: float,
-        future: "asyncio.Future[Any]",
-        setting: "Setting | None",
-    ) -> None:
-        super().__init__(session, future, lambda reply: reply.text)
-        self.key = key
-        self.value = value
-        self.timeout = timeout
-        self.setting = setting
+    key: str
+    value: str
+    timeout: float
+    setting: "Setting | None"
+    answer = TextReply
 
     def changes(self) -> "tuple[Rebuildable, ...]":
         return (self.session,)
@@ -449,6 +360,9 @@ class PendingParameter(Pending):
     def apply(self, reply: Any) -> None:
         if self.setting is not None:
             self.setting.taken()
+
+    def result(self, reply: TextReply) -> str:
+        return reply.text
 
     def take_back(self) -> None:
         if self.setting is not None:
@@ -466,15 +380,12 @@ class PendingParameter(Pending):
         return Parameter(number, self.session.number, self.key, self.value, self.timeout)
 
 
+@dataclass(eq=False, repr=False)
 class PendingCheck(Pending):
     """Asks whether texts are actions."""
 
-    __slots__ = ("actions",)
+    actions: tuple[Action, ...]
     doing = "a check of actions"
-
-    def __init__(self, actions: tuple[Action, ...], future: "asyncio.Future[Any]") -> None:
-        super().__init__(None, future)
-        self.actions = actions
 
     def message(self, number: int) -> Request:
         return Check(number, self.actions)
@@ -483,11 +394,10 @@ class PendingCheck(Pending):
 class PendingStatistics(Pending):
     """Asks for a worker's counters."""
 
-    __slots__ = ()
     answer = TextReply
 
-    def __init__(self, future: "asyncio.Future[Any]") -> None:
-        super().__init__(None, future, lambda reply: json.loads(reply.text))
+    def result(self, reply: TextReply) -> Any:
+        return json.loads(reply.text)
 
     def message(self, number: int) -> Request:
         return Statistics(number)
@@ -506,6 +416,7 @@ def _load_error(session: "Rebuildable", benchmark: Benchmark, reply: Failure) ->
 # --- Expansions: several candidates in one request, or single ones in requests of their own, to find who does harm
 
 
+@dataclass(eq=False, repr=False)
 class PendingExpand(Pending):
     """Evaluates candidates. When it is sent again, candidates that killed a worker are left out.
 
@@ -516,56 +427,33 @@ class PendingExpand(Pending):
         only: index of the candidate to evaluate, `NO_CANDIDATE` for all of them.
     """
 
-    __slots__ = (
-        "_answers",
-        "_deaths",
-        "_missing",
-        "alone",
-        "candidates",
-        "combine",
-        "crashes",
-        "observe",
-        "only",
-        "timeout",
-    )
+    session: "Rebuildable"
+    candidates: tuple[tuple[Any, ...], ...]
+    observe: tuple[str, ...]
+    timeout: float
+    combine: Callable[[Expanded, dict[int, Exception]], Any]
+    crashes: dict[int, Exception] = field(default_factory=dict, init=False)
+    alone: bool = field(default=False, init=False)
+    only: int = field(default=NO_CANDIDATE, init=False)
+    _deaths: Counter[int] = field(default_factory=Counter, init=False)
+    _answers: dict[int, Expanded] = field(default_factory=dict, init=False)  # of candidates in requests of their own
+    _missing: set[int] = field(default_factory=set, init=False)
     answer = Expanded
     doing = "a candidate of an expansion"
-    session: "Rebuildable"
-
-    def __init__(
-        self,
-        session: "Rebuildable",
-        candidates: Sequence[tuple[Any, ...]],
-        observe: tuple[str, ...],
-        timeout: float,
-        future: Receiver,
-        combine: Callable[[Expanded, dict[int, Exception]], Any],
-    ) -> None:
-        super().__init__(session, future)
-        self.candidates = tuple(candidates)
-        self.observe = observe
-        self.timeout = timeout
-        self.combine = combine
-        self.crashes: dict[int, Exception] = {}
-        self.alone = False
-        self._deaths: Counter[int] = Counter()
-        self.only = NO_CANDIDATE
-        self._answers: dict[int, Expanded] = {}  # of candidates that were evaluated in requests of their own
-        self._missing: set[int] = set()
 
     @property
     def candidates_left(self) -> set[int]:
         """The indices of the candidates that have not killed a worker."""
         return set(range(len(self.candidates))).difference(self.crashes)
 
-    def parts(self) -> "list[PendingCandidate]":
+    def parts(self) -> "list[_PendingCandidate]":
         """Divide this request into one per candidate; it is answered when all of them are."""
         self._missing = self.candidates_left
-        return [PendingCandidate(self, index) for index in sorted(self._missing)]
+        return [_PendingCandidate(self, index) for index in sorted(self._missing)]
 
-    def part(self, index: int) -> "PendingCandidate":
+    def part(self, index: int) -> "_PendingCandidate":
         """Return a request for one candidate, which this request leaves out once that is answered."""
-        return PendingCandidate(self, index)
+        return _PendingCandidate(self, index)
 
     def settle_part(self, index: int, reply: Expanded) -> None:
         """Record the reply to one of the parts; if this request was divided, deliver all of them after the last."""
@@ -623,16 +511,17 @@ class PendingExpand(Pending):
         )
 
 
-class PendingCandidate(PendingExpand):
+class _PendingCandidate(PendingExpand):
     """Evaluates one candidate of an expansion over which workers die."""
 
-    __slots__ = ("_whole",)
     counted = False
 
     def __init__(self, whole: PendingExpand, index: int) -> None:
         """Make the part of an expansion that evaluates one candidate."""
         assert whole.future is not None
-        super().__init__(whole.session, whole.candidates, whole.observe, whole.timeout, whole.future, whole.combine)
+        super().__init__(
+            whole.session, whole.candidates, whole.observe, whole.timeout, whole.combine, future=whole.future
+        )
         self._whole = whole
         self.only = index
         self.crashes = whole.crashes
@@ -659,6 +548,7 @@ class PendingCandidate(PendingExpand):
 VERDICT_TIMEOUT = 60.0  # seconds for a step without actions
 
 
+@dataclass(eq=False, repr=False)
 class PendingLoad(Pending):
     """Loads a benchmark on a worker. Nobody awaits it: if it fails, so does the `Open` behind it.
 
@@ -669,22 +559,11 @@ class PendingLoad(Pending):
         loaded, failed: called with the outcome.
     """
 
-    __slots__ = ("benchmark", "failed", "loaded", "needed_by", "timeout")
-
-    def __init__(
-        self,
-        benchmark: Benchmark,
-        timeout: float,
-        needed_by: Pending,
-        loaded: Callable[[Benchmark], None],
-        failed: Callable[[Benchmark, Exception], None],
-    ) -> None:
-        super().__init__(None)
-        self.benchmark = benchmark
-        self.timeout = timeout
-        self.needed_by = needed_by
-        self.loaded = loaded
-        self.failed = failed
+    benchmark: Benchmark
+    timeout: float
+    needed_by: Pending
+    loaded: Callable[[Benchmark], None]
+    failed: Callable[[Benchmark, Exception], None]
 
     @property
     def doing(self) -> str:  # type: ignore[override]
@@ -703,19 +582,16 @@ class PendingLoad(Pending):
         self.failed(self.benchmark, error)
 
 
+@dataclass(eq=False, repr=False)
 class PendingRebuild(Pending):
     """Replays a session's actions on a new process, after a `PendingReopen`, and checks the resulting state."""
 
-    __slots__ = ("timeout", "trajectory")
+    session: Rebuildable
+    trajectory: Trajectory
+    timeout: float
     answer = Observed
     counted = False
     doing = "the replay of a session"
-    session: Rebuildable
-
-    def __init__(self, session: Rebuildable, trajectory: Trajectory, timeout: float) -> None:
-        super().__init__(session)
-        self.trajectory = trajectory
-        self.timeout = timeout
 
     def message(self, number: int) -> Request:
         return Step(number, self.session.number, tuple(self.trajectory.actions()), self.timeout)
@@ -732,8 +608,6 @@ class PendingRebuild(Pending):
 class PendingReopen(PendingRebuild):
     """Opens the benchmark of a session that is being rebuilt, before its actions are replayed."""
 
-    __slots__ = ()
-
     def message(self, number: int) -> Request:
         session, key = self.session, self.trajectory.benchmark.key
         return Open(number, session.number, key, self.timeout, (), tuple(session.known_parameters.items()))
@@ -745,27 +619,21 @@ class PendingReopen(PendingRebuild):
         return _load_error(self.session, self.trajectory.benchmark, reply) or super().fail(reply)
 
 
+@dataclass(eq=False, repr=False)
 class PendingClose(Pending):
     """Frees sessions on a worker; nobody awaits it."""
 
-    __slots__ = ("numbers",)
-
-    def __init__(self, numbers: tuple[int, ...]) -> None:
-        super().__init__(None)
-        self.numbers = numbers
+    numbers: tuple[int, ...]
 
     def message(self, number: int) -> Request:
         return Close(number, self.numbers)
 
 
+@dataclass(eq=False, repr=False)
 class PendingUnload(Pending):
     """Unloads a benchmark from a worker; nobody awaits it."""
 
-    __slots__ = ("key",)
-
-    def __init__(self, key: str) -> None:
-        super().__init__(None)
-        self.key = key
+    key: str
 
     def message(self, number: int) -> Request:
         return Unload(number, self.key)
@@ -773,8 +641,6 @@ class PendingUnload(Pending):
 
 class StandIn(Rebuildable):
     """A session without a caller, in which what others have done is repeated."""
-
-    __slots__ = ()
 
     def __init__(self, worker: Any, trajectory: Trajectory) -> None:
         super().__init__(worker)
@@ -784,18 +650,18 @@ class StandIn(Rebuildable):
         """Do nothing: that the process survives is all that is asked of it."""
 
 
+@dataclass(eq=False, repr=False)
 class PendingProbe(Pending):
     """Does something again of which only that the process survives it is of interest; nobody awaits it.
 
-    Args:
+    Attributes:
         make: makes the message from its number.
     """
 
-    __slots__ = ("message",)
+    make: Callable[[int], Request]
 
-    def __init__(self, make: Callable[[int], Request]) -> None:
-        super().__init__(None)
-        self.message = make  # type: ignore[assignment,method-assign]
+    def message(self, number: int) -> Request:
+        return self.make(number)
 
     def accepts(self, reply: Reply) -> bool:
         return True
@@ -808,7 +674,8 @@ class PendingProbe(Pending):
 PROCESS_LOCAL = (PendingClose, PendingUnload, PendingLoad, PendingRebuild, PendingForkAhead, PendingProbe)
 
 
-class PendingVerdict(Pending):
+@dataclass(eq=False, repr=False)
+class _PendingVerdict(Pending):
     """Replaces a request that killed its worker while earlier requests of its session had no reply.
 
     Those earlier requests run again. The verdict, a step without actions, runs behind them; when it is answered, the
@@ -816,19 +683,15 @@ class PendingVerdict(Pending):
     the guilty one fail with it, without being sent.
     """
 
-    __slots__ = ("behind", "error", "guilty", "spoken")
-    answer = Observed
     session: Rebuildable
+    guilty: Pending
+    behind: Sequence[Pending]
+    error: Exception
+    spoken: Callable[[Pending], None]
+    answer = Observed
 
-    def __init__(
-        self, guilty: Pending, behind: Sequence[Pending], error: Exception, spoken: Callable[[Pending], None]
-    ) -> None:
-        super().__init__(guilty.session, guilty.future)
-        self.independent = guilty.independent
-        self.guilty = guilty
-        self.behind = behind
-        self.error = error
-        self.spoken = spoken
+    def __post_init__(self) -> None:
+        self.future, self.independent = self.guilty.future, self.guilty.independent
 
     @property
     def doing(self) -> str:  # type: ignore[override]
@@ -860,11 +723,12 @@ def postponed(
     guilty: Pending, requests: Sequence[Pending], error: Exception, spoken: Callable[[Pending], None]
 ) -> list[Pending]:
     """Replace a guilty request, and all requests behind it for its session, by a verdict."""
+    assert guilty.session is not None
     place = list(requests).index(guilty)
     before, after = list(requests)[:place], list(requests)[place + 1 :]
     behind = [one for one in after if one.session is guilty.session]
     others = [one for one in after if one.session is not guilty.session]
-    return [*before, PendingVerdict(guilty, behind, error, spoken), *others]
+    return [*before, _PendingVerdict(guilty.session, guilty, behind, error, spoken), *others]
 
 
 def resendable(sent: Iterable[Pending]) -> list[Pending]:

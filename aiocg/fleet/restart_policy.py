@@ -27,23 +27,6 @@ from aiocg.errors import DeadlineExceeded, ServiceError, WorkerCrashed
 from aiocg.host.run_time import Stopwatch
 from aiocg.transport.status import Execution
 
-__all__ = [
-    "DRAIN_LOOK",
-    "FREE",
-    "MOST_PATIENCE",
-    "OUTSIDE_SIGNALS",
-    "Death",
-    "Exhausted",
-    "KillReason",
-    "Observation",
-    "Policy",
-    "SlotLifecycle",
-    "SlotState",
-    "describe_death",
-    "is_explained",
-    "is_outside_kill",
-]
-
 MOST_PATIENCE = 16  # times `Policy.recovery_delay`
 DRAIN_LOOK = 0.005  # seconds between looks at a worker that is being drained
 OUTSIDE_SIGNALS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})

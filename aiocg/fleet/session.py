@@ -3,25 +3,29 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.errors import EnvClosed, ForkedProcess, ResetNeeded, RuntimeClosed, TooManyPending
+from aiocg.errors import EnvClosed, ForkedProcess, InvalidAction, ResetNeeded, RuntimeClosed, TooManyPending
 from aiocg.fleet.rebuildable import Rebuildable, Setting
 from aiocg.fleet.requests import (
     Finish,
     Pending,
+    PendingCheck,
     PendingExpand,
     PendingFork,
     PendingForkAhead,
     PendingOpen,
     PendingParameter,
+    PendingStatistics,
     PendingStep,
     Recover,
 )
+from aiocg.fleet.slot import WorkerSlot
+from aiocg.transport.messages import Action
 
 if TYPE_CHECKING:
     from aiocg.fleet.slot import WorkerSlot
@@ -51,7 +55,6 @@ class Session(Rebuildable):
         future: creates a future for a request.
     """
 
-    __slots__ = ("_loop", "_process", "_thread", "future")
     worker: "WorkerSlot"
 
     def __init__(self, worker: "WorkerSlot", settings: Mapping[str, Setting] = MappingProxyType({})) -> None:
@@ -72,7 +75,7 @@ class Session(Rebuildable):
     ) -> "asyncio.Future[Any]":
         """Reset to the start of a benchmark whose content is in memory; `loading` is the timeout for loading it."""
         future = self.future()
-        self.send(PendingOpen(self, benchmark, observe, timeout, future, finish, loading))
+        self.send(PendingOpen(self, benchmark, observe, timeout, loading=loading, future=future, finish=finish))
         return future
 
     def step(
@@ -85,7 +88,7 @@ class Session(Rebuildable):
     ) -> "asyncio.Future[Any]":
         """Apply actions, then compute observations."""
         future = self.future()
-        self.send(PendingStep(self, actions, observe, timeout, future, finish, recover))
+        self.send(PendingStep(self, actions, observe, timeout, future=future, finish=finish, recover=recover))
         return future
 
     def ask(self, observe: tuple[str, ...], timeout: float, finish: Finish, recover: Recover | None = None) -> None:
@@ -97,7 +100,7 @@ class Session(Rebuildable):
         assert child.worker is self.worker
         child.settings = self.settings
         future = self.future()
-        self.send(PendingFork(self, child, future, finish))
+        self.send(PendingFork(self, child, future=future, finish=finish))
         return future
 
     def fork_ahead(self, child: "Session") -> bool:
@@ -125,14 +128,14 @@ class Session(Rebuildable):
     ) -> "asyncio.Future[Any]":
         """Evaluate candidates from the current state."""
         future = self.future()
-        self.send(PendingExpand(self, candidates, observe, timeout, future, finish))
+        self.send(PendingExpand(self, tuple(candidates), observe, timeout, finish, future=future))
         return future
 
     def parameter(self, key: str, value: str, timeout: float) -> "asyncio.Future[str]":
         """Send an out-of-band parameter; an empty value makes it a question, which is not kept."""
         future = self.future()
         setting = Setting(value, self.settings.get(key)) if value else None
-        self.send(PendingParameter(self, key, value, timeout, future, setting))
+        self.send(PendingParameter(self, key, value, timeout, setting, future=future))
         if setting is not None and setting.value is not None:
             kept = {name: other for name, other in self.settings.items() if name != key}
             self.settings = {**kept, key: setting}  # last, in the order in which the worker sees them
@@ -198,3 +201,26 @@ def _retrieve(future: "asyncio.Future[Any]") -> None:
     """Mark the error of a request as seen."""
     if not future.cancelled():
         future.exception()
+
+
+# ------------------------------------------------------------------------ Questions to a worker that concern no session
+
+
+async def check(worker: WorkerSlot, actions: Sequence[Action]) -> list[InvalidAction | None]:
+    """Ask which texts are actions; return None for each that is, and an error for each that is not."""
+    loop = asyncio.get_running_loop()
+    futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in actions]
+    for action, future in zip(actions, futures, strict=True):
+        worker.send(PendingCheck(None, (action,), future=future))
+    answers = await asyncio.gather(*futures, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, InvalidAction):
+            raise answer
+    return [answer if isinstance(answer, InvalidAction) else None for answer in answers]
+
+
+async def statistics(worker: WorkerSlot) -> dict[str, Any]:
+    """Return a worker's counters."""
+    future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+    worker.send(PendingStatistics(None, future=future))
+    return await future

@@ -42,8 +42,6 @@ from aiocg.transport.status import NO_CANDIDATE
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
-__all__ = ["PROBE_TIMEOUT", "REBUILD_TIMEOUT", "WorkerSlot", "logger"]
-
 
 class _RequestQueue:
     """Requests without a reply, in order; each is in one of two collections, which stay the same objects.
@@ -137,8 +135,8 @@ class _Loads:
         self._errors.pop(key, None)
         self._loaded[key] = None
         if len(self._loaded) > MAX_LOADED:
-            yield PendingUnload(self._loaded.popitem(last=False)[0])
-        yield PendingLoad(benchmark, timeout, needed_by, self._succeeded, self._failed)
+            yield PendingUnload(None, self._loaded.popitem(last=False)[0])
+        yield PendingLoad(None, benchmark, timeout, needed_by, self._succeeded, self._failed)
 
     def error(self, benchmark: Benchmark) -> Exception | None:
         """Return why a benchmark could not be loaded, None if it was not tried or succeeded."""
@@ -223,7 +221,7 @@ class _Residents:
         restart nothing.
         """
         if isinstance(pending, PendingOpen):
-            yield from self._loads.need(pending.benchmark, pending.loading, pending)
+            yield from self._loads.need(pending.benchmark, pending.loading or pending.timeout, pending)
             pending.replaces = session.number in self.bound
             self.bound.add(session.number)
             session.ended = False
@@ -498,16 +496,16 @@ class WorkerSlot:
     def _probe(self, what: Deed | Pending) -> None:
         """Repeat something on the process, to see whether it survives that."""
         if isinstance(what, Pending):
-            self._post(PendingProbe(what.message))
+            self._post(PendingProbe(None, what.message))
             return
         session, child = (StandIn(self, what.trajectory) for _ in range(2))
-        probe = PendingProbe(lambda number: Step(number, session.number, (), PROBE_TIMEOUT, what.observe))
+        probe = PendingProbe(None, lambda number: Step(number, session.number, (), PROBE_TIMEOUT, what.observe))
         for needed in self.residents.prepare(probe, session):
             self._post(needed)
         self._post(probe)
-        self._post(PendingProbe(lambda number: Fork(number, session.number, child.number)))
+        self._post(PendingProbe(None, lambda number: Fork(number, session.number, child.number)))
         self.residents.bound.discard(session.number)
-        self._post(PendingClose((session.number, child.number)))
+        self._post(PendingClose(None, (session.number, child.number)))
 
     def _flush_released(self) -> None:
         if not self._suspicion.trying:
@@ -517,7 +515,7 @@ class WorkerSlot:
         """Free sessions on the process; one that is not up yet never hears of them."""
         numbers = tuple(numbers)
         if numbers and self._flowing:
-            self._post(PendingClose(numbers))
+            self._post(PendingClose(None, numbers))
 
     # -------------------------------------------------------------------------------------- requests
 

@@ -24,7 +24,6 @@ from aiocg.transport.status import NO_CANDIDATE
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
-__all__ = ["Deed", "Suspicion", "Trial", "put_behind", "put_first"]
 
 SUSPICIOUS = 2  # deaths over one request, by any cause, after which no other slot may inherit it
 REPEATS = 2  # of what is on trial, the first time that a session is doubted; there are more each time

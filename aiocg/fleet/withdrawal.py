@@ -14,8 +14,6 @@ from aiocg.fleet.requests import Pending, PendingLoad, PendingOpen, PendingRebui
 if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
-__all__ = ["LONG", "is_abandoned", "movable", "overdue", "served_by", "sort_out_abandoned", "sort_out_lost"]
-
 
 def served_by(executed: Pending, requests: Iterable[Pending]) -> list[Pending]:
     """Return the requests that need `executed`: itself or, if it is a load or a rebuild, those waiting for it."""

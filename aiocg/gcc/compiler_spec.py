@@ -98,7 +98,7 @@ async def spec(env: "Env") -> GccSpec:
     Raises:
         TypeError: when it is an environment of another compiler.
     """
-    space = option_space(env)
+    space = _option_space(env)
     if space.language not in _known:
         gcc = env.spec.settings.get("gcc_bin", "")
         _known[space.language] = GccSpec(gcc, env.compiler_version, space.options, await _dropped(env))
@@ -116,7 +116,7 @@ async def _dropped(env: "Env") -> tuple[DroppedOption, ...]:
     return tuple([DroppedOption(name, reason) for name, reason in answer.dropped.items()])
 
 
-def option_space(env: "Env") -> OptionActions:
+def _option_space(env: "Env") -> OptionActions:
     """Return the action space of vectors of choices.
 
     Raises:
@@ -177,7 +177,7 @@ def prepare(settings: Mapping[str, str]) -> None:
 
 async def choices(env: "Env") -> list[int]:
     """Return the choice of each option in the present state, -1 for one that is not given."""
-    option_space(env)
+    _option_space(env)
     return [int(choice) for choice in await env.observe("choices")]
 
 
@@ -196,7 +196,7 @@ async def set_choices(env: "Env", values: Iterable[int]) -> StepResult:
 
 
 def _text(env: "Env", values: Iterable[int]) -> str:
-    space = option_space(env)
+    space = _option_space(env)
     try:
         given = [operator.index(value) for value in values]
     except TypeError:

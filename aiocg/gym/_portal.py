@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 from aiocg.errors import ForkedProcess, RuntimeClosed
 from aiocg.fleet.requests import Receiver
 
-__all__ = ["ForkedProcess", "Portal"]
-
 T = TypeVar("T")
 
 SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class EpisodeRecipe:
+class _EpisodeRecipe:
     """How to replay an episode: its program, its actions as texts, their sum of rewards, and the hash of the state."""
 
     benchmark: BenchmarkLike
@@ -59,7 +59,7 @@ class Recipe:
     derived_observation_spaces: Iterable[ObservationSpace] = ()
     datasets: Datasets | Iterable[Dataset] | None = None
     parameters: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    episode: EpisodeRecipe | None = None
+    episode: _EpisodeRecipe | None = None
 
     def __post_init__(self) -> None:
         """Bring arguments of `CompilerEnv` into the form of the fields.
@@ -67,8 +67,8 @@ class Recipe:
         Raises:
             TypeError, InvalidAction: when one of them is not a list of such.
         """
-        rewards = list_of(Reward, self.rewards, "rewards")
-        observations = list_of(ObservationSpace, self.derived_observation_spaces, "derived_observation_spaces")
+        rewards = _list_of(Reward, self.rewards, "rewards")
+        observations = _list_of(ObservationSpace, self.derived_observation_spaces, "derived_observation_spaces")
         put = functools.partial(object.__setattr__, self)  # as it is frozen
         if isinstance(self.reward_space, Reward):
             rewards.append(self.reward_space)
@@ -96,7 +96,7 @@ class Recipe:
         own = tuple(own)
         episode = None
         if env.in_episode:
-            episode = EpisodeRecipe(env.benchmark, env.action_texts, env.episode_reward or 0.0, env.state_hash)
+            episode = _EpisodeRecipe(env.benchmark, env.action_texts, env.episode_reward or 0.0, env.state_hash)
         return cls(
             benchmark=benchmark or env.benchmark,
             observation_space=env.observation_space,
@@ -156,7 +156,7 @@ class Recipe:
         return env
 
 
-async def _replay(env: Env, episode: EpisodeRecipe, find: Callable[[BenchmarkLike], Awaitable[Benchmark]]) -> None:
+async def _replay(env: Env, episode: _EpisodeRecipe, find: Callable[[BenchmarkLike], Awaitable[Benchmark]]) -> None:
     await env.reset(benchmark=await find(episode.benchmark))
     if episode.actions:
         await env.apply(episode.actions)
@@ -171,7 +171,7 @@ def collection(datasets: Datasets | Iterable[Dataset] | None, known: Datasets) -
         return datasets
     if datasets is None:
         return known
-    return Datasets([*known.datasets(with_deprecated=True), *list_of(Dataset, datasets, "datasets")])
+    return Datasets([*known.datasets(with_deprecated=True), *_list_of(Dataset, datasets, "datasets")])
 
 
 def configured(id: str, settings: Mapping[str, Any]) -> str:
@@ -192,7 +192,7 @@ def configured(id: str, settings: Mapping[str, Any]) -> str:
     return spec.configured(given).id
 
 
-def list_of(kind: type, given: Iterable[T], name: str) -> list[T]:
+def _list_of(kind: type, given: Iterable[T], name: str) -> list[T]:
     """Return an iterable argument as a list.
 
     Raises:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aiocg.gym._compilers import environment_class
 from aiocg.gym._env import CompilerEnv
 from aiocg.gym._portal import Portal
-from aiocg.gym._registration import environment_class
 from aiocg.gym._thread import RuntimeThread, default_thread, make_default_by
 from aiocg.gym.vector import CompilerVectorEnv
-from aiocg.host.local import LocalMachine
+from aiocg.host.local import LocalMachine, choose_memory
 from aiocg.host.nursery import VARIABLE
-from aiocg.host.shared_memory import choose_memory
 from aiocg.registry import environment
 from aiocg.runtime import DEFAULT_MEMORY_LIMIT
 from aiocg.states.state import CompilerEnvState, LegacyState

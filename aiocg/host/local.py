@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import importlib.util
 import itertools
 import json
 import math
@@ -12,18 +13,17 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aiocg.errors import WorkerStartError
+from aiocg.errors import AiocgError, WorkerStartError
 from aiocg.host import janitor
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.nursery import ALLOCATOR, Child, Nursery, NurseryGone, Started, shared_folder, socket_of
 from aiocg.host.run_time import RunTime
-from aiocg.host.shared_memory import VARIABLE
 from aiocg.host.threads import in_thread
 from aiocg.transport.channels import RequestChannel
 from aiocg.transport.messages import Reply
@@ -39,6 +39,42 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _STDERR_TAIL = 4096  # bytes kept of the end of a worker's stderr
 
 _names = itertools.count()  # numbers for the names of workers, unique over all folders
+
+
+# ----------------------------------------------- Folders in which workers share transitions; see `aiocg.workers.memory`
+
+VARIABLE = "AIOCG_MEMORY"
+SERVERS = ("redis://", "rediss://", "unix://")
+
+Places = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
+"""Folders and addresses of servers; in one text, commas separate them."""
+
+
+def choose_memory(given: Places) -> str:
+    """Return the value of AIOCG_MEMORY for workers: what was given, or else the variable's own, with absolute paths.
+
+    Raises:
+        AiocgError: if a place cannot be used.
+    """
+    if given is None:
+        given = os.environ.get(VARIABLE, "")
+    if isinstance(given, str | os.PathLike):
+        given = os.fspath(given).split(",")
+    return ",".join(_checked(os.fspath(place).strip()) for place in given if place)
+
+
+def _checked(place: str) -> str:
+    if place.startswith(SERVERS):
+        if importlib.util.find_spec("redis") is None:
+            raise AiocgError("a memory on a server needs its client: pip install 'aiocg[redis]'")
+        return place
+    path = os.path.abspath(os.path.expanduser(place))
+    if "://" in place or "," in place or (os.path.exists(path) and not os.path.isdir(path)):
+        raise AiocgError(f"{place!r} is no place for a memory: expected a folder, or redis://HOST:PORT")
+    return path
+
+
+# ------------------------------------------- Workers on this machine: child processes, with sockets in a private folder
 
 
 class _Endpoint(Protocol):

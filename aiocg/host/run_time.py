@@ -9,8 +9,6 @@ import math
 
 from aiocg.transport.status import BEAT
 
-__all__ = ["GRAIN", "RunTime", "Stopwatch"]
-
 GRAIN = 0.25  # seconds between two looks in which all is taken to go on as it is seen to be
 
 

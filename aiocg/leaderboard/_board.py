@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aiocg.leaderboard._checks import Report
-from aiocg.leaderboard._results import Checked, read_checked, write_checked
+from aiocg.leaderboard._checks import Checked, Report, read_checked, write_checked
 from aiocg.leaderboard.problems import Kind, Refused
 from aiocg.leaderboard.submission import CHECKED, About, Submission
 from aiocg.leaderboard.track import Track

@@ -1,38 +1,222 @@
 """Checks a submission: whatever it says is done again."""
 
 import contextlib
+import csv
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from aiocg.datasets.errors import DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.uri import BenchmarkUri
-from aiocg.errors import ServiceError
-from aiocg.leaderboard._integrity import lost_definitions, refused_passes
-from aiocg.leaderboard._results import Checked, read_checked
+from aiocg.errors import AiocgError, ServiceError
+from aiocg.leaderboard._folder import lines_of
 from aiocg.leaderboard.problems import Kind, Problem, Refused
-from aiocg.leaderboard.programs import Facts, calibration, facts_of
+from aiocg.leaderboard.programs import EXPORTS, Exports, Facts, calibration, facts_of
 from aiocg.leaderboard.submission import CHECKED, Row, Submission
-from aiocg.leaderboard.track import Track, read_track
-from aiocg.search.lanes import go_to
+from aiocg.leaderboard.track import Program, Track, read_track
+from aiocg.search.lanes import go_to, spread
 from aiocg.search.timing import ALONE_AND_ONCE, Contender, measuring, run_in_turns, speedup
+from aiocg.spaces.actions import DiscreteActions, ParametrizedActions
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.result import ValidationResult
 from aiocg.validation import Sanitizer, validate_states
 
 if TYPE_CHECKING:
-    from aiocg import Runtime
+    from aiocg import Env, Runtime
 
 ROUNDS = 15  # of a measurement of time
 UNLIKELY = 4.0  # times as small or fast as the baseline; from there on a result needs a proof, or a person
 ABSOLUTE = 0.01  # units of cost by which a cost may differ from what a reward says, because of rounding alone
 
 Advance = Callable[[float], None]
+
+
+# --------------------------------------------- Results of checking a submission: `checked.csv`, the source of the pages
+
+Positive = Annotated[float, msgspec.Meta(gt=0, lt=1e9)]  # no NaN either
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """A row that was checked.
+
+    Attributes:
+        benchmark, seed: which row it is.
+        ratio: how many times as small or as fast as the baseline the program is.
+        low, high: the ends of the 95 % interval of a measurement; both the ratio where costs are exact.
+        walltime: seconds that the search took, as the submission says.
+        actions: how many there are.
+        executed: whether the program was run and did the same.
+        accepted: who has accepted a result that is unlikely and could not be run, and why; empty for all others.
+    """
+
+    benchmark: str
+    seed: int
+    ratio: Positive
+    low: Positive
+    high: Positive
+    walltime: float
+    actions: int
+    executed: bool
+    accepted: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        row: Row,
+        program: Program,
+        result: ValidationResult,
+        ratio: tuple[float, float, float],
+        accepted: str,
+    ) -> "Checked":
+        """Return what a validation says of a row."""
+        return cls(
+            program.uri,
+            row.seed,
+            *ratio,
+            row.state.walltime,
+            len(row.state.actions),
+            result.behaviour is Behaviour.SAME,
+            accepted,
+        )
+
+
+def write_checked(path: Path, rows: Iterable[Checked]) -> None:
+    """Write the file."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Checked.__struct_fields__)
+        writer.writerows(map(msgspec.structs.astuple, rows))
+
+
+def read_checked(path: Path) -> list[Checked]:
+    """Read the file.
+
+    Raises:
+        Refused: when it is none.
+    """
+    try:
+        reader = csv.DictReader((line for _, line in lines_of(path, 64 << 10)), strict=True)
+        rows = list(reader)
+        if reader.fieldnames != list(Checked.__struct_fields__):
+            raise Refused(Kind.FORMAT, f"the first line of {path.name} is {','.join(Checked.__struct_fields__)}")
+        return [msgspec.convert({**row, "executed": row["executed"] == "True"}, Checked, strict=False) for row in rows]
+    except (csv.Error, KeyError, msgspec.ValidationError) as error:
+        raise Refused(Kind.FORMAT, f"{path.name} is malformed: {error}") from None
+
+
+# ------------------------------------------------------- Definitions that a result must keep, and passes it may not use
+
+_MANAGERS = frozenset({"module", "cgscc", "function", "loop", "loop-mssa", "devirt", "require", "mark"})
+_ENDINGS = ("nothing", "calls", "returns")  # from what leaves least to what leaves most to a caller
+_QUOTED, _OPTIONS = re.compile(r'"[^"]*"'), re.compile(r"^\{[^}]*\}")
+
+
+def offered_passes(env: "Env") -> frozenset[str]:
+    """Return the names of the passes that the action spaces of an environment offer, by themselves or in pipelines."""
+    texts = {name for space in env.action_spaces.values() for name in space.names}
+    for space in env.action_spaces.values():
+        if isinstance(space, DiscreteActions):
+            texts |= {one.text or one.pipeline for one in space.spec.actions}
+        if isinstance(space, ParametrizedActions):
+            texts |= {(one.text or "").replace("$", "") for one in space.actions}
+    return _MANAGERS.union(*map(_names, texts))
+
+
+def unoffered(env: "Env", offered: frozenset[str], actions: Iterable[str]) -> Iterator[str]:
+    """Yield the passes in texts of actions that no action space offers, however they are nested or parametrised.
+
+    Args:
+        env: whose language the texts are in; one with command lines has no passes.
+        offered: see `offered_passes`.
+        actions: the texts.
+    """
+    language = env.action_spaces.language
+    for text in actions:
+        if text not in language.indices and not (language.line is not None and language.line.begins(text)):
+            yield from sorted(_names(text) - offered)
+
+
+def _names(text: str) -> set[str]:
+    """Return the names in a text of the language of actions, without parameters, options and targets."""
+    parts = re.split("[(),]", _OPTIONS.sub("", _QUOTED.sub("", text)))
+    return {name for part in parts if (name := part.partition("<")[0].strip()) and not name.startswith("@")}
+
+
+async def _refused_passes(runtime: "Runtime", track: Track, groups: Iterable[Sequence[Row]]) -> list[Problem]:
+    """Return which rows use passes that the track's action spaces leave out; each group has the same actions."""
+    problems = []
+    async with await runtime.make(track.environment) as env:
+        offered = offered_passes(env) | {name for text in track.baseline.actions for name in _names(text)}
+        for group in groups:
+            if found := sorted(set(unoffered(env, offered, group[0].state.actions))):
+                detail = f"the action spaces of {track.environment} have no {', '.join(found)}"
+                problems += [row.problem(Kind.REPLAY, detail) for row in group]
+    return problems
+
+
+async def _lost_definitions(
+    runtime: "Runtime", track: Track, groups: Collection[Sequence[Row]], facts: Mapping[str, Facts]
+) -> list[Problem]:
+    """Return which results lack what the program and its baseline offer to other modules."""
+
+    async def examine(group: Sequence[Row]) -> list[Problem]:
+        uri = group[0].key[0]
+        original, baseline = facts[uri].exports
+        try:
+            async with await runtime.make(track.environment, benchmark=uri) as env:
+                await env.reset()
+                await go_to(env, group[0].state.actions)
+                result = await env.observe(EXPORTS) if EXPORTS in env.observation_spaces else {}
+        except AiocgError:
+            return []  # the validation says so
+        lost = list(losses(original, baseline, result))
+        return [row.problem(Kind.BEHAVIOUR, "; ".join(lost)) for row in group if lost]
+
+    waiting, problems = iter(groups), list[Problem]()
+
+    async def work() -> None:
+        for group in waiting:
+            problems.extend(await examine(group))
+
+    await spread([work] * runtime.worker_count)
+    return problems
+
+
+def losses(original: Exports, baseline: Exports, result: Exports) -> Iterator[str]:
+    """Yield what a result no longer offers to other modules, although the baseline does.
+
+    Args:
+        original: the program as it came.
+        baseline: the program after the baseline, which has lost what is undefined behaviour, too.
+        result: the program found.
+    """
+    for name, before in original.items():
+        lost = _difference(name, before, result.get(name))
+        if lost and not _difference(name, before, baseline.get(name)):
+            yield lost
+
+
+def _difference(name: str, before: Mapping[str, Any], after: Mapping[str, Any] | None) -> str:
+    """Return how a definition has changed for whoever uses it; empty if it has not."""
+    if after is None:
+        return f"{name} is no longer defined for other modules"
+    for field in ("type", "linkage", "visibility", "convention", "thread_local"):
+        if field in before and field in after and before[field] != after[field]:
+            return f"{name} has another {field}: {after[field]}, not {before[field]}"
+    if after.get("constant") and before.get("constant") is False:
+        return f"{name} was a variable, and is a constant"
+    if "ends" in before and "ends" in after and _ENDINGS.index(after["ends"]) < _ENDINGS.index(before["ends"]):
+        what = {"calls": "it no longer returns", "nothing": "it neither returns nor calls anything"}[after["ends"]]
+        return f"the body of {name} is gone: {what}"
+    return ""
+
+
+# ------------------------------------------------------------------ Checks a submission: whatever it says is done again
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -194,9 +378,9 @@ async def _replay(
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault((row.state.benchmark, row.state.actions), []).append(row)
-    refused = await refused_passes(runtime, track, groups.values())
+    refused = await _refused_passes(runtime, track, groups.values())
     groups = {key: group for key, group in groups.items() if group[0].line not in {one.line for one in refused}}
-    report.problems += refused + await lost_definitions(runtime, track, groups.values(), facts)
+    report.problems += refused + await _lost_definitions(runtime, track, groups.values(), facts)
     best: dict[str, Row] = {}
     for first, *_ in groups.values():
         if first.key[0] not in best or (first.state.reward or 0) > (best[first.key[0]].state.reward or 0):

@@ -87,8 +87,6 @@ class CommandLineBenchmark(Benchmark):
         timeout: seconds for each step.
     """
 
-    __slots__ = ("_replace_driver", "command", "directory", "timeout")
-
     def __init__(
         self,
         command: CommandLine,

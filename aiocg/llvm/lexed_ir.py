@@ -44,7 +44,7 @@ class LexedToken(NamedTuple):
     value: str
 
 
-class LexedTokens(Keyed[list[LexedToken]]):
+class _LexedTokens(Keyed[list[LexedToken]]):
     """Any list of tokens."""
 
     def contains(self, x: Any) -> bool:
@@ -100,7 +100,7 @@ def spaces() -> list[ObservationSpace]:
     return [
         ObservationSpace(
             name="LexedIrTuple",
-            space=LexedTokens(),
+            space=_LexedTokens(),
             deterministic=True,
             platform_dependent=False,
             default=[],

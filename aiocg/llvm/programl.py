@@ -91,7 +91,7 @@ def _fill(graph: Any, arrays: Arrays) -> None:
     graph._pred.update(enumerate(predecessors))
 
 
-def to_node_link(arrays: Arrays, full_texts: Sequence[str]) -> dict[str, Any]:
+def _to_node_link(arrays: Arrays, full_texts: Sequence[str]) -> dict[str, Any]:
     """Make networkx's node-link form of values of `ProgramlArrays` and `ProgramlFullText`: a dict of what JSON has.
 
     `networkx.node_link_graph(value, edges="links")` makes of it what `to_networkx` makes, with one attribute of nodes
@@ -179,7 +179,7 @@ def _spaces(suffix: str, how: str) -> list[ObservationSpace]:
             default=nothing,
             description=f"The ProGraML graph of the program, as JSON in networkx's node-link form{how}.",
             sources=(f"ProgramlArrays{suffix}", f"ProgramlFullText{suffix}"),
-            translate=to_node_link,
+            translate=_to_node_link,
         ),
     ]
 

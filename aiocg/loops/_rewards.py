@@ -6,7 +6,7 @@ from typing import Any
 from aiocg.spaces.rewards import Reward
 
 
-class GainReward(Reward):
+class _GainReward(Reward):
     """The increase of a speed since the last state; an error takes back the whole gain of the episode.
 
     Has the noise of two measurements, since both states are measured. An action without effect is worth 0.
@@ -30,12 +30,12 @@ class GainReward(Reward):
 
 def loop_tool_rewards() -> list[Reward]:
     """Return the reward of `loop_tool-v0`."""
-    return [GainReward("flops", "increase of the speed, in 10**9 floating-point operations a second")]
+    return [_GainReward("flops", "increase of the speed, in 10**9 floating-point operations a second")]
 
 
 def loops_rewards() -> list[Reward]:
     """Return the rewards of `loops-v0`."""
     return [
         *loop_tool_rewards(),
-        GainReward("roof_fraction", "increase of the speed, as a fraction of what the device can do"),
+        _GainReward("roof_fraction", "increase of the speed, as a fraction of what the device can do"),
     ]

@@ -1,6 +1,4 @@
 """A node: runs workers for clients on other machines. `aiocg serve` starts one."""
 
-__all__ = ["NODE_TIMEOUT"]
-
 NODE_TIMEOUT = 60.0
 """Seconds of silence after which a client gives up a node."""

@@ -52,7 +52,7 @@ from aiocg.transport.status import Execution
 _MOST_BUSY = 8  # workers that a survey names
 
 
-class State(enum.Enum):
+class _State(enum.Enum):
     """State of a worker."""
 
     STARTING = "starting"
@@ -78,7 +78,7 @@ class _Holder:
     number: int
     key: str
     lease: "_Lease | None"
-    state: State = State.STARTING
+    state: _State = _State.STARTING
     spawned: Spawned | None = None
     died: Died | None = None
     look: Look = field(default_factory=Look)
@@ -381,11 +381,11 @@ class Leases:
         A process may wait for its first worker, like the jobs of a parallel build, and for workers that are about to
         end or belong to a process that seems to be gone.
         """
-        if not any(holder.state is not State.DEAD for holder in lease.holders.values()):
+        if not any(holder.state is not _State.DEAD for holder in lease.holders.values()):
             return BUSY
         for holder in self.holders.values():
             if in_the_way(holder) and (
-                holder.state is State.ENDING or holder.lease is None or self._is_silent(holder.lease, lease.heard)
+                holder.state is _State.ENDING or holder.lease is None or self._is_silent(holder.lease, lease.heard)
             ):
                 return BUSY
         return None
@@ -398,8 +398,8 @@ class Leases:
     def started(self, worker: int, port: int, public: str, pid: int) -> list[Command]:
         """Handle that a started process listens."""
         holder = self.holders[worker]
-        if holder.state is State.STARTING:
-            holder.state = State.RUNNING
+        if holder.state is _State.STARTING:
+            holder.state = _State.RUNNING
         holder.spawned = Spawned(holder.number, port, public, pid)
         return [] if holder.lease is None else [Send(holder.lease.peer, holder.spawned)]
 
@@ -415,7 +415,7 @@ class Leases:
         """Handle the end of a process: its exit status as in `subprocess`, the last look at it, and its last lines."""
         holder = self.holders.pop(worker)
         self.tally.died(holder.key, status, look.counts)
-        holder.state = State.DEAD
+        holder.state = _State.DEAD
         holder.died = Died(holder.number, status, look.sequence, _stated(look.execution, now), stderr)
         return [] if holder.lease is None else [Send(holder.lease.peer, holder.died)]
 
@@ -486,16 +486,16 @@ class Leases:
         return self._end(holder)
 
     def _end(self, holder: _Holder) -> list[Command]:
-        if holder.state in (State.ENDING, State.DEAD):
+        if holder.state in (_State.ENDING, _State.DEAD):
             return []
-        holder.state = State.ENDING
+        holder.state = _State.ENDING
         return [End(holder.worker)]
 
     def _pulse(self, lease: _Lease, now: float, unknown: tuple[int, ...] = (), *, everything: bool = False) -> Pulse:
         """Return a pulse with the workers about which something is new, or with all of them."""
         looks = []
         for holder in lease.holders.values():
-            if holder.state is State.DEAD or not (everything or _is_news(holder, now)):
+            if holder.state is _State.DEAD or not (everything or _is_news(holder, now)):
                 continue
             look = holder.told = holder.look
             holder.told_at = now

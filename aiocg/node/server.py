@@ -39,9 +39,10 @@ from aiocg.transport.control import (
     from_peer_codec,
 )
 from aiocg.transport.errors import ProtocolError, TransportError
+from aiocg.transport.linked_router import key_of
 from aiocg.transport.messages import Reply
 from aiocg.transport.security import KeyPair, ServerSecurity, WorkerKeys
-from aiocg.transport.server import ServerChannel, key_of
+from aiocg.transport.server import ServerChannel
 from aiocg.transport.sockets import ClientChannel
 
 

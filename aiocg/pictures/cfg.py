@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from aiocg.pictures.graph import Box, Edge, Graph
 
-__all__ = ["cfg", "functions"]
-
 ENTRY = "entry"  # what the first block is called that has no name
 SHOWN = 12  # instructions of a block that are shown
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, shortened, text
 
-__all__ = ["bars", "stairs"]
-
 COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")
 LEVEL = "#d97706"
 WIDTH, HEIGHT = 640.0, 260.0

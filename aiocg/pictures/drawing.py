@@ -3,8 +3,6 @@
 import html
 from collections.abc import Iterable
 
-__all__ = ["CHARACTER", "INK", "LINE", "PAPER", "RULE", "TEXT", "picture", "shortened", "text"]
-
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
 SIZE = 12  # of text
 CHARACTER = 7.3  # pixels that a character is wide

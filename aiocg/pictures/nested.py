@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 from aiocg.pictures.drawing import CHARACTER, LINE, RULE, picture, shortened, text
 
-__all__ = ["nested"]
-
 PAD = 8  # pixels within a box
 GAP = 6  # pixels between what is in a box
 INDENT = 2  # blanks by which what is within begins further to the right

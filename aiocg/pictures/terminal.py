@@ -8,8 +8,6 @@ from itertools import groupby
 
 from aiocg.pictures.drawing import CHARACTER, LINE, picture
 
-__all__ = ["Screen", "recording"]
-
 GROUND, INK = "#1f2328", "#e6edf3"
 COLORS = (
     "#6e7781", "#ff7b72", "#3fb950", "#d29922", "#58a6ff", "#bc8cff", "#39c5cf", "#e6edf3",

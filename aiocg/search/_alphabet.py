@@ -8,8 +8,6 @@ import numpy as np
 from aiocg.search.tuner import Outcome
 from aiocg.spaces.actions import ActionSpace, TargetedActions
 
-__all__ = ["Alphabet", "SpaceAlphabet"]
-
 
 class Alphabet(Protocol):
     """What actions there are.

@@ -15,8 +15,6 @@ from pymoo.operators.crossover.ux import UX  # type: ignore[import-untyped]
 from aiocg.search.variation import Choices, Variation
 from aiocg.search.vectors import Encoding
 
-__all__ = ["algorithm", "front_algorithm", "member"]
-
 CROSSED = 0.9  # share of the children that have two parents
 
 
@@ -27,7 +25,7 @@ def algorithm(variation: Variation, seed: int, population: int) -> Any:
     return _set_up(GA, [*variation.starts, *drawn][:population], variation, 1, 1, seed)
 
 
-def front_algorithm(encoding: Encoding, objectives: int, seed: int, population: int, children: int) -> Any:
+def _front_algorithm(encoding: Encoding, objectives: int, seed: int, population: int, children: int) -> Any:
     """Return NSGA-II, whose `ask` returns the first population, with the vector of zeros, and children thereafter."""
     rng = np.random.default_rng([seed, population])
     first = [(0,) * len(encoding.sizes), *(encoding.draw(rng) for _ in range(population - 1))]

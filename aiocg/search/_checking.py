@@ -33,8 +33,6 @@ from aiocg.search.tuner import Outcome
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.executions import in_words
 
-__all__ = ["Checker"]
-
 MOST_WRONG = 3  # broken programs that are run when the time is up
 SHORTEST, SHARE = 0.5, 0.2  # seconds that a run may take in any case, and the part of the budget
 OVERTIME = 1.1  # part of the time after which no broken program is run

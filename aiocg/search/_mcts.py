@@ -15,8 +15,6 @@ from aiocg.search.priors import Path, Prior, prior_for
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
 
-__all__ = ["TreeSearcher", "mcts"]
-
 DEFAULT_BUDGET = Budget(evaluations=10_000)
 EXPLORATION = 0.03  # the weight of what was followed seldom
 DEEPEST = 40  # actions of a list

@@ -54,7 +54,7 @@ async def policy(
     chosen = policy if isinstance(policy, Policy) else Policy.load(policy)
     usable = await usable_actions(env, chosen.facts.actions)
     if any(usable) and chosen.facts.parts == FUNCTION:
-        return await function_policy(env, chosen, usable, **options)
+        return await _function_policy(env, chosen, usable, **options)
     if not any(usable):
         raise PolicyError(f"this LLVM knows none of the actions of a policy for {chosen.facts.compiler}")
     starts = {name: actions for name, actions in baselines(env).items() if name in (*chosen.facts.starts, STRONGER)}
@@ -205,7 +205,9 @@ class Site(NamedTuple):
     orders: tuple[tuple[int, ...], ...]
 
 
-async def function_policy(env: Env, policy: Policy, usable: Sequence[bool], **options: Unpack[Options]) -> SearchResult:
+async def _function_policy(
+    env: Env, policy: Policy, usable: Sequence[bool], **options: Unpack[Options]
+) -> SearchResult:
     """Let a policy for single functions choose the passes of each; see `policy`.
 
     Args:
@@ -236,14 +238,14 @@ async def site_of(
     env: Env, actions: tuple[str, ...], policy: Policy, usable: Sequence[bool] | None = None
 ) -> Site | None:
     """Look at the functions of a program after some actions; return None if one of these fails."""
-    if (found := await functions_at(env, actions, COUNTED)) is None:
+    if (found := await _functions_at(env, actions, COUNTED)) is None:
         return None
     names, costs, counted = found
     orders = orders_of(policy, counted["counts"], usable) if names else ()
     return Site(actions, tuple(names), tuple(map(float, costs)), orders)
 
 
-async def functions_at(env: Env, actions: tuple[str, ...], *more: str) -> tuple[Any, ...] | None:
+async def _functions_at(env: Env, actions: tuple[str, ...], *more: str) -> tuple[Any, ...] | None:
     """Return names and costs of the functions of a program after some actions, and more; None if an action fails."""
     async with await env.fork() as child:
         try:
@@ -349,7 +351,7 @@ async def coreset(env: Env, **options: Unpack[Options]) -> SearchResult:
     sequences = core(COSTS)
     sites = []
     for base in BASES:
-        if (found := await functions_at(env, base)) is not None:
+        if (found := await _functions_at(env, base)) is not None:
             names, costs = found
             orders = (tuple(range(len(sequences))),) * len(names)
             sites.append(Site(base, tuple(names), tuple(map(float, costs)), orders))

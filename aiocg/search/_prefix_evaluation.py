@@ -30,7 +30,7 @@ def share(lists: Sequence[Actions]) -> list[Group]:
     if not lists:
         return []
     order = sorted(range(len(lists)), key=lambda index: lists[index])
-    return list(_groups(lists, order, common_length(lists[order[0]], lists[order[-1]])))
+    return list(_groups(lists, order, _common_length(lists[order[0]], lists[order[-1]])))
 
 
 def _groups(lists: Sequence[Actions], members: list[int], here: int) -> Iterator[Group]:
@@ -65,13 +65,13 @@ def _branches(lists: Sequence[Actions], members: list[int], here: int) -> Iterat
 def _until_they_part(lists: Sequence[Actions], branch: list[int]) -> tuple[list[int], list[int], int]:
     """Return the members that end on the way, those that go on, and after how many actions these part."""
     for done in range(len(branch)):
-        parting = common_length(lists[branch[done]], lists[branch[-1]])  # they are sorted
+        parting = _common_length(lists[branch[done]], lists[branch[-1]])  # they are sorted
         if len(lists[branch[done]]) > parting:
             return branch[:done], branch[done:], parting
     return branch, [], 0
 
 
-def common_length(one: Actions, other: Actions) -> int:
+def _common_length(one: Actions, other: Actions) -> int:
     """Return how many actions two lists have in common at their beginnings."""
     for length, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:

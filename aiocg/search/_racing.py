@@ -35,8 +35,6 @@ from aiocg.search.tuner import FAILED, Outcome
 from aiocg.spaces.rewards import RuntimeReward
 from aiocg.states.behaviour import Behaviour
 
-__all__ = ["racing"]
-
 Actions = tuple[str, ...]
 
 _OPTIONS = ("inliner-threshold=50", "inliner-threshold=1000", "loop-unrolling=0", "loop-interleaving=0")

@@ -15,8 +15,6 @@ from aiocg.search.tuner import FAILED, Outcome, Proposal
 from aiocg.search.variation import Choices, Variation
 from aiocg.spaces.actions import OptionActions
 
-__all__ = ["RandomWalks", "random"]
-
 DEFAULT_BUDGET = Budget(evaluations=10_000)
 STRIDE = 8  # steps of a walk that are asked for together, at most; fewer after one that failed
 WALKS = 8  # that are under way at once

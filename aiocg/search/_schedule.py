@@ -20,8 +20,6 @@ from aiocg.search.result import SearchResult
 from aiocg.search.timing import measuring
 from aiocg.search.tuner import Outcome, Proposal
 
-__all__ = ["Scheduler", "schedule"]
-
 DEFAULT_BUDGET = Budget(seconds=60.0)
 PACE = Pace(batch=48, ahead=1)
 MEASURING = {"samples": "3", "seconds": "0.03", "patience": "3"}  # how a schedule is measured meanwhile
@@ -36,7 +34,7 @@ MOST_LOOKED = 200
 INNER = 8  # loops of a statement whose features count, from the innermost
 
 
-class Place(NamedTuple):
+class _Place(NamedTuple):
     """A loop of a layout: its axis, its turns (0 for as many as are left), and what makes it not serial."""
 
     axis: str
@@ -47,7 +45,7 @@ class Place(NamedTuple):
         return self.axis + (f":{self.turns}" if self.turns else "") + (f"={self.kind}" if self.kind else "")
 
 
-Layout = tuple[Place, ...]
+Layout = tuple[_Place, ...]
 Layouts = tuple[Layout, ...]
 
 
@@ -207,7 +205,7 @@ class Scheduler:
             case 3 if at == 0 and one.kind in ("", "parallel"):
                 loops[at] = one._replace(kind="" if one.kind else "parallel")
             case 4 if not one.turns:
-                tile = Place(one.axis, 2 ** int(rng.integers(1, 8)), ("", "unroll")[rng.integers(2)])
+                tile = _Place(one.axis, 2 ** int(rng.integers(1, 8)), ("", "unroll")[rng.integers(2)])
                 loops.insert(int(rng.integers(at + 1, len(loops) + 1)), tile)
             case 4 if one.kind != "vectorize":
                 del loops[at]
@@ -237,7 +235,7 @@ def _read(text: str) -> Layout:
     for part in text.split(",") if text else ():
         place, _, kind = part.partition("=")
         axis, _, turns = place.partition(":")
-        loops.append(Place(axis, int(turns or 0), kind))
+        loops.append(_Place(axis, int(turns or 0), kind))
     return tuple(loops)
 
 

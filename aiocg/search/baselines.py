@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from aiocg.env.env import Env
 from aiocg.search.variation import Variation
 
-__all__ = ["AS_IT_IS", "FRAME_POINTERS", "baselines", "beginning", "start_of"]
-
 AS_IT_IS = "O0"  # the name of the baseline without any action
 LEVELS = ("Oz", "Os", "O3", "O2")
 FRAME_POINTERS = "OzFramePointers"

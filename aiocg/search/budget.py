@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import SupportsIndex
 
-__all__ = ["Budget", "checked"]
-
 
 @dataclass(frozen=True, slots=True)
 class Budget:

@@ -19,7 +19,7 @@ from aiocg.transport.options import UNSET
 DEFAULT_BUDGET = Budget(evaluations=1000)
 
 
-class Proposer(Protocol):
+class _Proposer(Protocol):
     """Decides what to try, and learns what it was worth: all that distinguishes one such search from another."""
 
     def ask(self) -> Choices:
@@ -48,7 +48,7 @@ def option_space(env: Env) -> OptionActions:
 async def search_command_lines(
     name: str,
     env: Env,
-    proposer: Callable[[Variation], Proposer],
+    proposer: Callable[[Variation], _Proposer],
     *,
     informed: bool = True,
     **options: Unpack[Options],
@@ -83,7 +83,7 @@ class _Lines:
     """A tuner that writes choices as command lines: the heads, and then what a proposer proposes."""
 
     def __init__(
-        self, proposer: Callable[[Variation], Proposer], variation: Variation, line: ChoiceLine, *, informed: bool
+        self, proposer: Callable[[Variation], _Proposer], variation: Variation, line: ChoiceLine, *, informed: bool
     ) -> None:
         self._proposer = proposer(variation)
         self._heads = deque(variation.heads if informed else ())

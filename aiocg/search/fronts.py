@@ -21,8 +21,6 @@ from aiocg.search.vectors import LENGTH, Encoding, Finite, encode, needed
 from aiocg.spaces.actions import OptionActions
 from aiocg.spaces.rewards import CostReward, RuntimeReward
 
-__all__ = ["FrontBreeder", "ParetoPoint", "ParetoResult", "front_of", "pareto"]
-
 DEFAULT_BUDGET = Budget(evaluations=1000)
 POPULATION = 32
 CHILDREN = 16

@@ -10,8 +10,6 @@ import anyio
 from aiocg.env.env import Env
 from aiocg.env.step import Candidate
 
-__all__ = ["CHUNK", "each", "evaluate", "go_to", "open_lanes", "possible_actions", "repeats", "spread"]
-
 CHUNK = 24  # candidates per lane and message: few enough to check the clock often, enough to amortise the message
 
 T = TypeVar("T")

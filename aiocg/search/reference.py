@@ -23,21 +23,8 @@ from aiocg.env.env import Env
 from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError, ResetNeeded, ServiceError, SessionLost, WorkerCrashed
 from aiocg.states.behaviour import Behaviour
-from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
-
-__all__ = [
-    "Reference",
-    "first_line",
-    "first_run",
-    "observation_of_runs",
-    "program_of",
-    "reference_of",
-    "run_again",
-    "runnable",
-    "runs_of",
-    "undefined",
-]
+from aiocg.states.result import ErrorKind, ValidationError
 
 Levels = Mapping[str, tuple[str, ...]]
 """The compiler's own levels, by name."""

@@ -14,8 +14,6 @@ from aiocg.spaces.rewards import Reward
 from aiocg.transitions import Transition, Transitions, TransitionsError
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
 
-__all__ = ["NotLogged", "replayed"]
-
 
 class NotLogged(ServiceError):
     """The file does not have what some actions lead to, or the compiler had refused them."""

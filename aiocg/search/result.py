@@ -16,18 +16,6 @@ from aiocg.search.tuner import Outcome
 from aiocg.spaces.actions import ActionSpace
 from aiocg.states.behaviour import Behaviour
 
-__all__ = [
-    "Checks",
-    "Progress",
-    "ProgressCallback",
-    "Record",
-    "SearchResult",
-    "SearchState",
-    "WatchCallback",
-    "begin_state",
-    "reward_space_of",
-]
-
 
 class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     """Where a search stands: enough to go on from there, and plain enough for JSON.

@@ -11,8 +11,6 @@ import numpy as np
 
 from aiocg.env.env import Env
 
-__all__ = ["ALONE_AND_ONCE", "LEVELS", "Contender", "Timing", "measuring", "run_in_turns", "speedup"]
-
 SAMPLES = 2_000  # of the bootstrap
 
 LEVELS: dict[str, tuple[str, ...]] = {"O0": (), "O2": ("default<O2>",), "O3": ("default<O3>",)}

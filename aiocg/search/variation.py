@@ -8,8 +8,6 @@ import numpy as np
 
 from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption
 
-__all__ = ["KNOWN", "Choices", "Variation"]
-
 Choices = tuple[int, ...]
 """A choice for each option, -1 where it is not given."""
 

@@ -12,13 +12,13 @@ VARIABLE = "AIOCG_SHRINK_PLAN"
 """The environment variable with the path of a file that says what is to be done, written by `plan_text`."""
 
 SOCKET = "requests"
-"""In the plan's folder: takes what `request_text` writes, and says why it cannot be done, or ""."""
+"""In the plan's folder: takes what `_request_text` writes, and says why it cannot be done, or ""."""
 
 NOT_OURS = "not ours"
 """The answer about a link of nothing that has become bitcode."""
 
 COMPILED = "compiled"
-"""In the plan's folder: a line of `compiled_text` for each unit of the lock file that was compiled."""
+"""In the plan's folder: a line of `_compiled_text` for each unit of the lock file that was compiled."""
 
 KEPT = "keep"
 """The kind of a request about a unit that the build's compiler has compiled."""
@@ -51,7 +51,7 @@ def plan_of(text: str) -> Plan:
     return {name: words for name, *words in (line.split(SEPARATOR) for line in text.split(END)) if name}
 
 
-def request_text(kind: str, own: str, words: list[str]) -> str:
+def _request_text(kind: str, own: str, words: list[str]) -> str:
     """Write a request of this process: "compile" or "link", the path of the build's compiler, and the command line."""
     os.umask(mask := os.umask(0o077))
     variables = (f"{name}={value}" for name, value in os.environ.items() if not {LAST, END, SEPARATOR} & {*value})
@@ -66,7 +66,7 @@ def request_of(text: str) -> tuple[str, str, int, str, list[str], dict[str, str]
     return kind, folder, int(mask), own, words, {name: value for name, _, value in pairs}
 
 
-def compiled_text(content: bytes, request: str) -> str:
+def _compiled_text(content: bytes, request: str) -> str:
     """Write for `COMPILED` which object a request to compile has become."""
     import hashlib
 
@@ -74,7 +74,7 @@ def compiled_text(content: bytes, request: str) -> str:
 
 
 def compiled_of(text: str) -> dict[str, str]:
-    """Read a file of `compiled_text`: the requests by the SHA-256 of the objects."""
+    """Read a file of `_compiled_text`: the requests by the SHA-256 of the objects."""
     return {digest: request for digest, _, request in (line.partition(END) for line in text.split(LAST)) if digest}
 
 
@@ -100,12 +100,12 @@ def main() -> None:
         elif source in plan["units"]:
             cplusplus = "++" in name or source.endswith(_CPLUSPLUS)
             if not _compile(plan["c++" if cplusplus else "c"], sources[0], words, plan, own):
-                record(compiled, _object_of(words), request_text("compile", own, [name, *words]))
+                record(compiled, _object_of(words), _request_text("compile", own, [name, *words]))
                 sys.exit(0)
         if source in plan["units"] or source in plan["kept"]:
             status = _run([own, *words])
             if not status:
-                record(compiled, _object_of(words), request_text(KEPT, own, [name, *words]))
+                record(compiled, _object_of(words), _request_text(KEPT, own, [name, *words]))
             sys.exit(status if status >= 0 else 128 - status)
     elif _output(words) in plan["images"] or (os.path.exists(compiled) and not any(map(_is_probe, sources))):
         problem = _asked(plan, "link", own, [name, *words])
@@ -123,7 +123,7 @@ def _asked(plan: Plan, kind: str, own: str, words: list[str]) -> str:
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(address(os.open(plan["folder"][0], os.O_RDONLY)))
-            connection.sendall(os.fsencode(request_text(kind, own, words)))
+            connection.sendall(os.fsencode(_request_text(kind, own, words)))
             connection.shutdown(socket.SHUT_WR)
             with connection.makefile("rb") as file:
                 return file.read().decode()
@@ -172,7 +172,7 @@ def _run(line: list[str], actions: "list[tuple[object, ...]] | None" = None) -> 
 def record(path: str, output: str, request: str) -> None:
     """Add to the file `COMPILED` what a request has become."""
     with open(output, "rb") as made:
-        text = compiled_text(made.read(), request)
+        text = _compiled_text(made.read(), request)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, os.fsencode(text))  # at once, as others write to it, too
     os.close(descriptor)

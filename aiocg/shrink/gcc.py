@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 GCC = "GCC"  # begins the name of a compiler in the lock file
 
 
-class GccCandidates(Candidates):
+class _GccCandidates(Candidates):
     """The images of one link with several lines of options for GCC: its actions are options."""
 
     compiler = "gcc"
@@ -38,7 +38,7 @@ class GccCandidates(Candidates):
     short = "only what was found before"
 
     @classmethod
-    def begin(cls, name: str, linker: Linker, how: str = "") -> "GccCandidates":
+    def begin(cls, name: str, linker: Linker, how: str = "") -> "_GccCandidates":
         """Take the build's own image, which says what the program is, too.
 
         Raises:
@@ -94,7 +94,7 @@ class GccShrinking(Shrinking):
         if not all(isinstance(part, Unit) for part in inputs.parts) or not inputs.parts:
             raise ValueError(UNKNOWN)
         linker: Linker = GccLinker(inputs, self.compiled, scratch, Form((), ()), Gcc(link.command.driver))
-        return GccCandidates.begin(name, self._kept(name, linker), self.measure)
+        return _GccCandidates.begin(name, self._kept(name, linker), self.measure)
 
     def _add_levels(self, images: Sequence[Candidates]) -> None:
         for image in images:

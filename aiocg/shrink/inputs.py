@@ -65,7 +65,7 @@ Objects = Callable[[Part], Path | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Single:
+class _Single:
     """An object, or a source that the link compiles.
 
     Attributes:
@@ -78,7 +78,7 @@ class Single:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Archive:
+class _Archive:
     """An archive of which some members are of this build.
 
     Attributes:
@@ -100,16 +100,16 @@ class Inputs:
     """
 
     link: Link
-    places: tuple[Single | Archive | None, ...]
+    places: tuple[_Single | _Archive | None, ...]
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts in order, each once."""
         found: dict[Part, None] = {}
         for place in self.places:
-            if isinstance(place, Single):
+            if isinstance(place, _Single):
                 found[place.part] = None
-            elif isinstance(place, Archive):
+            elif isinstance(place, _Archive):
                 found |= dict.fromkeys(part for _, part in place.members if part is not None)
         return tuple(found)
 
@@ -128,7 +128,7 @@ class Inputs:
     def has_archive(self) -> bool:
         """Whether an archive is named, that is not the system's."""
         tokens = self.link.command.tokens
-        return any(isinstance(place, Archive) for place in self.places) or any(
+        return any(isinstance(place, _Archive) for place in self.places) or any(
             token.kind == "input" and token.value.endswith(".a") for token in tokens
         )
 
@@ -146,7 +146,7 @@ class Inputs:
             path for path in named if path.is_file() and not (is_archive(path) or _type_of(path) or _is_bitcode(path))
         ]
         objects = [
-            place.path for place in self.places if isinstance(place, (Single, Archive)) and place.path is not None
+            place.path for place in self.places if isinstance(place, (_Single, _Archive)) and place.path is not None
         ]
         written = [path.stat().st_mtime_ns for path in objects if path.exists()]
         return any(path.stat().st_mtime_ns > min(written, default=0) for path in texts)
@@ -167,9 +167,9 @@ class Inputs:
         if isinstance(part, Module):
             return None
         for number, place in enumerate(self.places):
-            if isinstance(place, Single) and place.part == part:
+            if isinstance(place, _Single) and place.part == part:
                 return place.path
-            for index, (content, one) in enumerate(place.members if isinstance(place, Archive) else ()):
+            for index, (content, one) in enumerate(place.members if isinstance(place, _Archive) else ()):
                 if one == part:
                     path = scratch / f"own-{number}-{index}.o"
                     path.write_bytes(content)
@@ -179,9 +179,9 @@ class Inputs:
     def objects(self) -> Iterator[tuple[Part | None, bytes]]:
         """Yield the objects that the link names, in order, with what those are made from that are of this build."""
         for place, token in zip(self.places, self.link.command.tokens, strict=True):
-            if isinstance(place, Archive):
+            if isinstance(place, _Archive):
                 yield from ((part, content) for content, part in place.members)
-            elif isinstance(place, Single):
+            elif isinstance(place, _Single):
                 if place.path is not None:
                     yield place.part, place.path.read_bytes()
             elif token.kind == "input" and (path := self.link.directory / token.value).is_file():
@@ -260,7 +260,7 @@ class Inputs:
         """Return the words after the driver of the link as it was, with objects in the places of sources."""
         words: list[str] = []
         for token, place in zip(self.link.command.tokens, self.places, strict=True):
-            words += [str(place.path)] if isinstance(place, Single) and place.path is not None else _kept(token)
+            words += [str(place.path)] if isinstance(place, _Single) and place.path is not None else _kept(token)
         return words
 
     def own_words(self, objects: Objects, scratch: Path) -> list[str]:
@@ -274,8 +274,8 @@ class Inputs:
         return [word for token in tokens for word in others.get(token.words, token.words)]
 
     @staticmethod
-    def _replaced(number: int, place: Single | Archive, objects: Objects, scratch: Path) -> list[str]:
-        if isinstance(place, Archive):
+    def _replaced(number: int, place: _Single | _Archive, objects: Objects, scratch: Path) -> list[str]:
+        if isinstance(place, _Archive):
             return [str(_repacked(place, objects, scratch / f"{number}-{place.path.name}"))]
         return [] if (path := objects(place.part)) is None else [str(path)]
 
@@ -351,21 +351,21 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
     more = link.origin.environment.get("LIBRARY_PATH", "") if link.origin is not None else ""
     folders += [link.directory / folder for folder in more.split(os.pathsep) if folder]
     static = any(token.words[0] in ("-static", "-static-pie") for token in link.command.tokens)
-    places: list[Single | Archive | None] = []
+    places: list[_Single | _Archive | None] = []
     for token in link.command.tokens:
-        place: Single | Archive | None = None
+        place: _Single | _Archive | None = None
         if token.kind == "input":
             one = next(named)
             path = Path(os.path.normpath(link.directory / one.path))
             if one.language:
                 unit = next(compiled)
-                place = Single(_object(unit, scratch / f"own-{len(places)}.o"), unit)
+                place = _Single(_object(unit, scratch / f"own-{len(places)}.o"), unit)
             elif known := units.get(link.files.get(path, "")):
-                place = Single(path, known)
+                place = _Single(path, known)
             elif is_archive(path):
                 place = _archive(path, units, scratch)
             elif _is_bitcode(path):
-                place = Single(path, Module(path))
+                place = _Single(path, Module(path))
         elif token.words[0].startswith("-l") and (library := _library(token, folders, static)):
             place = _archive(library, units, scratch)
         static = _static_after(token, static)
@@ -411,7 +411,7 @@ def _library(token: Token, folders: list[Path], static: bool) -> Path | None:
     return None
 
 
-def _archive(path: Path, units: Mapping[str, Unit], scratch: Path) -> Archive | None:
+def _archive(path: Path, units: Mapping[str, Unit], scratch: Path) -> _Archive | None:
     members: list[tuple[bytes, Part | None]] = []
     for _, content in archive_members(path):
         digest = hashlib.sha256(content).hexdigest()
@@ -420,7 +420,7 @@ def _archive(path: Path, units: Mapping[str, Unit], scratch: Path) -> Archive | 
             part = Module(scratch / f"{digest}.o")
             part.path.write_bytes(content)
         members.append((content, part))
-    return Archive(path, tuple(members)) if any(part for _, part in members) else None
+    return _Archive(path, tuple(members)) if any(part for _, part in members) else None
 
 
 def _is_bitcode(path: Path) -> bool:
@@ -449,7 +449,7 @@ def _type_of(path: Path) -> int:
     return max(head[16:18], default=0) if head[:4] == b"\x7fELF" else 0  # in either order of bytes
 
 
-def _repacked(archive: Archive, objects: Objects, target: Path) -> Path:
+def _repacked(archive: _Archive, objects: Objects, target: Path) -> Path:
     """Write an archive with other members, and return where it is; those that are elsewhere are left out."""
 
     def contents() -> Iterator[bytes]:

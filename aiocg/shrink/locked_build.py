@@ -41,7 +41,7 @@ _OTHER = "another image than the lock file was written with: --update makes it a
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class _Linked:
     """An image that was linked.
 
     Attributes:
@@ -54,7 +54,7 @@ class Linked:
     note: str
 
 
-def build(text: str, lock: Lock, commands: Path, scratch: Path) -> tuple[int, list[Linked]]:
+def build(text: str, lock: Lock, commands: Path, scratch: Path) -> tuple[int, list[_Linked]]:
     """Build by a lock file, and return the build's exit status and its images.
 
     Args:
@@ -119,7 +119,7 @@ class _Requests:
     """
 
     def __init__(self, lock: Lock, folder: Path) -> None:
-        self.done: list[Linked] = []
+        self.done: list[_Linked] = []
         self._lock, self._folder = lock, folder
         self._images = {os.path.abspath(name): name for name in lock.images}
 
@@ -193,7 +193,7 @@ class _Requests:
             with replacing(one.output, 0o777 & mode) as file:
                 file.write(content)
         if name:
-            self.done.append(Linked(name, read_image(content).bytes, note))
+            self.done.append(_Linked(name, read_image(content).bytes, note))
 
     def _locked(self, entry: Entry, inputs: Inputs, scratch: Path) -> bytes:
         """Return the image of an entry of the lock file.

@@ -38,8 +38,7 @@ MIXING = 0.2
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
     from aiocg.search import Budget
-    from aiocg.shrink.checking import Check
-    from aiocg.shrink.speed import Pace
+    from aiocg.shrink.checking import Check, Pace
     from aiocg.transport.options import Option
 
 
@@ -95,7 +94,7 @@ class Shrinking:
                 self.left_alone[self._name(path)] = reason
         self.compiled = self._begin_units(_made(self.scratch / "units"))
         self._by_gcc = GccUnits(_made(self.scratch / "gcc"), self.build.all_units)
-        for number, link in enumerate(renamed(self.build.links, self.folder)):
+        for number, link in enumerate(_renamed(self.build.links, self.folder)):
             if not link.output.is_file() or not self._is_wanted(link.output):
                 continue  # those that are gone were of a probe, or for the build's own use; /dev/null is a device
             name = self._name(link.output)
@@ -179,7 +178,7 @@ class Shrinking:
         entry, own = self.lock.images.get(name), link.output.read_bytes()
         if self.update or entry is None or (entry.own, entry.compiler) != (digest(own), self._release(link)):
             return None
-        if changed(link, hashes(link.files)):
+        if changed(link, _hashes(link.files)):
             return None
         if entry.chosen == BY_OPTIONS or entry.chosen.startswith(f"{GCC} "):
             inputs = read_inputs(link, self.build.units, scratch)
@@ -392,14 +391,14 @@ def _compiled_in_several_ways(images: Sequence[Candidates], source: Callable[[Pa
     return {name for name, found in ways.items() if len(found) > 1}
 
 
-def renamed(links: Sequence[Link], folder: Path) -> list[Link]:
+def _renamed(links: Sequence[Link], folder: Path) -> list[Link]:
     """Return links with the names that their images have now, where the build has renamed them below the folder."""
     gone = {link.output: link.files[link.output] for link in links if link.output in link.files}
     gone = {path: digest for path, digest in gone.items() if not path.exists()}
     known = {link.output for link in links}
     there = (Path(place, name) for place, _, names in os.walk(folder) for name in names) if gone else ()
     images = [path for path in there if path not in known and not path.is_symlink() and _is_image(path)]
-    now = {digest: path for path, digest in hashes(sorted(images, reverse=True)).items()}
+    now = {digest: path for path, digest in _hashes(sorted(images, reverse=True)).items()}
     found = {path: now[digest] for path, digest in gone.items() if digest in now}
     return [
         replace(
@@ -425,14 +424,14 @@ def check_same(link: Link, scratch: Path) -> tuple[str, ...] | None:
     Raises:
         BenchmarkInitError, ValueError: when they have; it says which.
     """
-    if reason := changed(link, hashes(link.files)):
+    if reason := changed(link, _hashes(link.files)):
         raise ValueError(reason)
     if link.origin is not None and link.output in link.files and not is_zig(link.command):
         return check_relinkable(link.origin, link.files[link.output], link.directory, scratch)
     return None
 
 
-def hashes(paths: Iterable[Path]) -> dict[Path, str]:
+def _hashes(paths: Iterable[Path]) -> dict[Path, str]:
     """Return the SHA-256 of those files that are there."""
     found = {}
     for path in paths:

@@ -1,7 +1,6 @@
 """Action and observation spaces, in terms of Gymnasium."""
 
-from aiocg.spaces._observation import ObservationSpace
-from aiocg.spaces._sequence import Binary, Json, SpaceSequence, Text, Texts, VariableArray
+from aiocg.spaces._observation import Binary, Json, ObservationSpace, SpaceSequence, Text, Texts, VariableArray
 from aiocg.spaces.actions import (
     ActionSpace,
     ChoiceActions,

@@ -1,15 +1,190 @@
 """Observation spaces: Gymnasium spaces from a worker's declarations."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
-from aiocg.spaces._sequence import Binary, Json, Text, Texts, VariableArray
-from aiocg.spaces.scalar import Scalar
+from aiocg.spaces.scalar import Keyed, Scalar, draw
 from aiocg.transport.messages import ObservationSpec
+
+# ------------------------------ Spaces of values that may have any length: text, bytes, arrays, lists of text, and JSON
+
+SizeRange = tuple[int, int | None]
+"""Shortest and longest length, inclusive; None is any."""
+
+MORE = 32  # how much longer than the shortest a sample gets where there is no longest
+
+
+class _Sized(Keyed[Any]):
+    """A space of values with bounded length."""
+
+    def __init__(self, size_range: SizeRange = (0, None)) -> None:
+        shortest, longest = size_range
+        if shortest < 0 or (longest is not None and longest < shortest):
+            raise ValueError(f"a size range is (shortest, longest or None), and not negative; not {size_range}")
+        self.size_range = (shortest, longest)
+        super().__init__()
+
+    def _fits(self, length: int) -> bool:
+        shortest, longest = self.size_range
+        return shortest <= length and (longest is None or length <= longest)
+
+    def _draw_length(self) -> int:
+        shortest, longest = self.size_range
+        most = shortest + MORE if longest is None else min(longest, shortest + MORE)
+        return int(self.np_random.integers(shortest, most, endpoint=True))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.size_range,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.size_range == (0, None) else self.size_range})"
+
+
+class Text(_Sized):
+    """Text, of any length or of one within bounds (in characters)."""
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a str of a length within the bounds?"""
+        return isinstance(x, str) and self._fits(len(x))
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """Draw some lower-case letters."""
+        return "".join(map(chr, self.np_random.integers(97, 123, size=self._draw_length())))
+
+
+class Binary(_Sized):
+    """Bytes, any number or one within bounds."""
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` bytes, as many as the bounds allow?"""
+        return isinstance(x, bytes) and self._fits(len(x))
+
+    def sample(self, mask: Any = None, probability: Any = None) -> bytes:
+        """Draw some bytes."""
+        return self.np_random.bytes(self._draw_length())
+
+
+class SpaceSequence(_Sized):
+    """Lists of values of one space, of any length or of one within bounds.
+
+    With a `Scalar` these are lists of numbers within a range. Gymnasium's own `Sequence` has no bounds on the length.
+
+    Args:
+        space: contains each element.
+        size_range: the shortest and the longest length, inclusive; None is any.
+    """
+
+    def __init__(self, space: "gymnasium.Space[Any]", size_range: SizeRange = (0, None)) -> None:
+        self.space = space
+        super().__init__(size_range)
+
+    def seed(self, seed: Any = None) -> Any:
+        """Seed the lengths and the elements.
+
+        Args:
+            seed: an int for both, as `gymnasium.spaces.Sequence` takes it, or None for unpredictable samples.
+        """
+        seeded = super().seed(seed)
+        return seeded, self.space.seed(None if seed is None else int(self.np_random.integers(2**31)))
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a list, a tuple or an array along whose first axis all are contained, within the bounds?"""
+        if not isinstance(x, (list, tuple)) and not (isinstance(x, np.ndarray) and x.ndim):
+            return False
+        return self._fits(len(x)) and all(self.space.contains(element) for element in x)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> list[Any]:
+        """Draw a list."""
+        return [self.space.sample() for _ in range(self._draw_length())]
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.space, self.size_range
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.size_range))  # not all spaces can be hashed
+
+    __repr__ = Keyed.__repr__
+
+
+class Texts(Keyed[list[str]]):
+    """Any list of text, of any length."""
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a list or tuple of str?"""
+        return isinstance(x, (list, tuple)) and all(isinstance(item, str) for item in x)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> list[str]:
+        """Draw up to eight words."""
+        lengths = self.np_random.integers(0, 12, size=int(self.np_random.integers(0, 9)))
+        return ["".join(chr(c) for c in self.np_random.integers(97, 123, size=int(length))) for length in lengths]
+
+
+class VariableArray(Keyed[npt.NDArray[Any]]):
+    """Arrays of one dtype whose shape is fixed except for the lengths given as -1.
+
+    Args:
+        low, high: bounds of the elements, inclusive; None is unbounded.
+        shape: such as `(-1,)` or `(-1, 200)`.
+        dtype: NumPy name of the elements' type.
+    """
+
+    def __init__(self, low: float | None, high: float | None, shape: Sequence[int], dtype: str) -> None:
+        self.low = low
+        self.high = high
+        self.lengths = tuple(shape)
+        super().__init__(None, np.dtype(dtype))
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` an array of that dtype and shape within the bounds?"""
+        if not isinstance(x, np.ndarray) or x.dtype != self.dtype or x.ndim != len(self.lengths):
+            return False
+        if any(length not in (-1, there) for length, there in zip(self.lengths, x.shape, strict=True)):
+            return False
+        return bool((self.low is None or (x >= self.low).all()) and (self.high is None or (x <= self.high).all()))
+
+    def sample(self, mask: Any = None, probability: Any = None) -> npt.NDArray[Any]:
+        """Draw an array with up to eight elements along each variable axis."""
+        assert self.dtype is not None
+        shape = [int(self.np_random.integers(0, 9)) if length == -1 else length for length in self.lengths]
+        return draw(self.np_random, self.low, self.high, self.dtype, shape)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.low, self.high, self.lengths, self.dtype
+
+
+class Json(Keyed[Any]):
+    """Any JSON value."""
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` None, a bool, a finite number, text, or a list or dict (with text as keys) of such?"""
+        try:
+            return _is_json(x)
+        except RecursionError:  # too deep for whatever reads it
+            return False
+
+    def sample(self, mask: Any = None, probability: Any = None) -> Any:
+        """Draw an object with up to four numbers."""
+        count = int(self.np_random.integers(0, 5))
+        return {chr(97 + i): int(self.np_random.integers(0, 1000)) for i in range(count)}
+
+
+def _is_json(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return all(_is_json(item) for item in x)
+    if isinstance(x, dict):
+        return all(isinstance(key, str) and _is_json(value) for key, value in x.items())
+    if isinstance(x, float):
+        return math.isfinite(x)
+    return x is None or isinstance(x, (bool, int, str))
+
+
+# ---------------------------------------------------- Observation spaces: Gymnasium spaces from a worker's declarations
 
 
 @dataclass(frozen=True, slots=True)

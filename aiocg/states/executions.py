@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiocg.datasets.recipe import ProgramRun
-from aiocg.states.errors import ErrorKind, ValidationError
+from aiocg.states.result import ErrorKind, ValidationError
 
 Run = Mapping[str, Any]
 

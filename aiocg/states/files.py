@@ -30,9 +30,9 @@ from typing import IO, Any, Self, cast
 
 import msgspec
 
+from aiocg.datasets.cache import is_offline, without_password
 from aiocg.datasets.download import Failure, receive
 from aiocg.datasets.errors import DownloadError
-from aiocg.datasets.site import is_offline, without_password
 from aiocg.states.state import FIELD_LIMIT, CompilerEnvState, InvalidState, LegacyState
 
 __all__ = [

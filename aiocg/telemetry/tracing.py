@@ -24,7 +24,6 @@ try:
 except ImportError:
     raise AiocgError("spans need opentelemetry-api: pip install 'aiocg[tracing]'") from None
 
-__all__ = ["TracedSlot", "tracer_from_environment"]
 
 NANO: Final = 1_000_000_000
 LONGEST: Final = 1e6  # seconds

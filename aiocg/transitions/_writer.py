@@ -17,11 +17,9 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from aiocg.datasets.uri import BenchmarkUri
-from aiocg.transitions import _codecs as codecs
+from aiocg.transitions import _schema as codecs
 from aiocg.transitions import _schema as schema
 from aiocg.transitions._schema import TransitionsError, signed
-
-__all__ = ["Compiler", "Observation", "Start", "Step", "Writer", "opened_alone"]
 
 BATCH = 1 << 14  # entries of one transaction, at most: hashes touch pages all over the file, each written once
 WAITING = 1 << 16  # entries that may wait for the thread: several batches, as it takes one at a time

@@ -13,8 +13,6 @@ from aiocg.transitions._schema import TransitionsError
 from aiocg.transitions._writer import Compiler, Observation, Row, Start, Step, Writer
 from aiocg.transitions.reading import Transitions
 
-__all__ = ["TransitionLog"]
-
 
 class TransitionLog:
     """A file of transitions that a runtime writes, made by `Runtime.log_to`.

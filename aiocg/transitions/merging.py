@@ -13,8 +13,6 @@ from aiocg.transitions._schema import TransitionsError, check_file
 from aiocg.transitions._writer import Compiler, Observation, Row, Start, Step, Writer, opened_alone
 from aiocg.transitions.reading import Transitions
 
-__all__ = ["COMPILER", "import_original", "merge"]
-
 # The numbers of texts differ from file to file, so each is looked up by its text.
 _TEXTS = "INSERT OR IGNORE INTO {0} ({1}) SELECT {1} FROM other.{0}"
 _IDS = "CREATE TEMP TABLE {0}Ids AS SELECT a.id AS old, b.id AS new FROM other.{0} a JOIN main.{0} b USING ({1})"

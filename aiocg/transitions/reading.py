@@ -9,10 +9,8 @@ from typing import Any, NamedTuple, Self, overload
 import msgspec
 import numpy as np
 
-from aiocg.transitions import _codecs as codecs
+from aiocg.transitions import _schema as codecs
 from aiocg.transitions._schema import TransitionsError, open_file, signed, unsigned
-
-__all__ = ["Conflict", "Transition", "Transitions"]
 
 _COLUMNS = (
     "SELECT uri, StateTransitions.state, texts, next, rewards FROM StateTransitions"

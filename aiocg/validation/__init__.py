@@ -14,10 +14,9 @@ and at the compiler's own levels, also under LLVM's sanitizers; there are five o
 """
 
 from aiocg.states.behaviour import Behaviour
-from aiocg.states.errors import ErrorKind, ValidationError
-from aiocg.states.result import ValidationResult
-from aiocg.validation.differential import Sanitizer
-from aiocg.validation.many import validate_states
+from aiocg.states.result import ErrorKind, ValidationError, ValidationResult
+from aiocg.validation._differential import Sanitizer
+from aiocg.validation._many import validate_states
 from aiocg.validation.state import Options, rewards_agree, validate
 
 __all__ = [

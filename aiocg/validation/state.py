@@ -15,11 +15,10 @@ from aiocg.errors import AiocgError, ServiceError, UnknownName
 from aiocg.search.lanes import spread
 from aiocg.search.reference import COMPARING, first_run, runnable, undefined
 from aiocg.states.behaviour import Behaviour
-from aiocg.states.errors import ErrorKind, ValidationError
 from aiocg.states.executions import in_words
-from aiocg.states.result import Translation, ValidationResult
+from aiocg.states.result import ErrorKind, Translation, ValidationError, ValidationResult
 from aiocg.states.state import CompilerEnvState, LegacyState
-from aiocg.validation.differential import (
+from aiocg.validation._differential import (
     Failed,
     Finding,
     Sanitizer,

@@ -43,10 +43,10 @@ from aiocg.pictures.nested import nested
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
 from aiocg.states.state import InvalidState
+from aiocg.web._programs import named, plain, sent
 from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.links import link_to
-from aiocg.web.programs import named, plain, sent
 from aiocg.web.saved import at_state, state_of
 from aiocg.web.searching import Run, watchable
 from aiocg.web.session import ExplorerSession
@@ -663,15 +663,11 @@ async def _visited(env: Env, numbers: list[int], reward: str, *, every: bool) ->
     env.observation_space = None
     await env.reset()
     steps = [[], *([number] for number in numbers)] if every else [numbers]
-    states, terminated = [], False
+    states = []
     for step in steps:
         texts = [env.action_space.text(number) for number in step]
-        values, rewards, terminated, _, info = await env.step_texts(
-            texts, observation_spaces=COUNTS, reward_spaces=[reward]
-        )
-        if terminated:
-            raise info["error"]
+        values, rewards, _ = await env.apply(texts, observation_spaces=COUNTS, reward_spaces=[reward])
         states.append({"instcount": plain(values[0]), "autophase": plain(values[1]), "reward": float(rewards[0])})
     lines = str(await env.observe("Ir")).split("\n")
     text = "\n".join(line if len(line) <= COLUMNS else f"{line[: COLUMNS - 3]}..." for line in lines[:LINES])
-    return {"commandline": env.commandline(), "done": terminated, "ir": text, "states": states}
+    return {"commandline": env.commandline(), "done": False, "ir": text, "states": states}

@@ -10,8 +10,6 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-__all__ = ["LOOPBACK", "Guard", "check_hosts"]
-
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 COOKIE = "aiocg_token"
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.uri import USER
+from aiocg.web._programs import named, sent
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.programs import named, sent
 from aiocg.web.saved import Opening
 from aiocg.web.session import ExplorerSession
-
-__all__ = ["Link", "link_to", "read_link"]
 
 LONGEST = 16_000  # characters; more is refused on the way by some
 LANGUAGES = {"c": "c", "cc": "c++", "cpp": "c++", "cxx": "c++", "ll": "ir", "bc": "bitcode"}  # by the suffix of a file

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.states.files import CompilerEnvStateReader, State, find_state, open_source
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
-from aiocg.web.programs import named
+from aiocg.web._programs import named
 
 if TYPE_CHECKING:
     from aiocg.transitions.reading import Transitions
 
-__all__ = ["Opening", "at_state", "find_opening", "openings", "state_of"]
 
 RESULTS, ABOUT = "results.csv", "submission.toml"  # of an entry of a leaderboard
 SQLITE = b"SQLite format 3\0"

@@ -18,8 +18,6 @@ from aiocg.web.limits import Refusal
 from aiocg.web.session import TIME, ExplorerSession
 from aiocg.web.tree import TreeError
 
-__all__ = ["LiveSearch", "Run", "Watchable", "watchable"]
-
 SEED = 0
 PASSES = ("greedy", "beam", "random", "evolve", "mcts", "portfolio", "policy", "functionwise")
 OPTIONS = ("screening", "hill_climb", "genetic", "random")  # of whole command lines
@@ -31,7 +29,7 @@ SPEED = "flops"
 
 
 @dataclass(frozen=True, slots=True)
-class Watchable:
+class _Watchable:
     """A search, as a session has it.
 
     Attributes:
@@ -54,24 +52,24 @@ class Watchable:
         return await self.search(env, **seed, **options)
 
 
-def watchable(session: ExplorerSession) -> dict[str, Watchable]:
+def watchable(session: ExplorerSession) -> dict[str, _Watchable]:
     """Return the searches that a session can run, the simplest first; none where there is nothing to be searched."""
     env, cost = session.env, session.costs[0]
     lines = env.action_spaces.language.line is not None
     if "templates" in env.observation_spaces and SPEED in env.reward_spaces:
-        return {name: Watchable(getattr(search, name), SPEED, anywhere=False, measured=True) for name in SCHEDULES}
+        return {name: _Watchable(getattr(search, name), SPEED, anywhere=False, measured=True) for name in SCHEDULES}
     if not isinstance(env.reward_spaces.get(cost), CostReward) or not env.action_space.names:
         return {}
     names = (*(OPTIONS if lines else PASSES), *LIBRARIES)
-    known = {name: Watchable(getattr(search, name), cost, anywhere=not lines) for name in names}
+    known = {name: _Watchable(getattr(search, name), cost, anywhere=not lines) for name in names}
     if not lines:
-        known["functionwise"] = Watchable(search.functionwise, cost, anywhere=False)
+        known["functionwise"] = _Watchable(search.functionwise, cost, anywhere=False)
         if cost not in SIZES:
             del known["functionwise"]
         if env.spec.worker != "llvm":
             del known["policy"]
         elif env.benchmark.program is not None and env.benchmark.program.runs:
-            known["racing"] = Watchable(search.racing, TIME, anywhere=False, measured=True, timed=True)
+            known["racing"] = _Watchable(search.racing, TIME, anywhere=False, measured=True, timed=True)
     return known
 
 
@@ -145,7 +143,7 @@ class LiveSearch:
         self._pausing = False
         self._state: SearchState | None = None  # of the last run, to go on from
         self._nodes: dict[tuple[str, ...], int] = {}  # by the actions that lead there
-        self._search: Watchable | None = None  # the last
+        self._search: _Watchable | None = None  # the last
         self._ways: list[tuple[str, ...]] = []  # of which there are no nodes yet
         self._told = 0.0  # when the last event was
 

@@ -18,14 +18,12 @@ from aiocg.spaces.rewards import CostReward
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.tree import Node, Tree
 
-__all__ = ["TIME", "Event", "Events", "ExplorerSession", "Gain", "Order", "Wanted", "costs_of", "levels_of", "numbers"]
-
 QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
 
 Event = Mapping[str, Any]
 
 
-class Events:
+class _Events:
     """What happens somewhere, told to all who read it."""
 
     def __init__(self) -> None:
@@ -58,7 +56,7 @@ LEVELS = ("O3", "Oz", "Os")
 TIME = "runtime"  # of a program or kernel, in seconds, where there is nothing else to compare
 
 
-def costs_of(env: Env) -> tuple[str, ...]:
+def _costs_of(env: Env) -> tuple[str, ...]:
     """Return the costs of nodes: that of the environment's reward, else of the first reward with one, else the time.
 
     Raises:
@@ -73,14 +71,14 @@ def costs_of(env: Env) -> tuple[str, ...]:
     raise Refusal(400, f"{env.spec.id} has no reward that is the decrease of a cost: take another, such as llvm-ic-v0")
 
 
-def levels_of(env: Env, cost: str) -> dict[str, str]:
+def _levels_of(env: Env, cost: str) -> dict[str, str]:
     """Return the observations of what a cost is after the compiler's levels, by the levels' options."""
     names = {f"-{level}": (cost.removesuffix("Bytes") + level, f"{cost}_{level}") for level in LEVELS}
     known = {option: [name for name in tried if name in env.observation_spaces] for option, tried in names.items()}
     return {option: found[0] for option, found in known.items() if found}
 
 
-def numbers(names: Sequence[str], values: Sequence[Any]) -> dict[str, float]:
+def _numbers(names: Sequence[str], values: Sequence[Any]) -> dict[str, float]:
     """Return values by their names."""
     return {name: float(value) for name, value in zip(names, values, strict=False)}
 
@@ -126,7 +124,7 @@ KEPT = 24  # observations of nodes that are remembered, and nodes whose gains ar
 AT_ONCE = 8  # candidates of one request, behind which a step may have to wait
 
 
-class ExplorerSession(Events):
+class ExplorerSession(_Events):
     """An environment that is moved about in a tree of states. Its methods take turns, whoever calls them.
 
     Few states are kept on the worker; others are reached from the nearest that is, by the actions between. A worker
@@ -175,12 +173,12 @@ class ExplorerSession(Events):
         env = await runtime.make(environment, benchmark=benchmark, reward_space=reward_space, action_space=action_space)
         try:
             env.timeout, env.observation_space = limits.seconds, None
-            costs = costs_of(env)
+            costs = _costs_of(env)
             await env.reset(timeout=limits.seconds)
-            values = await env.observe(*costs, *(found := levels_of(env, costs[0])).values())
+            values = await env.observe(*costs, *(found := _levels_of(env, costs[0])).values())
             values = values if isinstance(values, list) else [values]
-            tree = Tree(env.state_hash, numbers(costs, values), limits.nodes)
-            session = cls(env, tree, costs, numbers(tuple(found), values[len(costs) :]), limits)
+            tree = Tree(env.state_hash, _numbers(costs, values), limits.nodes)
+            session = cls(env, tree, costs, _numbers(tuple(found), values[len(costs) :]), limits)
             await session._keep(0)
         except BaseException:
             await env.close()
@@ -213,7 +211,7 @@ class ExplorerSession(Events):
             await self._return()
             raise info["error"]
         before = len(self.tree)
-        node = self.tree.step(action, self.env.state_hash, numbers(self.costs, values))
+        node = self.tree.step(action, self.env.state_hash, _numbers(self.costs, values))
         self._astray = False
         await self._keep(node.number)
         self.tell("moved", node=node.number, action=action, new=len(self.tree) > before)
@@ -311,7 +309,7 @@ class ExplorerSession(Events):
                 found = await child.expand_texts(chunk, observation_spaces=list(self.costs), reward_spaces=[])
                 for path, one in zip(chunk, found, strict=True):
                     if one.error is None and path[:-1] in nodes and len(self.tree) < self.limits.nodes:
-                        costs = numbers(self.costs, one.observation)
+                        costs = _numbers(self.costs, one.observation)
                         nodes[path] = self.tree.add(nodes[path[:-1]], path[-1], one.state, costs).number
         return nodes
 
@@ -337,7 +335,7 @@ class ExplorerSession(Events):
             if candidate.error is not None:
                 gains.append(Gain(text, {}, 0.0, None, False, f"{type(candidate.error).__name__}: {candidate.error}"))
                 continue
-            costs = numbers(self.costs, candidate.observation)
+            costs = _numbers(self.costs, candidate.observation)
             gain = node.costs[self.costs[0]] - costs[self.costs[0]]
             gains.append(Gain(text, costs, gain, candidate.state, candidate.state != node.state))
         return gains
@@ -454,11 +452,7 @@ class ExplorerSession(Events):
         else:
             await self.env.reset(timeout=self.limits.seconds)
         if rest:
-            _, _, terminated, _, info = await self.env.step_texts(
-                [node.action for node in rest], observation_spaces=[], reward_spaces=[]
-            )
-            if terminated:
-                raise info["error"]
+            await self.env.apply([node.action for node in rest], observation_spaces=[], reward_spaces=[])
         if self.env.state_hash != self.tree[number].state:
             raise SessionLost(self.tree[number].state, self.env.state_hash)
         self._astray = False

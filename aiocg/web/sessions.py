@@ -15,8 +15,6 @@ from aiocg.web.saved import Opening, at_state
 from aiocg.web.searching import LiveSearch
 from aiocg.web.session import ExplorerSession
 
-__all__ = ["Sessions"]
-
 LOOK = 0.2  # seconds between looks at the workers
 
 

@@ -9,8 +9,6 @@ from typing import NamedTuple, Self
 from aiocg.pictures.graph import Box, Edge, Graph
 from aiocg.spaces.actions import split_list
 
-__all__ = ["Node", "Part", "Tree", "TreeError", "change", "label", "labels", "number"]
-
 PREFIXES = ((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 LONGEST = 44  # characters of an action that is shown
 

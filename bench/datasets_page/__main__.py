@@ -18,8 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from aiocg.datasets.dataset import PROGRAM, Dataset
-from aiocg.datasets.published import _clgen as clgen
+from aiocg.datasets._named_set import PROGRAM
+from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.published._sources import CLgenDataset
 from aiocg.datasets.published.cbench import CBenchDataset
 from aiocg.datasets.registry import default_datasets
 from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
@@ -249,7 +250,7 @@ def _downloads(dataset: TarDataset) -> Iterator[tuple[Sequence[str], str]]:
         yield dataset.manifest_urls, dataset.manifest_sha256
     if isinstance(dataset, CBenchDataset):
         yield dataset.input_urls, dataset.input_sha256
-    if isinstance(dataset, clgen.CLgenDataset):
+    if isinstance(dataset, CLgenDataset):
         yield dataset.library
         yield dataset.header
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from aiocg.workers.loops.cpu import jit
+from aiocg.workers.loops.cpu import _jit as jit
 from aiocg.workers.loops.cpu.target import CpuTarget, processors
 from bench.loops.schedules import ADD, COPY, products, rows_summed, softmax, streaming
 from bench.loops.sides import NUMPY, NumPy, Ours, fastest

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from aiocg.workers.loops.cpu.peak import aligned
-from aiocg.workers.loops.cpu.target import CpuTarget
+from aiocg.workers.loops.cpu.target import CpuTarget, aligned
 from aiocg.workers.loops.expression import Tensor
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from aiocg.datasets import Benchmark, BenchmarkUri
-from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets._manifest import Manifest
+from aiocg.datasets.dataset import ListedDataset
 from aiocg.datasets.registry import mix
 
 SAMPLE = 20_000

@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.dataset import ListedDataset
 from aiocg.datasets.errors import BenchmarkInitError, InstallError, ToolchainNotFound
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, Tree, read, read_header

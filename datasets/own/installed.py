@@ -4,9 +4,9 @@ import os
 import warnings
 from pathlib import Path
 
+from aiocg.datasets.cache import site_data_directory
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError, InstallError
-from aiocg.datasets.site import site_data_directory
 from aiocg.datasets.uri import DEFAULT_SCHEME
 
 MANIFEST = "aiocg-dataset.jsonl"

@@ -5,15 +5,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aiocg.datasets.dataset import Dataset
 
-__all__ = ["published_datasets"]
-
 
 def published_datasets() -> "list[Dataset]":
     """Make all of them, which touches no file and no network; the deprecated ones are among them."""
-    from aiocg.datasets.published._c_sources import AnghaBenchDataset, CHStoneDataset, JotaiBenchDataset, jotai_runnable
     from aiocg.datasets.published._catalogue import bitcode_datasets
-    from aiocg.datasets.published._clgen import CLgenDataset
-    from aiocg.datasets.published._poj104 import POJ104Dataset
+    from aiocg.datasets.published._sources import (
+        AnghaBenchDataset,
+        CHStoneDataset,
+        CLgenDataset,
+        JotaiBenchDataset,
+        POJ104Dataset,
+        jotai_runnable,
+    )
     from aiocg.datasets.published.cbench import CBenchDataset
 
     return [

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from aiocg.datasets._headers import SHA256 as HEADERS
 from aiocg.datasets._headers import are_installed, headers_directory, hosted_flags
-from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.dataset import ListedDataset
 from aiocg.datasets.errors import DownloadError, InstallError
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.process import check_cancelled

@@ -12,13 +12,13 @@ import pytest
 import typer
 
 from aiocg.build.objects import Symbols, archive_members, elf_symbols
-from aiocg.cli.dataset_create import ProjectSource
-from aiocg.cli.dataset_create import create as create_command
+from aiocg.cli.dataset import ProjectSource
+from aiocg.cli.dataset import create as create_command
 from aiocg.datasets import InstallError, default_datasets
 from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.toolchain import find_clang, find_toolchain
 from aiocg.programs.project import Creation, Project, ProjectError, create, parse_run, read_runs
-from aiocg.programs.project.targets import Part, closure, targets_by_symbols
+from aiocg.programs.project._targets import Part, closure, targets_by_symbols
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 import aiocg
 from aiocg.cli.search_job import of_memory
 from aiocg.errors import AiocgError
-from aiocg.host.shared_memory import choose_memory
+from aiocg.host.local import choose_memory
 
 from ..command_line import runner
 

@@ -15,7 +15,8 @@ from aiocg.datasets.errors import DownloadError
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import RuntimeClosed
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
-from aiocg.validation import ErrorKind, ValidationResult, many, validate_states
+from aiocg.validation import ErrorKind, ValidationResult, validate_states
+from aiocg.validation import _many as many
 
 
 def state(number: object, *actions: str, **changes: object) -> CompilerEnvState:

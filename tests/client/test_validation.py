@@ -18,7 +18,7 @@ from aiocg.states.executions import differences, faults, findings
 from aiocg.states.state import CompilerEnvState
 from aiocg.testing import scripted_benchmark
 from aiocg.validation import ErrorKind, ValidationError, ValidationResult, validate, validate_states
-from aiocg.validation.differential import Finding, retried
+from aiocg.validation._differential import Finding, retried
 
 STATE = CompilerEnvState(environment="scripted-v0", benchmark="benchmark://scripted-v0/5", reward=2.5)
 

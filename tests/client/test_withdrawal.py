@@ -31,13 +31,13 @@ class Request:
         made: Pending
         match self.form:
             case "step":
-                made = PendingStep(session, (1,), (), 1.0, future)
+                made = PendingStep(session, (1,), (), 1.0, future=future)
             case "observe":
-                made = PendingStep(session, (), ("x",), 1.0, future)
+                made = PendingStep(session, (), ("x",), 1.0, future=future)
             case "open":
-                made = PendingOpen(session, scripted_benchmark(1), (), 1.0, future)
+                made = PendingOpen(session, scripted_benchmark(1), (), 1.0, future=future)
             case _:
-                made = PendingFork(session, sessions[self.child], future)
+                made = PendingFork(session, sessions[self.child], future=future)
         made.independent = self.independent
         return made
 

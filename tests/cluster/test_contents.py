@@ -19,9 +19,9 @@ from aiocg.node.leases import MESSAGES_AT_ONCE
 from aiocg.node.server import NetworkEndpoint
 from aiocg.transport.contents import ContentFolder
 from aiocg.transport.control import Fetch, FromNode, FromPeer, Piece, Read, Refused, Spawn, from_node_codec
+from aiocg.transport.linked_router import key_of
 from aiocg.transport.messages import Load, Store
 from aiocg.transport.security import ClientSecurity, KeyPair, WorkerKeys
-from aiocg.transport.server import key_of
 from aiocg.transport.sockets import Channel
 
 from ..node.conftest import Serve, Site, eventually

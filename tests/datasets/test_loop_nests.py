@@ -14,7 +14,7 @@ from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.reference import expect, random_inputs
-from aiocg.workers.loops.spelling import unparse
+from aiocg.workers.loops.schedule import unparse
 
 DATASET = LoopNestsDataset()
 ALL = [str(uri) for uri in DATASET.benchmark_uris()]

@@ -12,10 +12,8 @@ import pytest
 from aiocg.datasets import Datasets, DownloadError
 from aiocg.datasets.package_index import Wheel, fetch_members
 from aiocg.datasets.published import published_datasets
-from aiocg.datasets.published._cbench_runs import COMMANDS, program_of
-from aiocg.datasets.published._clgen import CLgenDataset
-from aiocg.datasets.published._poj104 import PRELUDE
-from aiocg.datasets.published.cbench import CBenchDataset
+from aiocg.datasets.published._sources import PRELUDE, CLgenDataset
+from aiocg.datasets.published.cbench import COMMANDS, CBenchDataset, program_of
 from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
 
 FOLDER = "compiler_gym-0.2.5.data/purelib/compiler_gym/envs/llvm/datasets/"
@@ -198,8 +196,8 @@ def test_a_program_of_cbench_has_its_inputs_by_number() -> None:
 def test_making_them_all_opens_no_file_and_imports_little() -> None:
     program = (
         "import sys\nfrom aiocg.datasets.published import published_datasets\n"
-        "import aiocg.datasets.published._catalogue, aiocg.datasets.published.cbench, aiocg.datasets.published._clgen\n"
-        "import aiocg.datasets.published._c_sources, aiocg.datasets.published._poj104\n"
+        "import aiocg.datasets.published._sources\n"
+        "import aiocg.datasets.published._catalogue, aiocg.datasets.published.cbench\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, arguments: opened.append(arguments) if event == 'open' else None)\n"
         "datasets = published_datasets()\n"

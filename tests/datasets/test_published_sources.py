@@ -11,10 +11,17 @@ import aiocg
 from aiocg.datasets import BenchmarkInitError, Dataset, Datasets, DownloadError
 from aiocg.datasets._headers import headers_directory
 from aiocg.datasets.frontend import is_bitcode
-from aiocg.datasets.published import _clgen as clgen
-from aiocg.datasets.published import _poj104 as poj104
-from aiocg.datasets.published._c_sources import JOTAI_PROGRAM, AnghaBenchDataset, CHStoneDataset, JotaiBenchDataset
 from aiocg.datasets.published._catalogue import facts
+from aiocg.datasets.published._sources import (
+    JOTAI_PROGRAM,
+    PRELUDE,
+    AnghaBenchDataset,
+    CHStoneDataset,
+    CLgenDataset,
+    JotaiBenchDataset,
+    POJ104Dataset,
+    repaired,
+)
 
 from .conftest import LoggingClang
 from .published_server import PublishedServer
@@ -138,10 +145,10 @@ def publish(
             case "jotai-runnable-v0":
                 return JotaiBenchDataset(name, program=JOTAI_PROGRAM, **facts)
             case "poj104-v1":
-                return poj104.POJ104Dataset(**facts)
+                return POJ104Dataset(**facts)
         library = pack(published_server, "libclc-v0.tar.bz2", {"clc/clc.h": CLC.encode()})
         header = serve(published_server, "opencl.h", b"#include <clc/clc.h>\n#define __OPENCL_VERSION__ 1\n")
-        return clgen.CLgenDataset(
+        return CLgenDataset(
             **facts,
             library_urls=library.urls,
             library_sha256=library.sha256,
@@ -229,7 +236,7 @@ def test_programs_of_poj104_are_repaired(make: Callable[[str], Any], path: str) 
     ],
 )
 def test_main_returns_an_int(source: bytes, expected: bytes) -> None:
-    assert poj104.repaired(source) == poj104.PRELUDE + expected
+    assert repaired(source) == PRELUDE + expected
 
 
 def test_other_compilers_get_the_sources_as_they_were_published(publish: Callable[[str], Any]) -> None:
@@ -244,7 +251,7 @@ def test_other_compilers_get_the_sources_as_they_were_published(publish: Callabl
     assert tree.units == ("mpeg2.c",) and set(tree.files) == {"mpeg2.c", "global.h", "getbits.c"}
 
     tree = publish("poj104-v1")["104/2"].source_tree
-    assert tree.files["source.cc"].startswith(poj104.PRELUDE)
+    assert tree.files["source.cc"].startswith(PRELUDE)
     assert (tree.language, tree.flags) == ("c++", ("-std=c++11",))
 
     with pytest.raises(BenchmarkInitError, match="sources are not known"):

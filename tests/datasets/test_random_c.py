@@ -14,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiocg.datasets import BenchmarkNotFound, InvalidBenchmarkUri
-from aiocg.datasets.generators.random_c import DEFAULT_SIZE, MIN_SIZE, RandomProgramsDataset, values
-from aiocg.datasets.generators.random_c.cost import estimate
+from aiocg.datasets.generators.random_c import DEFAULT_SIZE, MIN_SIZE, RandomProgramsDataset
+from aiocg.datasets.generators.random_c import _values as values
+from aiocg.datasets.generators.random_c._block import estimate
+from aiocg.datasets.generators.random_c._program import random_program
+from aiocg.datasets.generators.random_c._rng import Rng
+from aiocg.datasets.generators.random_c._types import F32, F64, I32, I64, INTEGERS, LIMIT, U8, U32, Scalar, common_type
+from aiocg.datasets.generators.random_c._values import Value
 from aiocg.datasets.generators.random_c.idioms import IDIOMS
 from aiocg.datasets.generators.random_c.idioms.idiom_tools import Kit
-from aiocg.datasets.generators.random_c.program import random_program
-from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.types import F32, F64, I32, I64, INTEGERS, LIMIT, U8, U32, Scalar, common_type
-from aiocg.datasets.generators.random_c.values import Value
 
 GOLDEN = {
     (0, 50): "69631d1e1db7b8b1050cc363c1662cc9635ed61283b9cc6f29bcc9667a5cdbb9",
@@ -113,7 +114,7 @@ def test_a_seed_and_a_size_are_one_text_for_ever(seed: int, size: int) -> None:
 @pytest.mark.slow
 def test_text_does_not_depend_on_the_hashes_of_the_interpreter() -> None:
     program = (
-        "import hashlib; from aiocg.datasets.generators.random_c.program import random_program; "
+        "import hashlib; from aiocg.datasets.generators.random_c._program import random_program; "
         "print(hashlib.sha256(random_program(5, 2000).encode()).hexdigest())"
     )
     found = set()

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from aiocg.datasets._listed import ListedDataset
 from aiocg.datasets._manifest import Manifest
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.dataset import Dataset, ListedDataset
 from aiocg.datasets.registry import mix
 from aiocg.datasets.uri import BenchmarkUri
 

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from aiocg.workers.gcc.engine import addresses
+from aiocg.workers.gcc._engine import addresses
 
 from .images import host_rootfs, import_image
 

@@ -18,7 +18,7 @@ from aiocg.spaces import ChoiceActions, CommandLineActions, MappingActions, Opti
 from aiocg.spaces.actions import ActionSpaces
 from aiocg.transport.messages import ActionSpaceSpec
 from aiocg.transport.options import Option
-from aiocg.workers.gcc.language import apply, edits
+from aiocg.workers.gcc.session import apply, edits
 
 OPTIONS = (
     Option("-O", "level", "", ("-O0", "-O1", "-O2", "-O3", "-Ofast", "-Og", "-Os")),

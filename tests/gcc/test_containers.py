@@ -21,11 +21,11 @@ from aiocg.errors import EnvironmentNotSupported
 from aiocg.gcc.compiler_spec import prepare, pull_image
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc import attached_shell
-from aiocg.workers.gcc.confinement import FOLDER, OWNER
-from aiocg.workers.gcc.container import ContainerRunner, Limits
+from aiocg.workers.gcc import _attached_shell as attached_shell
+from aiocg.workers.gcc._confinement import FOLDER, OWNER, Limits
+from aiocg.workers.gcc._runner import ENVIRONMENT, Completed
+from aiocg.workers.gcc.container import ContainerRunner
 from aiocg.workers.gcc.discovery import discover
-from aiocg.workers.gcc.runner import ENVIRONMENT, Completed
 
 from .engine import IMAGES, own_docker
 from .images import SUITES, debian_rootfs, host_rootfs, import_image

@@ -14,12 +14,11 @@ from aiocg.errors import InvalidAction
 from aiocg.spaces.actions import CommandLine
 from aiocg.transport.options import Option
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc import compilation
-from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc import _compilation as compilation
+from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
+from aiocg.workers.gcc._local import LocalRunner
+from aiocg.workers.gcc._runner import Completed
 from aiocg.workers.gcc.container import ContainerRunner
-from aiocg.workers.gcc.local import LocalRunner
-from aiocg.workers.gcc.runner import Completed
-from aiocg.workers.gcc.sources import read_sources
 from aiocg.workers.gcc.store import Results
 from aiocg.workers.programs.linking import write_files
 

@@ -491,7 +491,7 @@ def test_normalised_autophase(llvm: aiocg.gym.LlvmEnv) -> None:
     env.reset(observation_space="InstCount")
     assert env.observation_space.shape == (len(env.observation["InstCount"]),)
     assert env.step("mem2reg")[0] in env.observation_space
-    assert not ours._observations.normalised(np.zeros((2, 56), np.int64)).any()
+    assert not ours._transformation.normalised(np.zeros((2, 56), np.int64)).any()
 
 
 def test_histogram_of_actions(scripted: Any) -> None:

@@ -22,7 +22,7 @@ from aiocg.leaderboard import (
     standings,
     training_of,
 )
-from aiocg.leaderboard._results import Checked, read_checked, write_checked
+from aiocg.leaderboard._checks import Checked, read_checked, write_checked
 from aiocg.leaderboard._running import begin
 from aiocg.leaderboard.track import Program, Suite, Track, read_track
 from aiocg.policies import shipped_policies

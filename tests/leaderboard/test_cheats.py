@@ -15,8 +15,7 @@ from aiocg.cli.leaderboard import _accepted
 from aiocg.datasets import FilesDataset, default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.leaderboard import Kind, Refused, Report, add_entry
-from aiocg.leaderboard._integrity import losses, offered_passes, unoffered
-from aiocg.leaderboard._results import Checked, read_checked
+from aiocg.leaderboard._checks import Checked, losses, offered_passes, read_checked, unoffered
 from aiocg.leaderboard.programs import facts_of
 
 from .forge import TRACK, Forge

@@ -14,8 +14,7 @@ from aiocg.leaderboard.programs import Facts
 from aiocg.leaderboard.submission import Row
 from aiocg.leaderboard.track import Program
 from aiocg.states.behaviour import Behaviour
-from aiocg.states.errors import ErrorKind, ValidationError
-from aiocg.states.result import ValidationResult
+from aiocg.states.result import ErrorKind, ValidationError, ValidationResult
 from aiocg.states.state import CompilerEnvState
 
 from .forge import TRACK, URIS, Forge, Needed

@@ -22,8 +22,7 @@ from aiocg.leaderboard import (
     standings,
 )
 from aiocg.leaderboard import _running as running
-from aiocg.leaderboard._checks import leaks
-from aiocg.leaderboard._results import read_checked
+from aiocg.leaderboard._checks import leaks, read_checked
 from aiocg.leaderboard.programs import Facts, facts_of, functions_of
 from aiocg.leaderboard.submission import Submission, write_row
 from aiocg.leaderboard.track import Program

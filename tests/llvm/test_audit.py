@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.llvm.audit import audit
-from aiocg.llvm.audit_report import Finding, Kind, Report
+from aiocg.llvm.audit import Finding, Kind, Report, audit
 
 ROOT = Path(__file__).parents[2]
 

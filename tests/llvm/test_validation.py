@@ -19,7 +19,7 @@ from aiocg.search.result import Checks, SearchResult, begin_state
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.state import CompilerEnvState
 from aiocg.validation import ErrorKind, Sanitizer, ValidationResult, validate
-from aiocg.validation.differential import Failed, Subject
+from aiocg.validation._differential import Failed, Subject
 from aiocg.validation.minimize import minimize, validation_fails
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

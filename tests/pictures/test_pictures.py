@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from aiocg.pictures.cfg import cfg, functions
 from aiocg.pictures.curves import bars, stairs
-from aiocg.pictures.graph import Box, Edge, Graph
-from aiocg.pictures.layered import layout
+from aiocg.pictures.graph import Box, Edge, Graph, layout
 from aiocg.pictures.nested import nested
 from aiocg.pictures.terminal import Screen, recording
 

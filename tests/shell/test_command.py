@@ -2,9 +2,9 @@
 
 import pytest
 
-from aiocg.cli.shell.command import Command, CommandError, CommandTable, Suggestion, split_words
+from aiocg.cli.shell._command import Command, CommandError, CommandTable, Suggestion, split_words
+from aiocg.cli.shell._suggestions import MOST, matching
 from aiocg.cli.shell.commands import COMMANDS
-from aiocg.cli.shell.suggestions import MOST, matching
 from aiocg.errors import UnknownName
 
 COMPILERGYM = [

@@ -240,7 +240,7 @@ async def test_help_has_every_command_and_more_of_each(say: Spoken) -> None:
 
 
 async def test_every_command_that_the_tutorial_names_exists(say: Spoken) -> None:
-    from aiocg.cli.shell.commands.general import TUTORIAL
+    from aiocg.cli.shell.commands import TUTORIAL
 
     lines = [line.strip() for line in TUTORIAL.splitlines() if line.startswith("    ")]
     assert len(lines) > 20
@@ -301,7 +301,7 @@ async def test_exit_is_the_end_of_the_line(say: Spoken) -> None:
 async def test_progress_appears_on_a_terminal_when_a_command_takes_long(
     session: ShellSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiocg.cli.shell.command.PATIENCE", 0.05)
+    monkeypatch.setattr("aiocg.cli.shell._command.PATIENCE", 0.05)
     shown = spoken(session, terminal=True)
     assert await shown("action " + "nap " * 30)
     assert "Ctrl-C interrupts" in shown.out

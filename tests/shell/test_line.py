@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiocg.cli.shell.command import CommandError, fragment_of, split_commands, split_words
+from aiocg.cli.shell._command import CommandError, fragment_of, split_commands, split_words
 
 
 @pytest.mark.parametrize(

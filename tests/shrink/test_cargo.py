@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.shrink.cargo import artifact_of
-from aiocg.shrink.rustc import Crate, check_release
+from aiocg.shrink.rustc import Crate, artifact_of, check_release
 
 MADE = Path("/scratch/target")
 

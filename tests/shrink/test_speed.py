@@ -8,8 +8,8 @@ import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink.checking import Pace
 from aiocg.shrink.image import Image
-from aiocg.shrink.speed import Pace
 
 BUSY = "case `cat {names}` in *slow*) i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done;; esac"
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.shrink.image import Image
-from aiocg.shrink.report import ImageReport, Report, compared
-from aiocg.shrink.treemap import Box, badge, page, squarified
+from aiocg.shrink.report import Box, ImageReport, Report, badge, compared, page, squarified
 
 
 @given(st.lists(st.integers(1, 100_000), min_size=1, max_size=60))

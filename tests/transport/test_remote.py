@@ -18,9 +18,10 @@ from aiocg.transport import linked_router, linked_wire
 from aiocg.transport.codec import Codec, request_codec
 from aiocg.transport.errors import AddressError, LinkLostError, LocalProtocolError, NotAdmittedError
 from aiocg.transport.link import ClientLink, Kind, read_head
+from aiocg.transport.linked_router import key_of
 from aiocg.transport.messages import Done, Load, Observed, Statistics, TextReply
 from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity
-from aiocg.transport.server import TURN_SECONDS, ServerChannel, key_of
+from aiocg.transport.server import TURN_SECONDS, ServerChannel
 from aiocg.transport.sockets import Channel, ClientChannel, client_context
 from aiocg.transport.worker_sockets import TURN_BATCHES, WorkerChannel
 

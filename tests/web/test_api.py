@@ -21,9 +21,9 @@ import hypothesis.strategies as st
 from fastapi import FastAPI
 
 import aiocg
+from aiocg.web._programs import box_exists
 from aiocg.web.api import create_app
 from aiocg.web.limits import Limits
-from aiocg.web.programs import box_exists
 
 IR = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  %z = mul i32 %y, 1\n  ret i32 %z\n}\n"
 C = "int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i; return s; }\n"

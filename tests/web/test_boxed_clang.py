@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from aiocg.web import programs as boxed_clang
+from aiocg.web import _programs as boxed_clang
 
 
 @pytest.mark.parametrize("folder", ["/library/venv", "/work/venv", "/tmp/venv", "/usr/local"])

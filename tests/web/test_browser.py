@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
-from aiocg.web.programs import box_exists
+from aiocg.web._programs import box_exists
 
 pytest.importorskip("nicegui")
 playwright = pytest.importorskip("playwright.async_api", reason="needs Playwright: pip install playwright")

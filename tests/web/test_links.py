@@ -10,9 +10,9 @@ import pytest
 
 import aiocg
 from aiocg.datasets import default_datasets, resolve
+from aiocg.web._programs import box_exists, sent
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.links import Link, _source, link_to, read_link
-from aiocg.web.programs import box_exists, sent
 from aiocg.web.saved import Opening
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions

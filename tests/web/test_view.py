@@ -12,8 +12,7 @@ import aiocg
 from aiocg.errors import NotExpressible
 from aiocg.spaces.actions import split_list
 from aiocg.web import view
-from aiocg.web.elements import colored
-from aiocg.web.explain import WHOLE, changes, pipeline, prefixes, stages
+from aiocg.web._panels import WHOLE, changes, colored, pipeline, prefixes, stages
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
 from aiocg.web.tree import DEEPEST, SHOWN, Tree

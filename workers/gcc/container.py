@@ -13,12 +13,10 @@ import tempfile
 import threading
 from collections.abc import Sequence
 
-from aiocg.workers.gcc.attached_shell import AttachedShell, ShellLost
-from aiocg.workers.gcc.confinement import Container, Limits
-from aiocg.workers.gcc.engine import connect, failure, find_image
-from aiocg.workers.gcc.runner import Completed
-
-__all__ = ["ContainerRunner", "Limits"]
+from aiocg.workers.gcc._attached_shell import AttachedShell, ShellLost
+from aiocg.workers.gcc._confinement import Container, Limits
+from aiocg.workers.gcc._engine import connect, failure, find_image
+from aiocg.workers.gcc._runner import Completed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LOOK_TIMEOUT = 30.0  # seconds for the commands that inspect a new container

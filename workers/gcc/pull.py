@@ -9,7 +9,7 @@ import sys
 import time
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.engine import connect, find_image, pull
+from aiocg.workers.gcc._engine import connect, find_image, pull
 from aiocg.workers.limits import die_with_parent
 
 INTERVAL = {True: 0.1, False: 10.0}  # seconds between two lines, on a terminal and elsewhere

@@ -5,23 +5,20 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-from aiocg.transport.messages import FailureCode
-from aiocg.transport.options import UNSET, words
+from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
+from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.gcc._parameters import Parameters, exchange
-from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
+from aiocg.workers.gcc._execution import Execution
+from aiocg.workers.gcc._local import open_runner
+from aiocg.workers.gcc._observations import OBSERVATIONS, Parameters, exchange, observation_spaces
+from aiocg.workers.gcc._proposals import CompilerOptions
+from aiocg.workers.gcc._runner import CommandRunner
 from aiocg.workers.gcc.discovery import discover
-from aiocg.workers.gcc.execution import Execution
-from aiocg.workers.gcc.language import NAME, Language, action_spaces, apply
-from aiocg.workers.gcc.local import open_runner
-from aiocg.workers.gcc.observations import OBSERVATIONS, observation_spaces
-from aiocg.workers.gcc.proposals import CompilerOptions
-from aiocg.workers.gcc.runner import CommandRunner
-from aiocg.workers.gcc.sources import read_sources
 from aiocg.workers.gcc.store import Results, Store
 from aiocg.workers.programs.recipe import Program, decode_program, failure
 from aiocg.workers.programs.sandbox import choose
@@ -29,6 +26,111 @@ from aiocg.workers.programs.sandbox import choose
 # What a worker refuses from untrusted clients. Sources may include any file of the machine, and compiler flags can name
 # programs to run: no list of allowed words makes such a compile safe here, so it runs in a container or not at all.
 # Programs for our own runtime are linked and run outside the container, under the same rules as LLVM's.
+
+
+# ------------------------------ The language of actions: names of edits, and command lines that set all options at once
+
+_FEW = 10  # options with at least this many choices are changed in steps
+_STEPS = ((10, 1), (50, 10), (500, 100), (5000, 1000))  # pairs: minimal number of choices, step
+
+
+class _Edit(NamedTuple):
+    """An action on option number `option`: set it to `choice`, or move it by `step` choices if that is not 0."""
+
+    action: ActionSpec
+    option: int
+    last: int  # the option's last choice
+    choice: int = UNSET
+    step: int = 0
+
+
+def edits(options: Iterable[Option]) -> tuple[_Edit, ...]:
+    """Return all edits in the order of the options; names are unique."""
+    found = []
+    for index, option in enumerate(options):
+        if len(option) < _FEW:
+            for choice in range(len(option)):
+                found.append(_Edit(ActionSpec(option.word(choice), option.description), index, len(option) - 1, choice))
+            continue
+        for least, step in _STEPS:
+            for signed in (step, -step) if len(option) >= least else ():
+                action = ActionSpec(f"{option.name}[{signed:+}]", option.description)
+                found.append(_Edit(action, index, len(option) - 1, step=signed))
+    return tuple(found)
+
+
+def apply(edit: _Edit, choices: Sequence[int]) -> tuple[int, ...]:
+    """Return the choices after an edit, equal to those before if it has no effect.
+
+    A step stops at the last choice or, downwards, at `UNSET`.
+    """
+    before = choices[edit.option]
+    after = min(max(before + edit.step, UNSET), edit.last) if edit.step else edit.choice
+    return (*choices[: edit.option], after, *choices[edit.option + 1 :])
+
+
+NAME = "gcc"  # the first word of a command line that is an action
+
+
+class _Language(NamedTuple):
+    """The language of actions for one compiler's options."""
+
+    options: tuple[Option, ...]
+    edits: tuple[_Edit, ...]
+    by_name: Mapping[str, _Edit]
+    reader: OptionReader
+
+    @staticmethod
+    def of(options: tuple[Option, ...]) -> "_Language":
+        """Return the language of some options."""
+        made = edits(options)
+        return _Language(options, made, {edit.action.name: edit for edit in made}, OptionReader(options))
+
+    def find(self, action: Any) -> _Edit | None:
+        """Return the edit with a name or an index; None for any other text.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN` if the action is neither an index nor a text.
+        """
+        if isinstance(action, str):
+            return self.by_name.get(action)
+        if type(action) is not int or not 0 <= action < len(self.edits):
+            raise _unknown(f"{action!r} is not an action: expected an index from 0 to {len(self.edits) - 1}, or a text")
+        return self.edits[action]
+
+    def read(self, line: str) -> tuple[int, ...]:
+        """Parse a command line into choices.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN` if it is not one.
+        """
+        first, *rest = line.split(" ")
+        if first != NAME:
+            raise _unknown(f"{line!r} is neither an edit of an option nor a command line, whose first word is {NAME}")
+        try:
+            return tuple(self.reader.read(rest))
+        except UnknownOption as error:
+            raise _unknown(str(error)) from None
+
+
+def _action_spaces(language: _Language) -> tuple[ActionSpaceSpec, ...]:
+    """Return the action spaces for a language."""
+    options = language.options
+    return (
+        ActionSpaceSpec(
+            "edits", tuple([edit.action for edit in language.edits]), description="changes of one option each"
+        ),
+        ActionSpaceSpec("choices", kind="options", options=options, description="choices for all options, in a vector"),
+        ActionSpaceSpec("options", kind="mapping", description="choices for those same options, by their names"),
+        ActionSpaceSpec("command_line", kind="text", description="command lines, as texts"),
+    )
+
+
+def _unknown(message: str) -> CompilationError:
+    return CompilationError(FailureCode.ACTION_UNKNOWN, message)
+
+
+# -------------------------------------------------------------------------- Compilation sessions of the GCC environment
 
 
 def _check_runner(runner: CommandRunner) -> None:
@@ -85,7 +187,7 @@ class GccSession(CompilationSession):
     observations = OBSERVATIONS
     tools: _Tools  # the tools that the session was opened with
     current: ClassVar[_Tools | None] = None  # None if the last compiler became unusable
-    language: ClassVar[Language]
+    language: ClassVar[_Language]
     settings: ClassVar[Mapping[str, Any]] = {}
     results: ClassVar[Results]
 
@@ -106,9 +208,9 @@ class GccSession(CompilationSession):
         cache = "" if options.get("untrusted") else options.get("cache_dir", "")  # others would trust its content
         cls.results = Results(Store(Path(cache) / "gcc") if cache else None)
         found = cls._find()
-        cls.language = Language.of(found.options)
+        cls.language = _Language.of(found.options)
         cls.compiler_version = found.version
-        cls.action_spaces = action_spaces(cls.language)
+        cls.action_spaces = _action_spaces(cls.language)
         cls.observation_spaces = observation_spaces(found.options)
 
     @classmethod

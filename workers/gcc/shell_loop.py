@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from aiocg.workers.gcc.runner import ENVIRONMENT
+from aiocg.workers.gcc._runner import ENVIRONMENT
 
 COMMAND, INPUT, OUTPUT, ERRORS = "command", "input", "output", "errors"  # the files in a shell's folder
 FILES = COMMAND, INPUT, OUTPUT, ERRORS

@@ -37,9 +37,6 @@ from aiocg.workers.loops.expression import (
     Tensor,
 )
 
-__all__ = ["LIMITS", "LanguageError", "parse"]
-
-
 LONGEST_NAME = 32  # characters
 
 _TOKEN = re.compile(r"(?P<name>[A-Za-z_]\w*)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<sign>[][(),:=+*/-])",

@@ -15,8 +15,7 @@ from aiocg.workers.loops.expression import Computation, Stage
 from aiocg.workers.loops.features import FEATURES, features, graph
 from aiocg.workers.loops.layout import Layout, write_layout
 from aiocg.workers.loops.nest import Nest, Split
-from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule
-from aiocg.workers.loops.spelling import unparse
+from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule, unparse
 from aiocg.workers.loops.target import Roof, Timing
 from aiocg.workers.loops.tile import staged_tile
 

@@ -14,21 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from aiocg.workers.loops.expression import REDUCERS, Axis, Computation, Expression, Number, Read, Stage
-from aiocg.workers.loops.rounding import (
-    LARGEST,
-    OPERAND_ROUNDING,
-    Approximation,
-    Bound,
-    Scale,
-    apply,
-    growth,
-    in_range,
-    may_be_fused,
-    scale_of_array,
-    scale_of_expression,
-    scale_of_stage,
-)
+from aiocg.workers.loops.expression import REDUCERS, Axis, Call, Computation, Expression, Number, Read, Stage
 
 CONTRACTED = 1 << 21  # elements of a BLAS operand
 BROADCAST = 1 << 17  # elements of an expression evaluated together
@@ -38,6 +24,210 @@ _LETTERS = string.ascii_letters  # names for axes; a stage has fewer
 _ILL_DEFINED = {"div", "log", "sqrt"}  # for some numbers, so inputs are positive
 
 Floats = NDArray[np.float32]
+
+
+# ------------------------------- Error bounds of `float32` results: running error bounds for expressions and reductions
+
+# The bounds are those of N. J. Higham, Accuracy and Stability of Numerical Algorithms (2nd edition, SIAM 2002), with u
+# = 2^-24. One operation: fl(a op b) = (a op b)(1 + d), |d| <= u (2.4), which is propagated as in section 3.3. A sum of
+# n terms, in any order: |fl(s) - s| <= gamma(n - 1) sum |x|, gamma(n) = n u / (1 - n u) (4.4). Fused multiply-adds
+# round less often, so the bounds hold for them too.
+#
+# If all values are multiples of one power of two and small enough, nothing is rounded in any order: then a result must
+# equal the exact one to the last bit, and the bound is 0.
+
+PRECISION = 24  # bits of a float32
+UNIT = 2.0**-PRECISION
+TINY = 2.0**-126  # below it, numbers have fewer bits or are flushed to zero
+LARGEST = float(np.finfo(np.float32).max)
+OVERFLOW = 2.0**128  # float32 rounds it to infinity
+OPERAND_ROUNDING = 2 * 2.0**-11 + 2.0**-22 + 4 * UNIT
+"""The relative error of a product that tensor cores add to a sum: they round its factors to 11 bits, and cut sums off.
+
+M. Fasi, N. J. Higham, M. Mikaitis and S. Pranesh, Numerical behavior of NVIDIA tensor cores (PeerJ CS, 2021).
+"""
+LIBRARY_ERROR = 8 * UNIT
+"""The relative error of exp, log and tanh: CUDA's have at most 2 ulps (1 ulp is up to 2 u), vectorised ones 4."""
+DIVISION_ERROR = 4 * UNIT  # of division and square root, which GPUs approximate on request
+
+_CHUNK = 1 << 20  # elements
+
+Bound = NDArray[np.float64] | float
+
+
+class Scale(NamedTuple):
+    """All values are multiples of 2**`grid`, and none is farther from 0 than `magnitude`."""
+
+    grid: int
+    magnitude: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether `float32` represents all such values exactly."""
+        return self.magnitude <= min(LARGEST, math.ldexp(1.0, PRECISION + self.grid))
+
+
+class _Approximation(NamedTuple):
+    """Values and error bounds of their `float32` versions; both `float64`, where a bound of 0 may be a plain number.
+
+    Infinities and NaN have the bound 0 where `float32` certainly has the same, and infinity where it may not.
+    """
+
+    value: NDArray[np.float64]
+    error: Bound
+
+
+def growth(terms: int) -> float:
+    """Return the error bound of a sum of this many terms, relative to the sum of their absolute values."""
+    relative = (terms - 1) * UNIT
+    return relative / (1 - relative) if relative < 0.5 else 1.0
+
+
+def scale_of_array(array: NDArray[np.float32]) -> Scale | None:
+    """Return the scale of an array's elements; None if they are not finite."""
+    magnitude, grid = 0.0, PRECISION
+    for chunk in _chunks(array):
+        if not np.isfinite(chunk).all():
+            return None
+        magnitude = max(magnitude, float(np.abs(chunk).max()))
+        mantissa, exponent = np.frexp(chunk[chunk != 0])
+        whole = (np.abs(mantissa) * 2**PRECISION).astype(np.int32)
+        _, zeros = np.frexp((whole & -whole).astype(np.float32))  # one more than the number of trailing zeros of each
+        grid = min(grid, int((exponent + zeros).min(initial=grid + PRECISION + 1)) - PRECISION - 1)
+    return Scale(grid, magnitude)
+
+
+def _scale_of_expression(expression: Expression, tensors: Mapping[str, Scale | None]) -> Scale | None:
+    """Return the scale of the values; None if an operation rounds, or may round."""
+    if isinstance(expression, Read):
+        return tensors[expression.tensor]
+    if isinstance(expression, Number):
+        return scale_of_array(np.array([expression.value], np.float32))
+    scales = [_scale_of_expression(one, tensors) for one in expression.arguments]
+    known = [scale for scale in scales if scale is not None]
+    if len(known) < len(scales) or expression.function not in _EXACT:
+        return None
+    scale = _EXACT[expression.function](known)
+    return scale if scale.exact else None
+
+
+def _scale_of_stage(stage: Stage, tensors: Mapping[str, Scale | None]) -> Scale | None:
+    """Return the scale of the elements that a stage computes; None if an operation rounds, or may round."""
+    scale = _scale_of_expression(stage.body, tensors)
+    if scale is None or stage.reducer != "sum":
+        return scale
+    total = Scale(scale.grid, scale.magnitude * math.prod(axis.extent for axis in stage.reduction))
+    return total if total.exact else None
+
+
+def _apply(call: Call, arguments: Sequence[_Approximation], *, exact: bool) -> _Approximation:
+    """Apply a function to approximations.
+
+    Args:
+        call: the function.
+        arguments: the approximations.
+        exact: whether the function does not round here.
+    """
+    values = [argument.value for argument in arguments]
+    value = _VALUES[call.function](*values)
+    error = _inherited(call.function, arguments, value)
+    rounding = _ROUNDING.get(call.function, 0.0)
+    if rounding and not exact:
+        error = error + rounding * (np.abs(value) + error) + TINY
+    unsure = np.any(np.broadcast_arrays(*map(_unsure, arguments)), axis=0)
+    if call.function in ("add", "sub") and any(map(_may_be_fused, call.arguments)):
+        unsure = unsure | np.isnan(value)
+    # A product may be added before it is rounded, which can bring back one that is less than twice too large.
+    return _in_range(value, error, unsure, 2 * OVERFLOW if call.function == "mul" else OVERFLOW)
+
+
+def _in_range(
+    value: NDArray[np.float64], error: Bound, unsure: NDArray[np.bool_], overflow: float = OVERFLOW
+) -> _Approximation:
+    """Turn values that `float32` cannot represent into the infinities that it has instead.
+
+    Args:
+        value, error: the values and their error bounds.
+        unsure: where infinities and NaN may be something else in `float32`.
+        overflow: magnitude from which values become infinite for certain.
+    """
+    size = np.abs(value)
+    if (size + error < LARGEST).all():
+        return _Approximation(value, error)
+    over = size - error >= overflow
+    value = np.where(over, np.copysign(np.inf, value), value)
+    unknown = np.isnan(error) | (size + error >= LARGEST)
+    special = np.where(unsure, np.inf, 0.0)
+    return _Approximation(value, np.where(np.isfinite(value), np.where(unknown, np.inf, error), special))
+
+
+def _may_be_fused(expression: Expression) -> bool:
+    """Return whether an addition may use a product that has not been rounded, and so never became infinite."""
+    return isinstance(expression, Call) and expression.function in ("mul", "neg")
+
+
+def _unsure(argument: _Approximation) -> NDArray[np.bool_]:
+    """Return where an argument may be 0, of either sign, or anything."""
+    value, error = argument
+    return (error > 0) & (np.where(np.isfinite(value), np.abs(value), 0.0) <= error)
+
+
+def _inherited(function: str, arguments: Sequence[_Approximation], value: NDArray[np.float64]) -> Bound:
+    """Return the error propagated from the arguments."""
+    if all(isinstance(argument.error, float) and argument.error == 0 for argument in arguments):
+        return 0.0
+    (a, e), *rest = arguments
+    b, d = rest[0] if rest else (a, 0.0)
+    match function:
+        case "add" | "sub":
+            return e + d
+        case "mul":
+            return np.abs(a) * d + np.abs(b) * e + e * d
+        case "div":
+            left = np.abs(b) - d
+            return np.where(left > 0, (e + np.abs(value) * d) / left, np.inf)
+        case "max" | "min":
+            return np.maximum(e, d)
+        case "sqrt":
+            return np.minimum(np.sqrt(e), e / np.sqrt(a))
+        case "exp":
+            return value * np.expm1(e)
+        case "log":
+            return np.where(e < a, -np.log1p(-e / a), np.inf)
+    return e  # the results of neg, abs and tanh change no more than their arguments
+
+
+def _chunks(array: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+    flat = array.reshape(-1)
+    return (flat[start : start + _CHUNK] for start in range(0, flat.size, _CHUNK))
+
+
+def _added(scales: Sequence[Scale]) -> Scale:
+    return Scale(min(scale.grid for scale in scales), sum(scale.magnitude for scale in scales))
+
+
+def _multiplied(scales: Sequence[Scale]) -> Scale:
+    return Scale(sum(scale.grid for scale in scales), math.prod(scale.magnitude for scale in scales))
+
+
+def _chosen(scales: Sequence[Scale]) -> Scale:
+    return Scale(min(scale.grid for scale in scales), max(scale.magnitude for scale in scales))
+
+
+_EXACT: Mapping[str, Callable[[Sequence[Scale]], Scale]] = {
+    "add": _added, "sub": _added, "mul": _multiplied, "max": _chosen, "min": _chosen, "neg": _chosen, "abs": _chosen,
+}  # fmt: skip
+_VALUES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum,
+    "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "tanh": np.tanh,
+}  # fmt: skip
+_ROUNDING = {
+    "add": UNIT, "sub": UNIT, "mul": UNIT, "div": DIVISION_ERROR, "sqrt": DIVISION_ERROR,
+    "exp": LIBRARY_ERROR, "log": LIBRARY_ERROR, "tanh": LIBRARY_ERROR,
+}  # fmt: skip
+
+
+# ---------------------------- Reference results from NumPy in `float64`, and comparison of a kernel's results with them
 
 
 class Expected(NamedTuple):
@@ -123,7 +313,7 @@ def expect(computation: Computation, inputs: Sequence[Floats], rounded: Collecti
     for stage in computation.stages:
         with np.errstate(all="ignore"):
             known[stage.tensor] = _StageEvaluation(stage, known, scales, stage.tensor in rounded).run()
-        scales[stage.tensor] = None if stage.tensor in rounded else scale_of_stage(stage, scales)
+        scales[stage.tensor] = None if stage.tensor in rounded else _scale_of_stage(stage, scales)
     return [known[stage.tensor] for stage in computation.stages]
 
 
@@ -176,7 +366,7 @@ def _bits(computation: Computation) -> int:
     def exact(bits: int) -> int:
         scales: dict[str, Scale | None] = {tensor.name: Scale(-bits, 1.0) for tensor in computation.inputs}
         for stage in computation.stages:
-            scales[stage.tensor] = scale_of_stage(stage, scales)
+            scales[stage.tensor] = _scale_of_stage(stage, scales)
         return sum(scale is not None for scale in scales.values())
 
     return max(range(24), key=lambda bits: (exact(bits), bits))
@@ -216,7 +406,7 @@ class _StageEvaluation:
         self._stage = stage
         self._known = known
         self._scales = scales
-        self._exact = not rounded and scale_of_stage(stage, scales) is not None
+        self._exact = not rounded and _scale_of_stage(stage, scales) is not None
         self._rounding = OPERAND_ROUNDING if rounded else 0.0
         factors = _factors(stage.body) if stage.reducer == "sum" else None
         self._factors = factors if factors is not None and factors[1] else None
@@ -251,11 +441,11 @@ class _StageEvaluation:
                 extents[longest] = -(-extents[longest] // 2)
         return extents
 
-    def _reduced(self, spatial: Block, extents: Mapping[str, int]) -> Approximation:
+    def _reduced(self, spatial: Block, extents: Mapping[str, int]) -> _Approximation:
         stage = self._stage
         if not stage.reducer:
             found = self._broadcast(stage.body, spatial)
-            return Approximation(self._whole(found.value, spatial), found.error)
+            return _Approximation(self._whole(found.value, spatial), found.error)
         partials = (self._partial({**spatial, **reduced}) for reduced in _blocks(stage.reduction, extents))
         total = next(partials)
         combine: Callable[..., NDArray[np.float64]] = _COMBINED[stage.reducer]
@@ -269,9 +459,9 @@ class _StageEvaluation:
             size = np.abs(total.value)  # where terms have several signs, parts of the sum may overflow either way
             partly = (np.asarray(total.absolute) >= LARGEST) & (size < 0.999 * np.asarray(total.absolute))
             error = np.where(np.isfinite(size), np.where(partly, np.inf, error), total.error)
-            fused = np.isnan(size) & may_be_fused(stage.body)
-            return in_range(total.value, error, fused | ~np.isfinite(np.asarray(total.error)))
-        return Approximation(total.value, error)
+            fused = np.isnan(size) & _may_be_fused(stage.body)
+            return _in_range(total.value, error, fused | ~np.isfinite(np.asarray(total.error)))
+        return _Approximation(total.value, error)
 
     def _partial(self, block: Block) -> _Partial:
         if self._factors is not None:
@@ -290,17 +480,17 @@ class _StageEvaluation:
     def _whole(self, array: NDArray[np.float64], block: Block) -> NDArray[np.float64]:
         return np.broadcast_to(array, tuple(map(len, block.values())))
 
-    def _broadcast(self, expression: Expression, block: Block) -> Approximation:
+    def _broadcast(self, expression: Expression, block: Block) -> _Approximation:
         """Evaluate an expression, with extent 1 along axes that it does not depend on."""
         if isinstance(expression, Number):
-            return Approximation(np.full((1,) * len(block), expression.value), 0.0)
+            return _Approximation(np.full((1,) * len(block), expression.value), 0.0)
         if isinstance(expression, Read):
             value, tolerance = self._known[expression.tensor]
             error = 0.0 if tolerance is None else _view(tolerance, expression, block).astype(np.float64)
-            return Approximation(_view(value, expression, block).astype(np.float64), error)
+            return _Approximation(_view(value, expression, block).astype(np.float64), error)
         arguments = [self._broadcast(argument, block) for argument in expression.arguments]
-        exact = self._exact or scale_of_expression(expression, self._scales) is not None
-        return apply(expression, arguments, exact=exact)
+        exact = self._exact or _scale_of_expression(expression, self._scales) is not None
+        return _apply(expression, arguments, exact=exact)
 
     def _contracted(self, block: Block, factor: float, reads: Sequence[Read]) -> _Partial:
         """Sum a product of reads over a block."""

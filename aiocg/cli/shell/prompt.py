@@ -18,9 +18,9 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from aiocg.cli.output import counted
-from aiocg.cli.shell.command import Suggestion, fragment_of
+from aiocg.cli.shell._command import Suggestion, fragment_of
+from aiocg.cli.shell._suggestions import commands, matching
 from aiocg.cli.shell.interpreter import Shell
-from aiocg.cli.shell.suggestions import commands, matching
 
 SHOWN = 4  # latest actions
 WIDTH = 48  # of a name in the menu, leaving room for its description

@@ -19,7 +19,7 @@ from aiocg.datasets.benchmark import Benchmark as NativeBenchmark
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.registry import default_datasets
 from aiocg.datasets.uri import BenchmarkUri as NativeUri
-from aiocg.states.errors import ValidationError as NativeError
+from aiocg.states.result import ValidationError as NativeError
 
 
 class LikeText:

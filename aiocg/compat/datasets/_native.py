@@ -18,11 +18,11 @@ from aiocg.compat._errors import DatasetInitError, translated
 from aiocg.compat.datasets._benchmark import Benchmark, BenchmarkUri
 from aiocg.compat.datasets._dataset import Dataset
 from aiocg.compat.tools._files import atomic_file_write, download
+from aiocg.datasets.cache import is_offline, mirror
 from aiocg.datasets.dataset import Dataset as NativeSet
 from aiocg.datasets.errors import InstallError
 from aiocg.datasets.locking import locked
 from aiocg.datasets.registry import default_datasets
-from aiocg.datasets.site import is_offline, mirror
 from aiocg.datasets.uri import BenchmarkUri as NativeUri
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from aiocg.compat.datasets._benchmark import Benchmark, BenchmarkWithSource, beh
 from aiocg.compat.datasets._dataset import Dataset
 from aiocg.compat.datasets._native import NativeDataset
 from aiocg.compat.datasets._stand_ins import STAND_INS, CBenchDataset
-from aiocg.datasets.dataset import PROGRAM
+from aiocg.datasets._named_set import PROGRAM
 from aiocg.datasets.dataset import Dataset as NativeSet
 from aiocg.datasets.registry import default_datasets
 

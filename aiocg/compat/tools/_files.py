@@ -16,9 +16,8 @@ from typing import Any
 
 from aiocg.compat._errors import DownloadFailed, TooManyRequests
 from aiocg.compat.tools._text import truncate
-from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.cache import cache_directory, is_offline, site_data_directory
 from aiocg.datasets.locking import locked
-from aiocg.datasets.site import is_offline, site_data_directory
 
 _PACKAGES = Path(__file__).resolve().parents[1]  # the folder with the package compiler_gym
 _LOCK = threading.Lock()

@@ -20,8 +20,7 @@ from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded, UnknownName
 from aiocg.gym._recipe import Recipe
 from aiocg.gym.vector._arguments import EnvsBusy, check_counts, indices, items, mask_of, seeds
 from aiocg.gym.vector._batch import Infos, Stack, batch_infos
-from aiocg.gym.vector._lane import Lane
-from aiocg.gym.vector._pool import Pool
+from aiocg.gym.vector._lane import Lane, Pool
 from aiocg.gym.vector._programs import Preparation, sources
 from aiocg.host.threads import in_thread
 from aiocg.runtime import Runtime

@@ -126,7 +126,7 @@ def _column(key: str, places: list[int], values: list[Any], count: int) -> npt.N
 
 
 @batch_space.register(Scalar)
-def batched(space: Scalar, n: int = 1) -> Box:
+def _batched(space: Scalar, n: int = 1) -> Box:
     """Return the space of arrays of so many numbers of a space."""
     assert space.dtype is not None
     truth = space.dtype.kind == "b"

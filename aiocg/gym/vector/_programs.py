@@ -65,7 +65,7 @@ class ProgramSource(abc.ABC):
         """Return the program of the next episode; raise DatasetError when there is none."""
 
 
-class FixedProgram(ProgramSource):
+class _FixedProgram(ProgramSource):
     """The same program each time."""
 
     changes = False
@@ -79,7 +79,7 @@ class FixedProgram(ProgramSource):
         return self.benchmark
 
 
-class ProgramStream(ProgramSource):
+class _ProgramStream(ProgramSource):
     """A stream of programs, compiled ahead; it restarts at its end if possible.
 
     Environments that share a stream get programs in the order in which they ask.
@@ -160,8 +160,8 @@ def _source(one: Any, datasets: Datasets, preparation: Preparation, ahead: int) 
     if isinstance(one, ProgramSource):
         return one
     if isinstance(one, Benchmark):
-        return FixedProgram(one, preparation)
-    return ProgramStream(one, datasets, ahead, preparation.form)
+        return _FixedProgram(one, preparation)
+    return _ProgramStream(one, datasets, ahead, preparation.form)
 
 
 def _found(programs: Sequence[Any], datasets: Datasets) -> list[Any]:

@@ -10,23 +10,33 @@ own wrappers can be put between and over them. `aiocg.gym.wrappers.vector` has t
 """
 
 from aiocg.env.plan import StepSettings
-from aiocg.gym.wrappers._benchmarks import (
-    CycleOverBenchmarks,
-    CycleOverBenchmarksIterator,
-    IterateOverBenchmarks,
-    RandomOrderBenchmarks,
-)
 from aiocg.gym.wrappers._commandline import (
     AUTOPHASE_FLAGS,
     AutophaseActionSpace,
     CommandlineWithTerminalAction,
     ConstrainedCommandline,
 )
-from aiocg.gym.wrappers._episodes import Counter, ForkableIterator, ForkOnStep, JustKeepGoing, TimeLimit
-from aiocg.gym.wrappers._observations import AutophaseNormalizedFeatures, ConcatActionsHistogram
-from aiocg.gym.wrappers._rewards import ClampedReward, RuntimePointEstimateReward
-from aiocg.gym.wrappers._transformation import ActionWrapper, ObservationWrapper, RewardWrapper
-from aiocg.gym.wrappers._validation import ValidateBenchmarkAfterEveryStep
+from aiocg.gym.wrappers._episodes import (
+    Counter,
+    CycleOverBenchmarks,
+    CycleOverBenchmarksIterator,
+    ForkableIterator,
+    ForkOnStep,
+    IterateOverBenchmarks,
+    JustKeepGoing,
+    RandomOrderBenchmarks,
+    TimeLimit,
+)
+from aiocg.gym.wrappers._transformation import (
+    ActionWrapper,
+    AutophaseNormalizedFeatures,
+    ClampedReward,
+    ConcatActionsHistogram,
+    ObservationWrapper,
+    RewardWrapper,
+    RuntimePointEstimateReward,
+    ValidateBenchmarkAfterEveryStep,
+)
 from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
 
 __all__ = [

@@ -1,15 +1,21 @@
-"""Base classes of wrappers that transform actions, observations and rewards."""
+"""Wrappers that transform actions, observations and rewards: base classes, and ours."""
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any, Unpack
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, Unpack
 
 import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
 
 from aiocg.env.plan import Spaces, StepSettings
 from aiocg.env.step import Candidate, StepResult
 from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
-from aiocg.spaces.rewards import Reward
+from aiocg.spaces import DiscreteActions
+from aiocg.spaces.rewards import Reward, RuntimeReward
+from aiocg.validation import Options, ValidationError
 
 
 class ActionWrapper(CompilerEnvWrapper):
@@ -133,3 +139,301 @@ class RewardWrapper(CompilerEnvWrapper):
             result if result.reward is None else dataclasses.replace(result, reward=self._convert(result.reward))
             for result in super().expand(candidates, **settings)
         ]
+
+
+# ----------------------- Other observations: normalised features of Autophase, and a histogram of the episode's actions
+
+
+class ActionsHistogram:
+    """How often each action was taken, to be put behind observations.
+
+    Args:
+        observations: the space of observations, a Box of one dimension.
+        norm_to_episode_len: each action counts 1 / this; if it is 0, each counts 1.
+
+    Attributes:
+        space: of observations with the histogram behind them; of float32, where counts are fractions and observations
+            integers.
+
+    Raises:
+        TypeError: for other spaces.
+    """
+
+    def __init__(
+        self, observations: "gymnasium.Space[Any]", actions: "gymnasium.Space[Any]", norm_to_episode_len: int
+    ) -> None:
+        if not isinstance(observations, gymnasium.spaces.Box) or len(observations.shape) != 1:
+            raise TypeError(f"a histogram of actions goes behind a Box of one dimension, not behind {observations}")
+        if not isinstance(actions, gymnasium.spaces.Discrete):
+            raise TypeError(f"there is a histogram of the actions of a discrete space, not of {actions}")
+        if norm_to_episode_len < 0:
+            raise ValueError(f"norm_to_episode_len is a number of actions, or 0, not {norm_to_episode_len}")
+        self.count = int(actions.n)
+        self.start = int(actions.start)
+        self.increment = 1 / norm_to_episode_len if norm_to_episode_len else 1
+        exact = np.issubdtype(observations.dtype, np.integer)
+        dtype = np.dtype(np.float32) if exact and norm_to_episode_len else np.dtype(observations.dtype)
+        most = 1 if norm_to_episode_len else _most(dtype)
+        self.space = gymnasium.spaces.Box(
+            np.concatenate((observations.low.astype(dtype), np.zeros(self.count, dtype))),
+            np.concatenate((observations.high.astype(dtype), np.full(self.count, most, dtype))),
+            dtype=dtype.type,
+        )
+
+    def of(self, actions: Sequence[Any]) -> NDArray[Any]:
+        """Return the histogram of some actions, shape (number of actions,); texts are skipped."""
+        indices = [action - self.start for action in actions if not isinstance(action, str)]
+        return self.scaled(np.bincount(np.asarray(indices, dtype=np.int64), minlength=self.count))
+
+    def scaled(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Return counts in the unit and the type of the histogram; a normalised one is at most 1."""
+        values = counts * self.increment
+        return (np.minimum(values, 1) if self.increment != 1 else values).astype(self.space.dtype)
+
+    def behind(self, observation: NDArray[Any], histogram: NDArray[Any]) -> NDArray[Any]:
+        """Return one observation, or a batch of them in rows, with the histogram behind."""
+        return np.concatenate((observation.astype(self.space.dtype), histogram), axis=-1)
+
+
+def _most(dtype: "np.dtype[Any]") -> float:
+    return np.iinfo(dtype.name).max if np.issubdtype(dtype, np.integer) else np.inf
+
+
+class ConcatActionsHistogram(ObservationWrapper, RecordConstructorArgs):
+    """Puts a histogram of the episode's actions behind each observation.
+
+    Args:
+        env: an environment with a discrete action space that observes a Box of one dimension.
+        norm_to_episode_len: length of an episode; each action then counts 1 / this, so that the histogram sums to 1 at
+            the end. 0 for plain counts.
+
+    Raises:
+        TypeError: for other spaces.
+    """
+
+    def __init__(self, env: "gymnasium.Env[Any, Any]", norm_to_episode_len: int = 0) -> None:
+        RecordConstructorArgs.__init__(self, norm_to_episode_len=norm_to_episode_len)
+        ObservationWrapper.__init__(self, env)
+        self.norm_to_episode_len = norm_to_episode_len
+        self._made_of: tuple[Any, Any] = (None, None)
+        self._current()
+
+    def _current(self) -> ActionsHistogram:
+        """Return the histogram for the present spaces."""
+        spaces = self.env.observation_space, self.action_space
+        if self._made_of[0] is not spaces[0] or self._made_of[1] is not spaces[1]:
+            self._histogram = ActionsHistogram(*spaces, self.norm_to_episode_len)
+            self._made_of = spaces
+        return self._histogram
+
+    @property
+    def observation_space(self) -> Any:
+        """The space of observations with the histogram behind them; set it to a name to observe something else."""
+        return self._current().space
+
+    @observation_space.setter
+    def observation_space(self, choice: Any) -> None:
+        self.unwrapped.observation_space = choice
+
+    def convert_observation(self, observation: Any) -> Any:
+        return self._behind(observation, self.actions)
+
+    def _behind(self, observation: Any, actions: Sequence[Any]) -> Any:
+        histogram = self._current()
+        return histogram.behind(observation, histogram.of(actions))
+
+    def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
+        """Evaluate many candidates, whose actions are in the histogram; see `CompilerEnv.expand`."""
+        results = CompilerEnvWrapper.expand(self, candidates, **settings)
+        if settings.get("observation_spaces") is not None:
+            return results
+        space, taken = self.action_space, self.actions
+        index = space.index if isinstance(space, DiscreteActions) else int
+        return [
+            result
+            if result.observation is None
+            else dataclasses.replace(
+                result, observation=self._behind(result.observation, [*taken, *map(index, result.actions)])
+            )
+            for result in results
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_made_of": (None, None), "_histogram": None}
+
+
+AUTOPHASE = "Autophase"
+TOTAL_INSTRUCTIONS = 51  # index of the feature that all are divided by
+
+
+def normalised(features: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Divide features by the number of instructions, and clip them to the range from 0 to 1.
+
+    Args:
+        features: of one program, shape (56,), or of several, shape (..., 56).
+
+    Returns:
+        The same shape; zeros for a program without instructions.
+    """
+    total = features[..., TOTAL_INSTRUCTIONS, None].astype(np.float32)
+    fractions = np.divide(features, total, out=np.zeros(features.shape, np.float32), where=total > 0)
+    return np.clip(fractions, 0, 1)
+
+
+def normalised_space(shape: tuple[int, ...]) -> gymnasium.spaces.Box:
+    """Return the space of normalised features."""
+    return gymnasium.spaces.Box(0, 1, shape, np.float32)
+
+
+class AutophaseNormalizedFeatures(ObservationWrapper, RecordConstructorArgs):
+    """Observes `Autophase`, each feature divided by the number of instructions: float32, shape (56,), from 0 to 1.
+
+    Other default observations are passed through unchanged.
+
+    Args:
+        env: an LLVM environment; its default observation becomes `Autophase`.
+    """
+
+    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
+        RecordConstructorArgs.__init__(self)
+        ObservationWrapper.__init__(self, env)
+        self.observation_space = AUTOPHASE
+
+    @property
+    def _observes_autophase(self) -> bool:
+        spec = self.observation_space_spec
+        return spec is not None and spec.name == AUTOPHASE
+
+    def convert_observation_space(self, space: "gymnasium.Space[Any]") -> "gymnasium.Space[Any]":
+        return normalised_space(space.shape or ()) if self._observes_autophase else space
+
+    def convert_observation(self, observation: Any) -> Any:
+        return normalised(observation) if self._observes_autophase else observation
+
+
+# ----------------------------------------------- Wrappers with other rewards: clamped to a range, or measured run times
+
+Number = TypeVar("Number", bound=Any)  # a float, or an array of them
+
+
+def clamp(reward: Number, low: float, high: float, leakiness_factor: float) -> Number:
+    """Clamp a reward, or an array of them; the excess is scaled by a factor."""
+    within = np.clip(reward, low, high)
+    return within + leakiness_factor * (reward - within)  # type: ignore[no-any-return]
+
+
+def check_bounds(low: float, high: float, leakiness_factor: float) -> None:
+    """Raise ValueError for an empty range, or a factor that would enlarge the excess."""
+    if not low <= high or not 0 <= leakiness_factor <= 1:
+        raise ValueError(f"expected min <= max and a leakiness_factor of 0 to 1, got {low}, {high}, {leakiness_factor}")
+
+
+class ClampedReward(RewardWrapper, RecordConstructorArgs):
+    """Clamps rewards to a range, keeping a small part of the excess.
+
+    Args:
+        env: what to wrap.
+        min, max: the range.
+        leakiness_factor: the part of the excess that is kept; 0 for none.
+    """
+
+    def __init__(
+        self, env: "gymnasium.Env[Any, Any]", min: float = -1, max: float = 1, leakiness_factor: float = 0.001
+    ) -> None:
+        RecordConstructorArgs.__init__(self, min=min, max=max, leakiness_factor=leakiness_factor)
+        check_bounds(min, max, leakiness_factor)
+        self._bounds = (min, max, leakiness_factor)
+        RewardWrapper.__init__(self, env)
+
+    def convert_reward(self, reward: float) -> float:
+        return float(clamp(reward, *self._bounds))
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The least and the greatest reward of a step, as far as they are known."""
+        low, high = self.env.get_wrapper_attr("reward_range")
+        least, greatest, leakiness_factor = self._bounds
+        if leakiness_factor == 0:  # nothing of infinity
+            low, high = np.clip((low, high), least, greatest)
+        return self.convert_reward(low), self.convert_reward(high)
+
+
+class RuntimePointEstimateReward(CompilerEnvWrapper, RecordConstructorArgs):
+    """Makes the decrease of the program's running time, in seconds, the default reward, under the name `runtime`.
+
+    Args:
+        env: an LLVM environment.
+        runtime_count: how often the program is run and timed after each step.
+        warmup_count: how often it is run before.
+        estimator: combines the measured times: a function, or "median", "min" or "mean".
+    """
+
+    def __init__(
+        self,
+        env: "gymnasium.Env[Any, Any]",
+        runtime_count: int = 30,
+        warmup_count: int = 0,
+        estimator: str | Callable[[Sequence[float]], float] = statistics.median,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, runtime_count=runtime_count, warmup_count=warmup_count, estimator=estimator
+        )
+        CompilerEnvWrapper.__init__(self, env)
+        self.runtime_observation_count = runtime_count
+        self.runtime_warmup_runs_count = warmup_count
+        self.add_reward_space(RuntimeReward(estimator))
+        self.reward_space = "runtime"
+
+
+# ------------------------------------------------------------------------------- Validates the program after every step
+
+
+def told(errors: Sequence[ValidationError]) -> dict[str, Any]:
+    """Return what infos say of a program that is wrong."""
+    details = "; ".join(map(str, errors))
+    return {"error_type": errors[0].type, "error_details": details, "validation_errors": errors}
+
+
+class ValidateBenchmarkAfterEveryStep(RewardWrapper, RecordConstructorArgs):
+    """Validates the state after every step, and ends the episode when something is wrong.
+
+    The step then has `terminated`, `info["error_type"]`, `info["error_details"]`, `info["validation_errors"]` (a tuple
+    of `aiocg.validation.ValidationError`), and the penalty for each reward that was asked for. A step that had no
+    effect is not validated. Validating replays the episode, builds the program and runs it, which takes a good part of
+    a second for small programs; a benchmark that cannot be run is only replayed.
+
+    Args:
+        env: what to wrap.
+        reward_penalty: the reward of a step after which the program is wrong.
+        options: how to validate: the fields of `aiocg.validation.Options`. Without a `timeout` there, that of the step
+            counts for the validation too, if it has one.
+    """
+
+    def __init__(self, env: "gymnasium.Env[Any, Any]", reward_penalty: float = -1e3, **options: Any) -> None:
+        RecordConstructorArgs.__init__(self, reward_penalty=reward_penalty, **options)
+        Options.of(**options)
+        RewardWrapper.__init__(self, env)
+        self.reward_penalty = reward_penalty
+        self._options = {"minimize": False, **options}
+
+    def convert_reward(self, reward: float) -> float:
+        """Return the reward as it is."""
+        return reward
+
+    def multistep(self, actions: Iterable[Any], **settings: Unpack[StepSettings]) -> StepResult:
+        """Apply several actions and validate the state that they lead to; see `CompilerEnv.multistep`."""
+        observation, reward, terminated, truncated, info = CompilerEnvWrapper.multistep(self, actions, **settings)
+        if not terminated and not info["action_had_no_effect"]:
+            errors = self._errors(settings.get("timeout"))
+            if errors:
+                reward = [self.reward_penalty] * len(reward) if isinstance(reward, list) else self.reward_penalty
+                info |= told(errors)
+                terminated = True
+                self.end()
+        self._account(reward, settings.get("reward_spaces"))
+        return observation, reward, terminated, truncated, info
+
+    def _errors(self, timeout: float | None) -> tuple[Any, ...]:
+        options = self._options if timeout is None else {"timeout": timeout, **self._options}
+        result = self.validate(**options)
+        return tuple(result.errors) if result.wrong else ()

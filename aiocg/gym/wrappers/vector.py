@@ -31,9 +31,7 @@ from aiocg.gym.wrappers._commandline import (
     with_terminal_action,
 )
 from aiocg.gym.wrappers._episodes import Counting
-from aiocg.gym.wrappers._observations import ActionsHistogram, normalised, normalised_space
-from aiocg.gym.wrappers._rewards import check_bounds, clamp
-from aiocg.gym.wrappers._validation import told
+from aiocg.gym.wrappers._transformation import ActionsHistogram, check_bounds, clamp, normalised, normalised_space, told
 from aiocg.spaces import CommandlineFlag, DiscreteActions
 from aiocg.validation import Options, ValidationResult
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from aiocg.datasets._named_set import PROGRAM
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import PROGRAM, Dataset, DatasetView
+from aiocg.datasets.dataset import Dataset, DatasetView
 from aiocg.datasets.errors import CacheError, DatasetError, DownloadError, InstallError
 from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.progress import Advance, progress

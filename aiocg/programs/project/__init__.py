@@ -7,22 +7,22 @@
     creation = create("my-set", Project.from_compile_commands("build/compile_commands.json"))
 
 A project is known by the command lines that build it, however they were found out (`Project`). Each source is compiled
-to bitcode with its own options (`aiocg.build`), and what is linked to a target is joined to one module (`targets`).
+to bitcode with its own options (`aiocg.build`), and what is linked to a target is joined to one module (`_targets`).
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "Creation": "aiocg.programs.project.creation",
-    "Problem": "aiocg.programs.project.creation",
+    "Creation": "aiocg.programs.project._creation",
+    "Problem": "aiocg.programs.project._creation",
     "Project": "aiocg.build.commands",
     "ProjectError": "aiocg.build.commands",
-    "RunRequest": "aiocg.programs.project.runs",
-    "create": "aiocg.programs.project.creation",
-    "parse_run": "aiocg.programs.project.runs",
-    "read_runs": "aiocg.programs.project.runs",
-    "write_program": "aiocg.programs.project.building",
+    "RunRequest": "aiocg.programs.project._runs",
+    "create": "aiocg.programs.project._creation",
+    "parse_run": "aiocg.programs.project._runs",
+    "read_runs": "aiocg.programs.project._runs",
+    "write_program": "aiocg.programs.project._creation",
 }
 
 __all__ = [
@@ -39,9 +39,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from aiocg.build.commands import Project, ProjectError
-    from aiocg.programs.project.building import write_program
-    from aiocg.programs.project.creation import Creation, Problem, create
-    from aiocg.programs.project.runs import RunRequest, parse_run, read_runs
+    from aiocg.programs.project._creation import Creation, Problem, create, write_program
+    from aiocg.programs.project._runs import RunRequest, parse_run, read_runs
 else:
 
     def __getattr__(name: str) -> Any:

@@ -30,13 +30,12 @@ with warnings.catch_warnings():
 logging.Formatter = FORMATTER  # type: ignore[misc]  # OpenTuner puts its own in place for everybody
 tuningrunmain.init_logging = lambda: None  # which writes a file into the working directory
 
-__all__ = ["Run"]
 
 NAME = "aiocg"
 ARGUMENTS = ("--quiet", "--no-dups", "--database=sqlite://", "--parallelism=1", "--pipelining=1000000")
 
 
-class Run:
+class _Run:
     """A tuning run that minimises a function of integers."""
 
     def __init__(self, sizes: Sequence[int], starts: Sequence[Sequence[int]]) -> None:

@@ -12,8 +12,6 @@ from aiocg.search.budget import Budget
 from aiocg.search.result import SearchResult
 from aiocg.search.vectors import LENGTH, Encoding, Finite, needed, search_vectors
 
-__all__ = ["Nevergrad", "nevergrad"]
-
 BUDGET = Budget(evaluations=10_000)  # which is what the optimisers are told to expect
 OPTIMIZER = "DiscreteLenglerOnePlusOne"
 PACE = Pace()

@@ -14,8 +14,6 @@ from aiocg.search.budget import Budget
 from aiocg.search.result import SearchResult
 from aiocg.search.vectors import LENGTH, Encoding, needed, search_vectors
 
-__all__ = ["OpenTuner", "opentuner"]
-
 BUDGET = Budget(evaluations=1000)
 PACE = Pace(batch=8, ahead=2)
 STARTS = 20  # vectors that are drawn before the techniques begin

@@ -1,9 +1,9 @@
 """`generator://aiocg-v0`: C programs of our own making, one for each seed, of the size that is asked for.
 
-A program is built bottom up. `values` has expressions that know their type and their range, and so are never computed
-in a way that C leaves undefined; `expressions`, `statements` and `functions` draw random code from them. The modules of
-`idioms` have what real code is full of, with the details left to chance. `program` puts functions together until the
-size is reached, as `cost` estimates it.
+A program is built bottom up. `_values` has expressions that know their type and their range, and so are never computed
+in a way that C leaves undefined; `_expressions` and `_statements` draw random code from them. The modules of `idioms`
+have what real code is full of, with the details left to chance. `_program` draws functions and puts them together until
+the size is reached, as `_cost` estimates it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,9 @@ class RandomProgramsDataset(SeededDataset):
         size = int(values.get("size", DEFAULT_SIZE))
 
         def source() -> bytes:
-            from aiocg.datasets.generators.random_c.program import random_program  # here, because few datasets are used
+            from aiocg.datasets.generators.random_c._program import (
+                random_program,  # here, because few datasets are used
+            )
 
             return random_program(seed, size).encode()
 

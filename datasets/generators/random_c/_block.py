@@ -1,14 +1,35 @@
 """Building the text of a random function: indentation, cost, expressions in scope, and calls."""
 
 import contextlib
+import re
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from aiocg.datasets.generators.random_c._expressions import Expressions
+from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Record, Scope
-from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.types import U64, Real, Scalar
-from aiocg.datasets.generators.random_c.values import Value, fit
+from aiocg.datasets.generators.random_c._types import U64, Real, Scalar
+from aiocg.datasets.generators.random_c._values import Value, fit
+
+_TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("cost.toml").read_text(encoding="utf-8"))
+_WEIGHT: dict[str, float] = {
+    kind: weight for kinds in ("words", "signs") for kind, (weight, _) in _TABLES[kinds].items()
+}
+
+
+def _alternatives(kinds: str) -> str:
+    patterns = ((kind, pattern.replace("TYPE", _TABLES["type"])) for kind, (_, pattern) in _TABLES[kinds].items())
+    return "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in patterns)
+
+
+_TOKEN = re.compile(rf"(?=\w)(?:{_alternatives('words')})|(?=[^\w\s])(?:{_alternatives('signs')})", re.MULTILINE)
+
+
+def estimate(text: str) -> int:
+    """Estimate the number of instructions of definitions, or of statements, which must be indented."""
+    return round(sum(_WEIGHT[match.lastgroup or "nothing"] for match in _TOKEN.finditer(text)))
 
 
 class Block:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Scope
-from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.types import F64, I32, I64, INTEGERS, U32, U64, Integer, Real, Scalar, promoted
-from aiocg.datasets.generators.random_c.values import (
+from aiocg.datasets.generators.random_c._types import F64, I32, I64, INTEGERS, U32, U64, Integer, Real, Scalar, promoted
+from aiocg.datasets.generators.random_c._values import (
     Value,
     arithmetic,
     bitwise,

@@ -4,8 +4,8 @@ import abc
 import dataclasses
 from collections.abc import Iterable
 
-from aiocg.datasets.generators.random_c.types import Integer, Real, Scalar
-from aiocg.datasets.generators.random_c.values import Value
+from aiocg.datasets.generators.random_c._types import Integer, Real, Scalar
+from aiocg.datasets.generators.random_c._values import Value
 
 
 class Parameter(abc.ABC):

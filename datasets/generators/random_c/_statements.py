@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from aiocg.datasets.generators.random_c._block import Block, mixed
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Record, Scope
-from aiocg.datasets.generators.random_c.types import F64, I32, INTEGERS, REALS, U8, U32, U64, Integer, Real, Scalar
-from aiocg.datasets.generators.random_c.values import Value, arithmetic, bitwise, compare, constant, fit, wrapped
+from aiocg.datasets.generators.random_c._types import F64, I32, INTEGERS, REALS, U8, U32, U64, Integer, Real, Scalar
+from aiocg.datasets.generators.random_c._values import Value, arithmetic, bitwise, compare, constant, fit, wrapped
 
 MAX_DEPTH = 4
 _MAX_TRIPS = 4096  # of the innermost loop in one call

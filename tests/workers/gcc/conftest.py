@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.local import LocalRunner
+from aiocg.workers.gcc._local import LocalRunner
 
 
 @pytest.fixture(scope="session")

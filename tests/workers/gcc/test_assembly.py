@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.gcc.compilation import instruction_counts
+from aiocg.workers.gcc._compilation import instruction_counts
 
 PROGRAMS = Path(__file__).resolve().parents[3] / "datasets" / "programs"
 

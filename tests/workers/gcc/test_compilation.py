@@ -15,9 +15,8 @@ import pytest
 from aiocg.transport.elf import text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
-from aiocg.workers.gcc.local import LocalRunner
-from aiocg.workers.gcc.sources import read_sources
+from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
+from aiocg.workers.gcc._local import LocalRunner
 from aiocg.workers.gcc.store import Results, Store
 
 MAIN = b"""#include "part.h"
@@ -294,7 +293,7 @@ def test_a_question_that_is_not_answered_is_no_fault_of_the_program(  # type: ig
     compiler = make(script(f"-print-file-name*) [ -e {tmp_path}/wrong ] && sleep 4714.5 ;;"))
     program = benchmark(("a.c",), {"a.c": b"int f(void) { return 1; }\n"}, freestanding=True)
     with monkeypatch.context() as impatient:
-        impatient.setattr("aiocg.workers.gcc.compilation._QUESTION_TIMEOUT", 0.3)
+        impatient.setattr("aiocg.workers.gcc._compilation._QUESTION_TIMEOUT", 0.3)
         with pytest.raises(CompilationError, match="a question for its headers"):
             compilation(compiler, program).object_file()
     (tmp_path / "wrong").unlink()
@@ -325,7 +324,7 @@ def test_memory_is_limited(make) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_output_is_limited(make, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("aiocg.workers.gcc.local.FILE_LIMIT", 1 << 20)
+    monkeypatch.setattr("aiocg.workers.gcc._local.FILE_LIMIT", 1 << 20)
     large = benchmark(files={**FILES, "src/main.c": b'__asm__(".fill 9999999, 1, 1");'})
     with pytest.raises(CompilationError, match="wrote too much") as e:
         compilation(make(), large).object_file()

@@ -16,7 +16,7 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc import engine
+from aiocg.workers.gcc import _engine as engine
 from aiocg.workers.gcc.shell_loop import FILES, KEEPER, KILL, LOOP, OUTPUT, command_file, mark, read_answer
 
 SHELLS = {"sh": ["sh"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
@@ -165,7 +165,7 @@ def test_engine_that_does_not_answer_is_an_error_after_a_while(monkeypatch: pyte
 def test_engine_that_one_may_not_use_is_an_error_that_says_how_one_may(tmp_path: Path) -> None:
     path = f"/tmp/aiocg-test-{os.getpid()}.sock"  # the folder of a test is for its owner only
     script = (
-        "import os, sys; from aiocg.workers.gcc.engine import connect\n"
+        "import os, sys; from aiocg.workers.gcc._engine import connect\n"
         "if os.geteuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try: connect()\n"
         "except Exception as error: print(error)"

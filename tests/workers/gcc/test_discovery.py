@@ -15,14 +15,11 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.checking import check
-from aiocg.workers.gcc.discovery import OptionsFile, discover
-from aiocg.workers.gcc.help_text import read_help
-from aiocg.workers.gcc.language import edits
-from aiocg.workers.gcc.local import LocalRunner
-from aiocg.workers.gcc.proposals import CompilerOptions, Proposal, exclusion, propose
-from aiocg.workers.gcc.runner import Completed
-from aiocg.workers.gcc.trials import Trials, question
+from aiocg.workers.gcc._local import LocalRunner
+from aiocg.workers.gcc._proposals import CompilerOptions, Proposal, exclusion, propose, read_help
+from aiocg.workers.gcc._runner import Completed
+from aiocg.workers.gcc.discovery import OptionsFile, Trials, check, discover, question
+from aiocg.workers.gcc.session import edits
 
 
 class Counted:
@@ -187,7 +184,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(found: CompilerOptions, 
 PROGRAM = """
 import os, resource, sys
 from aiocg.transport.options import Option
-from aiocg.workers.gcc.proposals import CompilerOptions
+from aiocg.workers.gcc._proposals import CompilerOptions
 from aiocg.workers.gcc.discovery import OptionsFile
 
 found = CompilerOptions("gcc 99", (Option("-fgcse", "flag", "", ("-fgcse",)),))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.transport.options import UNSET, Option
-from aiocg.workers.gcc.language import apply, edits
+from aiocg.workers.gcc.session import apply, edits
 
 FLAG = Option("-fgcse", "flag", "Do it.", ("-fgcse", "-fno-gcse"))
 NUMBER = Option("--param=x", "param", "", (), "--param=x={}", 0, 2**31 - 1)

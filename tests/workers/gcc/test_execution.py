@@ -14,10 +14,10 @@ from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc import compilation
-from aiocg.workers.gcc.execution import PARAMETERS, Execution
-from aiocg.workers.gcc.local import LocalRunner
-from aiocg.workers.gcc.sources import read_sources
+from aiocg.workers.gcc import _compilation as compilation
+from aiocg.workers.gcc._compilation import read_sources
+from aiocg.workers.gcc._execution import PARAMETERS, Execution
+from aiocg.workers.gcc._local import LocalRunner
 from aiocg.workers.gcc.store import Results
 from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import LinkError, Program, decode_program

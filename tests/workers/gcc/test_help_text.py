@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiocg.transport.options import Option, OptionReader
-from aiocg.workers.gcc.help_text import Entry, read_help
-from aiocg.workers.gcc.proposals import GREATEST, exclusion, propose
+from aiocg.workers.gcc._proposals import GREATEST, Entry, exclusion, propose, read_help
 
 from . import help_texts
 

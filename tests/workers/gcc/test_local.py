@@ -15,9 +15,9 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc import local
-from aiocg.workers.gcc.local import LocalRunner
-from aiocg.workers.gcc.runner import Completed
+from aiocg.workers.gcc import _local as local
+from aiocg.workers.gcc._local import LocalRunner
+from aiocg.workers.gcc._runner import Completed
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_memory_and_files_are_limited_for_the_command_and_not_for_us(sh) -> None
 
 
 def test_what_writes_without_end_is_stopped(sh, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("aiocg.workers.gcc.local.FILE_LIMIT", 1 << 20)
+    monkeypatch.setattr("aiocg.workers.gcc._local.FILE_LIMIT", 1 << 20)
     done = sh("while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done", timeout=60)
     assert done.status != 0 and not done.stopped
     assert len(done.output) == 1 << 20
@@ -171,7 +171,7 @@ def test_closing_removes_the_folder_and_may_be_repeated(compiler: Path) -> None:
 
 
 STOPPED = """
-from aiocg.workers.gcc.local import LocalRunner
+from aiocg.workers.gcc._local import LocalRunner
 runner = LocalRunner("gcc")
 print(flush=True)
 print(runner.run(["sleep", "0.5"], folder=runner.root, timeout=1.5).stopped or "ended", flush=True)

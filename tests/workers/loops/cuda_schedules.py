@@ -1,6 +1,6 @@
 """Schedules for GPUs as people write them."""
 
-from aiocg.workers.loops.cuda.source import Program, generate
+from aiocg.workers.loops.cuda.target import Program, generate
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.layout import arrange, read_layouts
 from aiocg.workers.loops.schedule import Schedule, Step

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aiocg.workers.loops.cuda.source import LATER, MULTIPLY, Program, generate
+from aiocg.workers.loops.cuda.target import LATER, MULTIPLY, Program, generate
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule

@@ -23,9 +23,10 @@ from llvmlite import binding as llvm
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
-from aiocg.workers.loops.cpu import indices, jit, kernel
-from aiocg.workers.loops.cpu.peak import aligned
-from aiocg.workers.loops.cpu.target import CpuTarget
+from aiocg.workers.loops.cpu import _indices as indices
+from aiocg.workers.loops.cpu import _jit as jit
+from aiocg.workers.loops.cpu import _kernel as kernel
+from aiocg.workers.loops.cpu.target import CpuTarget, aligned
 from aiocg.workers.loops.expression import Computation, Stage
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.nest import Kind, Loop, Nest, Split, Staging, initial_nest

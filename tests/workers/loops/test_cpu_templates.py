@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aiocg.datasets.loop_nests.dataset import TEMPLATES
-from aiocg.workers.loops.cpu.templates import MOST, Machine, templates
+from aiocg.workers.loops.cpu._templates import MOST, Machine, templates
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.layout import Layout, arrange, write_layout
 from aiocg.workers.loops.reference import compare, expect, random_inputs

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.cuda.banks import turns
-from aiocg.workers.loops.cuda.source import generate
+from aiocg.workers.loops.cuda._copies import turns
+from aiocg.workers.loops.cuda.target import generate
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.schedule import Schedule, Step

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.cuda.device import EXIT_STATUS, open_device
+from aiocg.workers.loops.cuda._device import EXIT_STATUS, open_device
 from aiocg.workers.loops.cuda.target import CudaTarget
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
@@ -156,7 +156,7 @@ def test_a_launch_that_the_device_refuses_is_an_error_and_the_device_goes_on(tar
 
 def test_an_access_outside_of_all_memory_ends_the_process(target: CudaTarget) -> None:
     script = (
-        "from aiocg.workers.loops.cuda.device import open_device\n"
+        "from aiocg.workers.loops.cuda._device import open_device\n"
         "device = open_device()\n"
         "code = 'extern \"C\" __global__ void wrong(float *nowhere) { nowhere[threadIdx.x] = 1; }'\n"
         "with device.use():\n"

@@ -13,7 +13,7 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.cuda.device import EXIT_STATUS, Device
+from aiocg.workers.loops.cuda._device import EXIT_STATUS, Device
 
 OPEN = """
 import sys
@@ -114,7 +114,7 @@ def test_a_failure_after_which_the_device_works_is_an_error(device: Any, monkeyp
 def test_a_failure_after_which_nothing_works_ends_the_process(device: Any) -> None:
     script = (
         "import contextlib, cupy\n"
-        "from aiocg.workers.loops.cuda.device import Device\n"
+        "from aiocg.workers.loops.cuda._device import Device\n"
         "device = Device.__new__(Device)\n"
         "device.cupy, device.stream = cupy, contextlib.nullcontext()\n"
         "with device.use():\n"

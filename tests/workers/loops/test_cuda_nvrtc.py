@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from aiocg.workers.loops.cuda.source import generate
-from aiocg.workers.loops.cuda.timing import SOURCE
+from aiocg.workers.loops.cuda.target import SOURCE, generate
 from aiocg.workers.loops.schedule import Schedule
 
 from . import cuda_schedules as written

@@ -7,8 +7,8 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.cuda.geometry import RESERVED, Launch, Names, launch
-from aiocg.workers.loops.cuda.source import generate
+from aiocg.workers.loops.cuda._geometry import RESERVED, Launch, Names, launch
+from aiocg.workers.loops.cuda.target import generate
 from aiocg.workers.loops.expression import Axis, Computation, Number, Stage
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.nest import Loop, Nest, initial_nest

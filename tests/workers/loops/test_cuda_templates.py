@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from aiocg.datasets.loop_nests.dataset import TEMPLATES
-from aiocg.workers.loops.cuda.source import generate
-from aiocg.workers.loops.cuda.templates import MOST, templates
+from aiocg.workers.loops.cuda._templates import MOST, templates
+from aiocg.workers.loops.cuda.target import generate
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.layout import arrange, read_layouts, write_layout
 from aiocg.workers.loops.reference import compare, expect, random_inputs

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.cuda.templates import templates
+from aiocg.workers.loops.cuda._templates import templates
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.reference import compare, expect

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.workers.loops.cuda.timing import time_runs
+from aiocg.workers.loops.cuda.target import time_runs
 
 
 class Clock:

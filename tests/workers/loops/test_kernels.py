@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops import kernels
+from aiocg.workers.loops import kernel_session
 from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.kernels import Kernels
+from aiocg.workers.loops.kernel_session import Kernels
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.schedule import Schedule, Step
@@ -40,7 +40,7 @@ def test_a_kernel_that_the_garbage_collector_finds_is_freed_in_order() -> None:
 
 
 def test_only_the_kernels_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "KEPT_KERNELS", 3)
+    monkeypatch.setattr(kernel_session, "KEPT_KERNELS", 3)
     kept = Kernels(open_target("cpu", {"threads": "1"}))
     schedules = [Schedule.of(parse(f"C[i:{size}] = A[i] + 1"), "cpu") for size in range(1, 6)]
     first = kept.kernel(schedules[0])
@@ -76,7 +76,7 @@ def test_what_fails_when_several_are_compiled_fails_again_alone(monkeypatch: pyt
 def test_the_arrays_of_the_computations_that_were_used_last_are_kept(
     monkeypatch: pytest.MonkeyPatch, bound: str, most: int, sizes: tuple[int, ...], left: list[int]
 ) -> None:
-    monkeypatch.setattr(kernels, bound, most)
+    monkeypatch.setattr(kernel_session, bound, most)
     kept = Kernels(open_target("cpu", {"threads": "1"}))
     for size in sizes:
         kept.measure(Schedule.of(parse(f"C[i:{size}] = A[i] + 1"), "cpu"), 1, 0.001)
@@ -115,7 +115,7 @@ def test_what_is_clearly_slower_than_the_fastest_is_run_once(
     monkeypatch: pytest.MonkeyPatch, taken: float, patience: float, timed: int
 ) -> None:
     clock, seconds = [0.0], 0.2 if taken > 0.31 or patience == 0.1 else 0.05
-    monkeypatch.setattr(kernels.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(kernel_session.time, "perf_counter", lambda: clock[0])
     kept = Kernels(open_target("cpu", {"threads": "1"}))
     schedule = Schedule.of(parse("C[i:8, j:9] = A[i, j] + 1"), "cpu")
     for one, lasting in ((schedule.apply(Step("reorder", 0)), 0.1), (schedule, taken)):

@@ -24,7 +24,7 @@ from aiocg.workers.loops.expression import (
     Tensor,
 )
 from aiocg.workers.loops.language import LIMITS, LanguageError, parse
-from aiocg.workers.loops.spelling import unparse
+from aiocg.workers.loops.schedule import unparse
 
 SOFTMAX = """
 # each row, so that it adds up to 1

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from aiocg.workers.loops import reference
 from aiocg.workers.loops.expression import Affine, Computation, Expression, Number, Read, Stage
 from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.reference import Expected, compare, expect, random_inputs
-from aiocg.workers.loops.rounding import Scale, growth, scale_of_array
+from aiocg.workers.loops.reference import Expected, Scale, compare, expect, growth, random_inputs, scale_of_array
 
 from . import strategies
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.loops.cpu import peak
+from aiocg.workers.loops.cpu import target as cpu_target
 from aiocg.workers.loops.cpu.target import CpuTarget
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.target import Roof
@@ -72,11 +72,11 @@ def test_the_processor_is_measured_and_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     for name, value in {"SECONDS": 0.002, "SAMPLES": 2, "MOST": 1 << 18, "SMALLEST": 1 << 12}.items():
-        monkeypatch.setattr(peak, name, value)
+        monkeypatch.setattr(cpu_target, name, value)
     roof = CpuTarget(threads=threads, cache_dir=tmp_path).roof()
     sizes = [size for size, _ in roof.bandwidths]
     assert sizes == sorted(sizes) and len(sizes) > 3
     assert 1e8 < roof.flops < 1e14
     assert all(1e6 < rate < 1e14 and math.isfinite(rate) for _, rate in roof.bandwidths)
-    monkeypatch.setattr(peak, "SAMPLES", 0)  # measuring again would fail
+    monkeypatch.setattr(cpu_target, "SAMPLES", 0)  # measuring again would fail
     assert CpuTarget(threads=threads, cache_dir=tmp_path).roof() == roof

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 
 from aiocg.transport.messages import Expand, FailureCode, Load, Open
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.actions import CURSOR_MOVES, PLACES, action_spaces, offered, read_recipe, resolve
 from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.kernel_session import KernelSession
-from aiocg.workers.loops.kernels import Kernels
+from aiocg.workers.loops.kernel_session import Kernels, KernelSession
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.observations import JOINED, bandwidth, least_seconds
 from aiocg.workers.loops.schedule import MAX_LOOPS, Step
-from aiocg.workers.loops.session import LoopsSession
+from aiocg.workers.loops.session import CURSOR_MOVES, PLACES, LoopsSession, action_spaces, offered, read_recipe, resolve
 from aiocg.workers.loops.target import Kernel, Roof
 from aiocg.workers.sessions import SessionTable
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
-from aiocg.workers.loops.cpu.jit import vector_length
+from aiocg.workers.loops.cpu._jit import vector_length
 
 FLOAT = ir.FloatType()
 INT = ir.IntType(32)

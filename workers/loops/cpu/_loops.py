@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
-from aiocg.workers.loops.cpu.indices import Atom, Division, Form
+from aiocg.workers.loops.cpu._indices import Atom, Division, Form
 
 INDEX = ir.IntType(64)
 BIT = ir.IntType(1)

@@ -22,7 +22,7 @@ A reduction loop may be bound to threads: each then accumulates its share, and t
 
 A guard is tested as soon as its variable is known, and outside of a loop in which it holds for all turns or none.
 Guards that differ between threads of a block are tested inside all loops that contain a barrier, since all threads of a
-block must reach each barrier. A reduction into registers does without those guards that `guards.dropped` finds.
+block must reach each barrier. A reduction into registers does without those guards that `_dropped` finds.
 """
 
 import math
@@ -30,17 +30,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from aiocg.workers.loops._tensor_cores import RESULTS, tensor_loops
+import numpy as np
+
+from aiocg.workers.loops._tensor_cores import RESULTS, TensorLoops, tensor_loops
 from aiocg.workers.loops.cuda._copies import Copies
 from aiocg.workers.loops.cuda._expressions import Expressions, Text, VariableNames, within
 from aiocg.workers.loops.cuda._formulas import at_start, fits, flat, joined, number, product, recomputed
-from aiocg.workers.loops.cuda._guards import NOTHING, dropped, uniform_turns
-from aiocg.workers.loops.cuda._tensor_code import TensorCode
-from aiocg.workers.loops.cuda._vectors import width
-from aiocg.workers.loops.cuda.geometry import COORDINATES, KernelCall, Lines, Names, parameter
-from aiocg.workers.loops.expression import REDUCERS, Affine, Read, Tensor
+from aiocg.workers.loops.cuda._geometry import COORDINATES, KernelCall, Lines, Names, parameter
+from aiocg.workers.loops.cuda._vectors import VECTORS, coefficient, divisor, width
+from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
 from aiocg.workers.loops.rules import MOST_ACCUMULATORS, accumulated, reduced_by_threads, shared_by_reduction
+from aiocg.workers.loops.tile import Tile, span
 
 REGISTERS = 65536  # of a multiprocessor
 ENOUGH = 128  # registers per thread, where half of them are accumulators
@@ -51,6 +52,251 @@ NO_BARRIERS: frozenset[str] = frozenset()
 
 Body = Callable[[frozenset[str], tuple[Guard, ...]], None]
 Value = Callable[[Mapping[str, str], Mapping[Read, str]], str]
+
+
+# --------------------------------- Guards that a reduction can do without, and loops that a guard need not be tested in
+
+# Beyond a guard, an accumulator may hold anything, since it is never stored. So a guard of the result is dropped where
+# all that is read is in a tile, or can be read elsewhere instead. A guard of the reduction is dropped where the body is
+# zero beyond it and is summed up: zeros fill what tiles have outside of their tensors. Zero times infinity is no
+# number, so all factors have to be zeros or constants.
+
+KEEP_ZERO = frozenset({"neg", "abs", "sqrt", "tanh", "add", "sub", "max", "min"})  # if all arguments are zeros
+
+
+class _Dropped(NamedTuple):
+    """What a reduction into registers can do without.
+
+    Attributes:
+        guards: the guards.
+        axes: the axes that may leave their extent without them, and by which a tensor is read that is not staged.
+    """
+
+    guards: frozenset[Guard]
+    axes: frozenset[str]
+
+    def without_axes(self, nest: Nest) -> "_Dropped":
+        """Return what it can do without if no axis may leave its extent."""
+        return _Dropped(
+            frozenset(guard for guard in self.guards if nest.axes[guard.variable].isdisjoint(self.axes)), frozenset()
+        )
+
+
+NOTHING = _Dropped(frozenset(), frozenset())
+
+
+def _dropped(
+    nest: Nest, guards: Sequence[Guard], tiles: Mapping[str, Tile], shapes: Mapping[str, tuple[int, ...]]
+) -> _Dropped:
+    """Return the guards that a nest's reduction into registers can do without.
+
+    Args:
+        nest: the loops.
+        guards: those that are not tested outside of the reduction.
+        tiles: the tiles of the tensors that are staged.
+        shapes: of all tensors.
+    """
+    found: set[Guard] = set()
+    axes: set[str] = set()
+    for guard in guards:
+        affected = nest.axes[guard.variable]
+        reads = [(read, affected & read.axes) for read in nest.stage.reads()]
+        reads = [(read, own) for read, own in reads if own]
+        if not all(_covers(nest, tiles[read.tensor], own) for read, own in reads if read.tensor in tiles):
+            continue
+        if guard.variable not in nest.reductions:
+            found.add(guard)
+            axes |= {axis for read, own in reads if read.tensor not in tiles for axis in own}
+        elif nest.stage.reducer == "sum" and all(read.tensor in tiles for read, _ in reads):
+            zeros = {read for read, _ in reads if _lies_outside(read, guard, shapes[read.tensor])}
+            if _is_zero(nest.stage.body, zeros):
+                found.add(guard)
+    return _Dropped(frozenset(found), frozenset(axes))
+
+
+def _uniform_turns(nest: Nest, guard: Guard, loop: Loop) -> int:
+    """Return for how many consecutive turns of a loop a guard holds for all or for none, other loops fixed.
+
+    That is the loop's extent, or a vector's length by which it can be divided; 1 if neither is known.
+
+    Args:
+        nest: the loops.
+        guard: the guard; it depends on the loop.
+        loop: the loop.
+    """
+    first = divisor(nest, guard.variable, {loop.variable})
+    for turns in (loop.extent, *VECTORS):
+        step = coefficient(nest, guard.variable, loop.variable, turns)
+        if step and loop.extent % turns == guard.bound % (step * turns) == first % (step * turns) == 0:
+            return turns
+    return 1
+
+
+def _covers(nest: Nest, tile: Tile, axes: Set[str]) -> bool:
+    """Return whether a tile has all that is read by these axes, guarded or not."""
+    return all(_unguarded_span(nest, axis, tile.inside) == span(nest, axis, tile.inside) for axis in axes)
+
+
+def _unguarded_span(nest: Nest, variable: str, inside: Set[str]) -> int:
+    """Return what `span` would be without guards."""
+    if not nest.dependencies[variable] & inside:
+        return 1
+    relation = nest.sources.get(variable)
+    if relation is None:
+        return nest.extent[variable]
+    if isinstance(relation, Split):
+        outer, inner = (_unguarded_span(nest, each, inside) for each in (relation.outer, relation.inner))
+        return (outer - 1) * relation.factor + inner
+    if variable == relation.inner:
+        return relation.extent
+    return (_unguarded_span(nest, relation.fused, inside) - 1) // relation.extent + 1
+
+
+def _lies_outside(read: Read, guard: Guard, shape: tuple[int, ...]) -> bool:
+    """Return whether an element is outside of its tensor wherever an axis is beyond its guard."""
+    for index, extent in zip(read.indices, shape, strict=True):
+        factors = dict(index.terms)
+        factor = factors.get(guard.variable, 0)
+        if factor and min(factors.values()) > 0 and index.constant + factor * guard.bound >= extent:
+            return True
+    return False
+
+
+def _is_zero(expression: Expression, zeros: Set[Read]) -> bool:
+    """Return whether an expression is 0 or -0 if some elements are 0, whatever the others are."""
+    match expression:
+        case Read():
+            return expression in zeros
+        case Number(value):
+            return value == 0
+        case Call("mul", (one, other)):
+            return (_is_zero(one, zeros) and _is_finite(other, zeros)) or (
+                _is_zero(other, zeros) and _is_finite(one, zeros)
+            )
+        case Call("div", (one, Number(value))):
+            return _is_zero(one, zeros) and bool(np.float32(value) != 0)
+        case Call(function, arguments):
+            return function in KEEP_ZERO and all(_is_zero(argument, zeros) for argument in arguments)
+
+
+def _is_finite(expression: Expression, zeros: Set[Read]) -> bool:
+    if isinstance(expression, Number):
+        return bool(np.isfinite(np.float32(expression.value)))
+    return _is_zero(expression, zeros)
+
+
+# ---------------------------------------------- CUDA C for tensor cores: loads, multiplications and stores of each lane
+
+# The instruction is `mma.m16n8k8` for TF32. Lane l is at place p = l % 4 of group g = l / 4, and holds
+#
+#     of the left operand    (g, p), (g + 8, p), (g, p + 4), (g + 8, p + 4)
+#     of the right one       (p, g), (p + 4, g)
+#     of the result          (g, 2 p), (g, 2 p + 1), (g + 8, 2 p), (g + 8, 2 p + 1)
+#
+# by row and column (PTX ISA, Matrix Fragments for mma.m16n8k8). All lanes take part, so nothing is skipped: beyond a
+# guard, the operands are 0.
+
+LEFT = (("", ""), (" + 8", ""), ("", " + 4"), (" + 8", " + 4"))  # rows beyond the group, and terms beyond the place
+RIGHT = ("", " + 4")  # terms beyond the place
+
+
+class _TensorCode:
+    """Writes what the lanes do.
+
+    Args:
+        nest: the loops.
+        loops: those that tensor cores carry out.
+        expressions: writes elements.
+        names: names for what the lanes need.
+        dropped: the guards that need not be tested where elements of tiles are read.
+    """
+
+    def __init__(
+        self, nest: Nest, loops: TensorLoops, expressions: Expressions, names: Names, dropped: Set[Guard]
+    ) -> None:  # fmt: skip
+        self._nest = nest
+        self._loops = loops
+        self._expressions = expressions
+        self._dropped = dropped
+        self._group, self._place = map(names.take, ("group", "place"))
+        self._inside = {loop.variable for loop in loops[:3]}
+
+    def depends(self, guard: Guard) -> bool:
+        """Return whether a guard differs between the turns of the loops."""
+        return not self._nest.dependencies[guard.variable].isdisjoint(self._inside)
+
+    def number(self, lines: Lines) -> None:
+        """Write the definitions of the lane's group and place."""
+        lines.add(f"const int {self._group} = threadIdx.x / 4;", f"const int {self._place} = threadIdx.x % 4;")
+
+    def multiplied(self, total: str, names: Mapping[str, str], guards: Collection[Guard]) -> list[str]:
+        """Return the lines of a multiplication.
+
+        Args:
+            total: the first of the lane's accumulators.
+            names: of variables.
+            guards: those that depend on the loops.
+        """
+        rows, columns, terms, left, right = self._loops
+        operands = []
+        for row, term in LEFT:
+            values = {rows.variable: self._group + row, columns.variable: "0", terms.variable: self._place + term}
+            operands.append(self._operand(left, columns.variable, recomputed(self._nest, names, values), guards))
+        for term in RIGHT:
+            values = {rows.variable: "0", columns.variable: self._group, terms.variable: self._place + term}
+            operands.append(self._operand(right, rows.variable, recomputed(self._nest, names, values), guards))
+        return [f"multiply(&{total},", *(f"    {one}," for one in operands[:-1]), f"    {operands[-1]});"]
+
+    def stored(
+        self, result: Read, shape: tuple[int, ...], accumulators: Sequence[str], names: Mapping[str, str],
+        guards: Collection[Guard],
+    ) -> list[str]:  # fmt: skip
+        """Return the lines that store a lane's results.
+
+        Args:
+            result: the element of the result.
+            shape: that of its tensor.
+            accumulators: the lane's.
+            names: of variables.
+            guards: those that are not tested yet.
+        """
+        rows, columns = self._loops.rows, self._loops.columns
+        turns = (_uniform_turns(self._nest, guard, columns) for guard in guards if self._on(guard, columns.variable))
+        pairs = width(self._nest, result, shape, columns) > 1 and all(each % 2 == 0 for each in turns)
+        lines = []
+        for row, first in (("", 0), (" + 8", RESULTS // 2)):
+            for column, second in [("", first)] if pairs else [("", first), (" + 1", first + 1)]:
+                at = {rows.variable: self._group + row, columns.variable: f"{self._place} * 2{column}"}
+                values = recomputed(self._nest, names, at)
+                element, condition = self._expressions.element(result, values), self._condition(guards, values)
+                store = f"{element} = {accumulators[second]};"
+                if pairs:
+                    store = f"*(float2 *)&{element} = make_float2({accumulators[first]}, {accumulators[first + 1]});"
+                lines.append(f"if ({condition}) {store}" if condition else store)
+        return lines
+
+    def _operand(self, read: Read, other: str, values: Mapping[str, str], guards: Collection[Guard]) -> str:
+        """Return an operand's element.
+
+        Args:
+            read: the element.
+            other: the variable of the loop that it does not depend on.
+            values: of all variables.
+            guards: those that depend on the loops; the ones that depend on that loop are for the other operand.
+        """
+        tested = [guard for guard in guards if not self._on(guard, other) and guard not in self._dropped]
+        element = self._expressions.value(read, values)
+        condition = self._condition(tested, values)
+        return f"{condition} ? {element} : 0.0f" if condition else element
+
+    def _on(self, guard: Guard, variable: str) -> bool:
+        return variable in self._nest.dependencies[guard.variable]
+
+    def _condition(self, guards: Collection[Guard], values: Mapping[str, str]) -> str:
+        return " && ".join(f"{values[guard.variable]} < {guard.bound}" for guard in guards)
+
+
+# ------------------------------------------------------------------------------------------------ The kernel of a stage
 
 
 class Kernel:
@@ -95,11 +341,11 @@ class Kernel:
         self._count = math.prod(loop.extent for loop in self._kept) * (RESULTS if tensor else 1)  # of accumulators
         self._in_registers = self._count <= MOST_ACCUMULATORS
         if nest.stage.reducer and self._in_registers:
-            self._dropped = dropped(nest, self._left_to_the_reduction(), self._copies.tiles, self._shapes)
-        self._tensor: TensorCode | None = None
+            self._dropped = _dropped(nest, self._left_to_the_reduction(), self._copies.tiles, self._shapes)
+        self._tensor: _TensorCode | None = None
         if tensor:
             self._dropped = self._dropped.without_axes(nest)
-            self._tensor = TensorCode(nest, tensor, self._expressions, names, self._dropped.guards)
+            self._tensor = _TensorCode(nest, tensor, self._expressions, names, self._dropped.guards)
         self._expressions.within = {axis: names.take(f"{axis}_within") for axis in sorted(self._dropped.axes)}
         self._vectors = {read: names.take(f"{read.tensor}_vector") for read in dict.fromkeys(nest.stage.reads())}
 
@@ -244,7 +490,7 @@ class Kernel:
         """Return for how many turns of a loop a guard can be tested at once; 0 if it cannot be tested in it."""
         loops = self._nest.dependencies[guard.variable]
         if loop.variable in loops <= known | {loop.variable} and self._may_branch(guard, barriers):
-            return uniform_turns(self._nest, guard, loop)
+            return _uniform_turns(self._nest, guard, loop)
         return 0
 
     def _left_to_the_reduction(self) -> list[Guard]:

@@ -2,27 +2,224 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
-from aiocg.workers.loops.cuda.device import Device, open_device
-from aiocg.workers.loops.cuda.source import Program, generate
-from aiocg.workers.loops.cuda.templates import templates
-from aiocg.workers.loops.cuda.timing import ROOF_VERSION, measure_roof, time_runs
+from aiocg.workers.loops.cuda._device import Device, open_device
+from aiocg.workers.loops.cuda._geometry import KernelCall, Lines, Names, launch, parameter
+from aiocg.workers.loops.cuda._kernel import Kernel
+from aiocg.workers.loops.cuda._templates import templates
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.joins import MOST_SHARED_TOGETHER, groups, shared
 from aiocg.workers.loops.layout import Layout
 from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.rules import MOST_SHARED, RULES
+from aiocg.workers.loops.rules import MOST_SHARED, RULES, Rules
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.target import Arrays, Roof, Timing, check_arrays
 
 OPTIONS = ("--std=c++17",)
 KEPT_MODULES = 256
+
+
+# ----------------------------------------------------------- Measuring a GPU: the run time of kernels, and the roofline
+
+MOST_RUNS = 1024  # in a graph
+RESOLUTION = 5e-7  # seconds, of the device's clock
+ENOUGH = 0.5  # fraction of one sample's time; a warm-up of this length shows how many runs fit
+
+
+def time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds: float) -> Timing:
+    """Warm up, then time, inside `Device.use`.
+
+    A run that takes longer than the time for all samples is the only sample: on a single thread it takes seconds.
+
+    Args:
+        device: the device.
+        run: launches only what is timed; its kernels must be compiled.
+        samples: the number of samples, at least 1.
+        seconds: the approximate total time.
+    """
+    span = seconds / samples
+    runs = 1
+    while True:
+        graph = _record(device, run, runs)
+        taken = _elapsed(device, graph, 1)
+        if runs == 1 and taken >= seconds:
+            return Timing(taken, taken, taken, 1, 1)
+        if taken >= ENOUGH * span or runs == MOST_RUNS:
+            break
+        runs = max(runs + 1, min(int(runs * span / taken), 16 * runs, MOST_RUNS))
+    launches = max(1, int(span / taken))
+    if launches > 1:
+        _elapsed(device, graph, launches)
+    times = [_elapsed(device, graph, launches) / (launches * runs) for _ in range(samples)]
+    low, median, high = (float(value) for value in np.percentile(times, (25, 50, 75)))
+    return Timing(median, low, high, samples, launches * runs)
+
+
+def _record(device: Device, run: Callable[[], None], runs: int) -> Any:
+    device.stream.begin_capture()
+    try:
+        for _ in range(runs):
+            run()
+    finally:
+        graph = device.stream.end_capture()
+    graph.upload(device.stream)
+    return graph
+
+
+def _elapsed(device: Device, graph: Any, launches: int) -> float:
+    """Return the seconds that the device takes to run a graph so many times."""
+    cuda, stream = device.cupy.cuda, device.stream
+    start, end = cuda.Event(), cuda.Event()
+    start.record(stream)
+    for _ in range(launches):
+        graph.launch(stream)
+    end.record(stream)
+    end.synchronize()
+    milliseconds: float = cuda.get_elapsed_time(start, end)
+    return max(milliseconds / 1000, RESOLUTION)
+
+
+ROOF_VERSION = 1  # of the measurement
+
+THREADS = 256  # per block
+CHAINS = 8  # concurrent chains of multiply-adds in a thread
+TURNS = 4096  # iterations of each chain
+BLOCKS = 32  # per multiprocessor, which has room for 8
+SMALLEST, LARGEST = 1 << 13, 1 << 30  # bytes read and written
+SAMPLES, SECONDS = 5, 0.05
+
+SOURCE = f"#define THREADS {THREADS}\n#define CHAINS {CHAINS}\n#define TURNS {TURNS}\n" + (
+    Path(__file__).with_name("roof.cu").read_text(encoding="utf-8")
+)
+
+
+def _measure_roof(device: Device) -> Roof:
+    """Return a device's roofline; nothing else may run on it.
+
+    Raises:
+        MemoryError, CompilationError: as `Device.use`.
+    """
+    with device.use():
+        module = device.cupy.RawModule(code=SOURCE, options=("--std=c++17",))
+        largest = min(LARGEST, device.free_memory() // 4)
+        sizes = [1 << power for power in range(SMALLEST.bit_length() - 1, largest.bit_length())]
+        bandwidths = tuple((size, _bandwidth(device, module, size)) for size in sizes)
+        return Roof(_flops(device, module), bandwidths)
+
+
+def _bandwidth(device: Device, module: Any, size: int) -> float:
+    copy, count = module.get_function("copy"), size // 8
+    source, to = device.cupy.zeros(count, np.float32), device.cupy.empty(count, np.float32)
+
+    def run() -> None:
+        copy((count // (4 * THREADS),), (THREADS,), (source, to))
+
+    return size / _seconds(device, run)
+
+
+def _flops(device: Device, module: Any) -> float:
+    multiply_add, blocks = module.get_function("multiply_add"), BLOCKS * device.multiprocessors
+    result = device.cupy.empty(blocks * THREADS, np.float32)
+
+    def run() -> None:
+        multiply_add((blocks,), (THREADS,), (np.float32(0.5), np.float32(1), result))
+
+    return 2 * CHAINS * TURNS * blocks * THREADS / _seconds(device, run)
+
+
+def _seconds(device: Device, run: Any) -> float:
+    return time_runs(device, run, samples=SAMPLES, seconds=SECONDS).seconds
+
+
+# --------------------------------------------- CUDA C of nests: a kernel for each stage, or for several that are joined
+
+PREAMBLE, LATER, MULTIPLY = (
+    Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8")
+    for name in ("preamble", "copy_later", "multiply")
+)
+
+
+class Program(NamedTuple):
+    """The kernels of a computation and their launches.
+
+    Attributes:
+        source: CUDA C of all kernels, with the launches as comments.
+        calls: one for each stage or group of joined ones, in order.
+    """
+
+    source: str
+    calls: tuple[KernelCall, ...]
+
+
+def generate(computation: Computation, nests: Sequence[Nest], rules: Rules = RULES["cuda"]) -> Program:
+    """Generate the kernels of a computation.
+
+    Args:
+        computation: what is computed.
+        nests: the loops of each stage.
+        rules: those of the device.
+
+    Raises:
+        CompilationError: with `FailureCode.ACTION` and a sentence that says why when the device cannot carry it out.
+    """
+    pipelined = any(loop.kind == "pipelined" for nest in nests for loop in nest.loops)
+    tensor = any(loop.kind == "tensor" for nest in nests for loop in nest.loops)
+    texts, calls = [PREAMBLE, *([LATER] if pipelined else []), *([MULTIPLY] if tensor else [])], []
+    names = (f"stage_{number}" for number in count())
+    for group in groups(nests):
+        most = rules.shared_memory if len(group) == 1 else MOST_SHARED_TOGETHER
+        spare = (most - sum(map(shared, group))) // len(group)
+        parts = [_kernel(computation, nest, next(names), shared(nest) + spare, rules) for nest in group]
+        if len(group) == 1:
+            texts.append(parts[0].text())
+            calls.append(parts[0].call)
+        else:
+            written = [nest.stage.tensor for nest in group]
+            text, call = _together(computation, [part.call for part in parts], written)
+            texts += [*(part.text(written) for part in parts), text]
+            calls.append(call)
+    return Program("\n".join(texts), tuple(calls))
+
+
+def _kernel(computation: Computation, nest: Nest, name: str, shared_memory: int, rules: Rules) -> Kernel:
+    read = dict.fromkeys(one.tensor for one in nest.stage.reads())
+    tensors = [computation.by_name[name] for name in (*read, nest.stage.tensor)]
+    call = KernelCall(name, launch(nest, rules), tuple(map(computation.tensors.index, tensors)))
+    return Kernel(nest, call, tensors, shared_memory)
+
+
+def _together(computation: Computation, parts: Sequence[KernelCall], written: Sequence[str]) -> tuple[str, KernelCall]:
+    """Return the kernel of joined stages: each block carries out a turn of one after the same turn of the other."""
+    arguments = tuple(dict.fromkeys(at for part in parts for at in part.arguments))
+    function = f"{parts[0].function}_to_{parts[-1].function.removeprefix('stage_')}"
+    call = KernelCall(function, parts[0].launch, arguments)
+    tensors, names, lines = [computation.tensors[at].name for at in arguments], Names(), Lines()
+    for part in parts:
+        names.take(part.function)
+    named = {at: names.take(tensor) for at, tensor in zip(arguments, tensors, strict=True)}
+    changing = {at for at in arguments if computation.tensors[at].name in written}  # one thread reads what others wrote
+    parameters = (parameter(named[at], written=at in changing, alone=at not in changing) for at in arguments)
+    lines.add(call.comment(tensors))
+    bounds = f"__launch_bounds__({call.launch.threads})"
+    with lines.braces(f'extern "C" __global__ void {bounds} {function}({", ".join(parameters)})'):
+        for number, part in enumerate(parts):
+            if number:
+                lines.add("__syncthreads();")
+            lines.add(f"{part.function}({', '.join(named[at] for at in part.arguments)});")
+    return lines.text, call
+
+
+# -------------------------------------------------------------------------------------- A GPU as a target of loop nests
 
 
 class CudaTarget:
@@ -67,7 +264,7 @@ class CudaTarget:
         return _CudaKernel(self._device, computation, program)
 
     def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
-        """Return layouts for each statement that are likely to be fast; see `cuda.templates`."""
+        """Return layouts for each statement that are likely to be fast; see `_templates`."""
         return templates(schedule, self.rules, self._device.multiprocessors)
 
     def roof(self, deadline: float = math.inf) -> Roof:
@@ -84,7 +281,7 @@ class CudaTarget:
 
     def _measure_roof(self, deadline: float) -> Roof:
         with device_lock.held(self._device.lock, deadline):
-            return measure_roof(self._device)
+            return _measure_roof(self._device)
 
 
 class _CudaKernel:

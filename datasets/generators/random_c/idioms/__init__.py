@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterator
 from operator import methodcaller
 
+from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Function
 from aiocg.datasets.generators.random_c.idioms.drawn import DRAWN
 from aiocg.datasets.generators.random_c.idioms.idiom_tools import Idiom, Kit, tables
-from aiocg.datasets.generators.random_c.rng import Rng
-
-__all__ = ["IDIOMS", "idiom"]
 
 
 def _idioms() -> Iterator[Idiom]:

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, scalar_parameter
-from aiocg.datasets.generators.random_c.idioms.idiom_tools import Kit
-from aiocg.datasets.generators.random_c.types import (
+from aiocg.datasets.generators.random_c._types import (
     F32,
     F64,
     I8,
@@ -19,6 +18,7 @@ from aiocg.datasets.generators.random_c.types import (
     Integer,
     Scalar,
 )
+from aiocg.datasets.generators.random_c.idioms.idiom_tools import Kit
 
 _OPERATIONS = (
     *("a + b", "a - b", "a ^ b", "a * 3 + b"),

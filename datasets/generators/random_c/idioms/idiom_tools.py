@@ -26,9 +26,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Parameter, scalar_parameter
-from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.types import INTEGERS, REALS, Scalar
+from aiocg.datasets.generators.random_c._types import INTEGERS, REALS, Scalar
 
 _LENGTHS = (8, 16, 16, 32, 32, 64)
 _FAMILIES = ("numbers", "arrays", "sorting", "matrices", "text", "structures")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.rules import RULES, check
-from aiocg.workers.loops.tool.structure import ACTIONS, MAX_LOOPS, Level, Structure, listing, lowered
+from aiocg.workers.loops.tool.session import ACTIONS, MAX_LOOPS, Level, Structure, listing, lowered
 
 from ..interpreter import run
 
