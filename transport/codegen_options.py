@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["CHOICES", "clang_words", "read", "write"]
-
 _SWITCH = ("true", "false")
 CHOICES: Mapping[str, Sequence[str]] = {
     "apply-ext-tsp-for-size": _SWITCH,

@@ -15,8 +15,6 @@ from aiocg.transport.codegen_options import CHOICES, read, write
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 
-__all__ = ["PREFIX", "SIZE", "CodegenOptions", "options_of", "set_options"]
-
 PREFIX = "codegen<"
 SIZE = "size"
 """The setting that stands for `_SMALLER`, as far as the release has these options."""

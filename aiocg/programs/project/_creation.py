@@ -35,6 +35,7 @@ from aiocg.errors import ServiceError
 from aiocg.llvm.tools import compute, generable, run_tool
 from aiocg.programs.project._runs import RunRequest, execute
 from aiocg.programs.project._targets import Part, Target, TargetFinder, targets_by_symbols
+from aiocg.transport.codegen_options import clang_words
 
 if TYPE_CHECKING:
     from aiocg.env.env import Env
@@ -73,7 +74,7 @@ def _link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathL
         raise BenchmarkInitError(name, "it is no whole program, so it cannot be linked")
     toolchain = find_toolchain()
     if program.freestanding and not program.command:
-        link(bitcode, target, toolchain)
+        link(bitcode, target, toolchain, clang_words(bitcode))
         return target
     bitcode = generable(bitcode)
     recipe = msgspec.msgpack.decode(benchmark.recipe)
@@ -83,6 +84,7 @@ def _link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathL
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
         code = [str(toolchain.clang), "-O2", "-Xclang", "-disable-llvm-passes", "-Wno-override-module", "-fPIC"]
+        code += clang_words(bitcode)
         common = {**os.environ, **loader_environment(), "LC_ALL": "C"}
         run_linker([*code, "-c", "-o", "program.o", "-x", "ir", "program.bc"], scratch, common, name, TIMEOUT)
         environment = {**common, **recipe["environment"]}
