@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(r"[,()]|[^,()]+")
 _GVN = re.compile(r"\bgvn<([^<>]*)>")
-_SIZE_LEVEL = re.compile(r"\b(default|thinlto-pre-link|thinlto|lto-pre-link|lto)<O([sz])>")
+_SIZE_LEVEL = re.compile(r"\b(default|thinlto-pre-link|thinlto|lto-pre-link|lto|clang)<O([sz])>")
 
 
 class Element(NamedTuple):
