@@ -1,6 +1,7 @@
 """The effect of each pass of `default<Oz>`.
 
-A stage is the pipeline up to a pass, applied as one action to the program as it came. So every stage is a program that
+A stage is the pipeline up to a pass, applied as one action to the program as it came, whose functions are marked before
+where the level does that. So every stage is a program that
 LLVM makes, and the last one is that of `default<Oz>`, which is checked. LLVM has a pass for the inliner with its
 function passes as -Oz sets them, but none for a part of that. So what happens within is shown where nothing is inlined
 differently by the inliner's defaults, and is one stage elsewhere.
@@ -39,7 +40,7 @@ class Stage:
     Attributes:
         number: from 1.
         name: of the last pass of the part, with its options.
-        action: text of the part, which leads here from the program as it came.
+        actions: texts of marks and of the part, which lead here from the program as it came.
         state, cost: of the program there.
         gain: by how much the pass lowers the cost.
         effect: whether the pass changes the program.
@@ -47,11 +48,16 @@ class Stage:
 
     number: int
     name: str
-    action: str
+    actions: tuple[str, ...]
     state: int
     cost: float
     gain: float
     effect: bool
+
+
+def _marks() -> tuple[str, ...]:
+    """Return what `default<Oz>` does before its passes: since LLVM 23 it is -O2 for functions that it marks."""
+    return ("mark<minsize>",) if find_toolchain().major >= 23 else ()
 
 
 @functools.cache
@@ -66,7 +72,8 @@ def pipeline() -> tuple[str, ...]:
     with scratch_folder() as folder:
         program = Path(folder, "empty.ll")
         program.write_text("")
-        options = ("-x", "ir", "-Oz", "-S", "-emit-llvm", "-o", os.devnull, "-mllvm", "-print-pipeline-passes")
+        level = "-O2" if _marks() else "-Oz"
+        options = ("-x", "ir", level, "-S", "-emit-llvm", "-o", os.devnull, "-mllvm", "-print-pipeline-passes")
         done = subprocess.run(
             [str(clang), "-Wno-override-module", *options, str(program)],
             capture_output=True,
@@ -101,34 +108,43 @@ async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
         raise Refusal(409, f"{session.env.spec.id} has no passes of LLVM: take an LLVM environment")
     printed = await in_thread(pipeline)
     exact = [INLINER if one.startswith("cgscc(") else one for one in printed]
-    whole, coarse, fine = await session.try_all([WHOLE, ",".join(exact), ",".join(printed)])
+    marks = _marks()
+    whole, *marked = await session.try_all([WHOLE, *marks])
+    coarse, fine = await session.try_all([",".join(exact), ",".join(printed)], marks)
     if coarse.error or coarse.state != whole.state:
         raise Refusal(409, f"the passes that clang prints do not lead where {WHOLE} leads: {coarse.error or 'another'}")
     parts = list(prefixes(printed if fine.state == whole.state else exact))
     number, main = 0, session.costs[0]
     state, cost = session.tree[0].state, session.tree[0].costs[main]
+    for found in marked:
+        if found.state is None:
+            raise Refusal(409, f"{found.action} fails: {found.error}")
+        number, now = number + 1, found.costs[main]
+        yield Stage(number, found.action, marks, found.state, now, cost - now, found.state != state)
+        state, cost = found.state, now
     for start in range(0, len(parts), AT_ONCE):
         chunk = parts[start : start + AT_ONCE]
-        for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk]), strict=True):
+        for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk], marks), strict=True):
             number += 1
             if found.state is None:
                 raise Refusal(409, f"{name} fails: {found.error}")
             now = found.costs[main]
-            yield Stage(number, name, text, found.state, now, cost - now, found.state != state)
+            yield Stage(number, name, (*marks, text), found.state, now, cost - now, found.state != state)
             state, cost = found.state, now
 
 
-async def changes(session: ExplorerSession, before: str, action: str, name: str = "Ir") -> list[str]:
+async def changes(
+    session: ExplorerSession, before: Sequence[str], actions: Sequence[str], name: str = "Ir"
+) -> list[str]:
     """Return how the program differs between two stages, in unified format.
 
     Args:
         session: whose program it is.
-        before, action: of the stages; "" for the program as it came.
+        before, actions: of the stages; none for the program as it came.
         name: the observation that is the program as text.
     """
-    lists = [[one] if one else [] for one in (before, action)]
     async with session.beginning() as env:
-        found = await env.expand_texts(lists, observation_spaces=[name], reward_spaces=[])
+        found = await env.expand_texts([before, actions], observation_spaces=[name], reward_spaces=[])
     for one in found:
         if one.error is not None:
             raise one.error

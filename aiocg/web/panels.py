@@ -291,28 +291,28 @@ class Explanation:
         self._stages = ui.table(rows=[], columns=columns, row_key="number").classes("tight w-full")
         self._stages.props("dense flat hide-pagination hide-no-data :rows-per-page-options=[0]")
         self._stages.add_slot("body", STAGE_ROW)
-        self._stages.on("go", lambda event: self._do(lambda: self._go_to_stage(event.args["action"])))
+        self._stages.on("go", lambda event: self._do(lambda: self._go_to_stage(event.args["actions"])))
         self._stages.on("changes", lambda event: self._do(lambda: self._show_changes(event.args)))
 
-    async def _go_to_stage(self, action: str) -> None:
+    async def _go_to_stage(self, actions: list[str]) -> None:
         await self._session.goto(0)
-        await self._session.step([action])
+        await self._session.step(actions)
 
     async def _show_changes(self, row: dict[str, Any]) -> None:
         panel = self._panel()
-        lines = await changes(self._session, row["before"], row["action"], panel.text)
+        lines = await changes(self._session, row["before"], row["actions"], panel.text)
         panel.show_lines(f"what {row['label']}, pass {row['number']} of -Oz, changed", lines)
 
     async def _explain(self) -> None:
         self._explain_button.disable()
         rows: list[dict[str, Any]] = []
-        count, before = 0, ""
+        count, before = 0, tuple[str, ...]()
         try:
             async for stage in stages(self._session):
                 count = stage.number
                 if stage.effect:
                     rows.append(_row(stage, before))
-                before = stage.action
+                before = stage.actions
                 if not stage.number % 8:
                     self._stages.rows = list(rows)
                     self._explained.text = f"{count} passes so far"
@@ -324,13 +324,13 @@ class Explanation:
             self._explain_button.enable()
 
 
-def _row(stage: Stage, before: str) -> dict[str, Any]:
+def _row(stage: Stage, before: Sequence[str]) -> dict[str, Any]:
     return {
         "before": before,
         "number": stage.number,
         "name": stage.name,
         "label": view.label(stage.name),
-        "action": stage.action,
+        "actions": stage.actions,
         "gain": view.change(stage.gain) or "0",
         "cost": view.number(stage.cost),
         "color": view.color(stage.gain),
