@@ -31,7 +31,7 @@ class Compiler(_Part, frozen=True, kw_only=True):
     """The compiler of a track.
 
     Attributes:
-        version: as environments say it, such as "LLVM 22.1.8".
+        version: as environments say it, such as "LLVM 23.1.4".
         files: SHA-256 of its libraries and of clang, as their wheels state them, by the name of the file.
     """
 
