@@ -24,7 +24,7 @@ from aiocg.validation.minimize import minimize, validation_fails
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-# `attributor-cgscc` of LLVM 22 is no action because it miscompiles; this is one of the programs.
+# `attributor-cgscc` of LLVM 22 and 23 is no action because it miscompiles; this is one of the programs.
 MISCOMPILED, BY = "json", "attributor-cgscc"
 CLEAN = ("sroa", "gvn", "simplifycfg", "instcombine")
 
