@@ -11,12 +11,15 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import aiocg
 from aiocg.datasets import default_datasets
+from aiocg.datasets.llvm_releases import using
 from aiocg.leaderboard.programs import facts_of
 from aiocg.leaderboard.track import Baseline, Budget, Compiler, Hidden, Suite, Track, compiler_files
 
+Part = TypeVar("Part", Track, Compiler)
 TRACKS = Path("leaderboard/tracks")
 SMALL = (
     *("aes", "chacha20", "digests", "eventsim", "hashmap", "json"),
@@ -27,6 +30,7 @@ SDIST = 42  # programs of the test split
 SMALLEST, LARGEST = 1_000, 80_000  # bytes of those
 OZ = Baseline(name="clang -Oz", actions=("mark<minsize>", "clang<Oz>"), attributes=("minsize", "optsize"))
 O3 = Baseline(name="-O3", actions=("default<O3>",))
+RELEASES = {"22.1.8": "", "23.1.4": "-llvm23"}  # and what names of tracks end with
 GRACES = {1: 2.0, 60: 5.0, 3600: 60.0}
 
 
@@ -45,34 +49,35 @@ def tracks() -> dict[str, tuple[Track, dict[str, list[str]]]]:
         ],
     }
     found = {}
-    for seconds, cores, suites, hidden in ((1, 1, small, 8), (60, 2, full, 42), (3600, 2, full, 42)):
-        length = f"{seconds // 3600}h" if seconds >= 3600 else f"{seconds}s"
-        name = f"bytes-{length}-{cores}core{'s' if cores > 1 else ''}"
-        title = f"Bytes in the image, {length} on {cores} core{'s' if cores > 1 else ''}, LLVM 22.1"
-        found[name] = _track(name, title, seconds, cores, hidden), suites
-    time = msgspec_replace(
-        _track("time-60s-2cores", "Running time, 60s on 2 cores, LLVM 22.1", 60, 2, 0),
-        metric="time", reward="runtime", cost="Runtime", baseline=O3, hidden=None,
-    )  # fmt: skip
-    found[time.name] = time, {"programs-v0": [f"benchmark://programs-v0/{n}" for n in ("fft", "nbody", "qsort")]}
+    for release, suffix in RELEASES.items():
+        for seconds, cores, suites, hidden in ((1, 1, small, 8), (60, 2, full, 42), (3600, 2, full, 42)):
+            length = f"{seconds // 3600}h" if seconds >= 3600 else f"{seconds}s"
+            on = f"{cores} core{'s' if cores > 1 else ''}"
+            name, title = f"bytes-{length}-{on.replace(' ', '')}{suffix}", f"Bytes in the image, {length} on {on}"
+            found[name] = _track(name, title, release, seconds, cores, hidden), suites
+        time = msgspec_replace(
+            _track(f"time-60s-2cores{suffix}", "Running time, 60s on 2 cores", release, 60, 2, 0),
+            metric="time", reward="runtime", cost="Runtime", baseline=O3, hidden=None,
+        )  # fmt: skip
+        found[time.name] = time, {"programs-v0": [f"benchmark://programs-v0/{n}" for n in ("fft", "nbody", "qsort")]}
     return found
 
 
-def msgspec_replace(track: Track, **changes: object) -> Track:
-    """Return a track with other fields."""
+def msgspec_replace(part: Part, **changes: object) -> Part:
+    """Return a track, or a part of one, with other fields."""
     import msgspec
 
-    return msgspec.structs.replace(track, **changes)
+    return msgspec.structs.replace(part, **changes)
 
 
-def _track(name: str, title: str, seconds: int, cores: int, hidden: int) -> Track:
+def _track(name: str, title: str, release: str, seconds: int, cores: int, hidden: int) -> Track:
     return Track(
         name=name,
-        title=title,
+        title=f"{title}, LLVM {release.rpartition('.')[0]}",
         environment="llvm-v0",
         reward="ObjectImageSizeOzMinsize",
         cost="ObjectImageSizeMinsizeBytes",
-        compiler=Compiler(version="LLVM 22.1.8", files=compiler_files()),
+        compiler=Compiler(version=f"LLVM {release}", files={}),
         baseline=OZ,
         budget=Budget(seconds=float(seconds), cores=cores, grace=GRACES[seconds]),
         suites=(),
@@ -83,7 +88,7 @@ def _track(name: str, title: str, seconds: int, cores: int, hidden: int) -> Trac
 async def pinned(track: Track, suites: dict[str, list[str]]) -> Track:
     """Return a track with its programs; of files of sdist-v0 those that are neither tiny nor huge."""
     found = []
-    async with aiocg.Runtime() as runtime:
+    async with aiocg.Runtime(llvm=track.compiler.version.removeprefix("LLVM ")) as runtime:
         for name, uris in suites.items():
             facts, problems = await facts_of(runtime, track, uris)
             for problem in problems:
@@ -122,7 +127,10 @@ def main(paths: Sequence[str]) -> None:
     for name, (track, suites) in tracks().items():
         path = TRACKS / f"{name}.toml"
         if path.name in [Path(one).name for one in paths] or (not paths and not path.exists()):
-            path.write_text(to_toml(asyncio.run(pinned(track, suites))), encoding="utf-8")
+            with using(track.compiler.version.removeprefix("LLVM ")):
+                compiler = msgspec_replace(track.compiler, files=compiler_files())
+                made = asyncio.run(pinned(msgspec_replace(track, compiler=compiler), suites))
+            path.write_text(to_toml(made), encoding="utf-8")
             print(path)
 
 

@@ -29,7 +29,7 @@ class IndexRow:
 
     Attributes:
         position: its number in the dataset, as of `uri_at`.
-        llvm: the version of LLVM that it was measured with, such as "LLVM 22.1.8".
+        llvm: the version of LLVM that it was measured with, such as "LLVM 23.1.4".
         status: "ok", or what failed: "compilation", "loading" into LLVM, "crash", "timeout", or another kind of error.
         detail: the message of that error, or why a size is missing, or "".
         instructions: IR instructions.

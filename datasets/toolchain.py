@@ -31,7 +31,7 @@ class Toolchain:
 
     Attributes:
         clang: path of the compiler driver, for C and C++ (`command` adds the driver mode).
-        version: such as "22.1.8".
+        version: such as "23.1.4".
         identity: the full version line, which identifies the build.
         lld: path of the linker, or None. Run it by `linker_command`: the file may be the generic `lld`, which must be
             told to act as `ld.lld`.
@@ -44,7 +44,7 @@ class Toolchain:
 
     @property
     def major(self) -> int:
-        """The major version, such as 22."""
+        """The major version, such as 23."""
         return int(self.version.split(".", 1)[0])
 
     def command(self, language: str = "c") -> list[str]:

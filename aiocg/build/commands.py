@@ -106,7 +106,8 @@ class Start:
     def origin(self, command: CommandLine, digest: str) -> Origin:
         """Return how something was made, to be made again without the rules for `make` that variables ask for."""
         environment = {name: value for name, value in self.environment.items() if name not in _RULES}
-        return Origin(self.compiler or self.arguments[:1], command, environment, digest)
+        kind = self.arguments[1:2] if self.arguments[0] == "zig" else ()  # of compiler, such as cc
+        return Origin((*(self.compiler or self.arguments[:1]), *kind), command, environment, digest)
 
 
 @dataclass(frozen=True, slots=True)

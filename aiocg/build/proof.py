@@ -93,7 +93,7 @@ _FREE_OPTIONS = re.compile(
     r"macro-backtrace|template-backtrace|concepts-diagnostics|opt-info|stack-usage|stats|mem-report|time-report|analyzer"
     r").*|"
     r"-m(no-)?(align-stringops|inline-\w*stringops\w*|mem(cpy|set)-strategy=.*|tune=.*|tune-ctrl=.*|push-args|"
-    r"accumulate-outgoing-args|branch-cost=.*|prefer-vector-width=.*|vect8-ret-in-mem)"
+    r"accumulate-outgoing-args|branch-cost=.*|prefer-vector-width=.*|vect8-ret-in-mem|libarch=.*)"
 )
 """Options without which a compiler makes the same program: of warnings, debug information, files, links, and speed."""
 
@@ -283,8 +283,8 @@ def readable(unit: Unit, level: str, scratch: Path) -> Unit:
     for option in unit.command.options() if is_gcc(origin.compiler) else ():
         if _OTHERWISE.fullmatch(option):
             raise BenchmarkInitError(unit.input.path, f"clang does not do with {option} what GCC does")
-    for option in _added(unit, origin):
-        if not _is_free(option, origin.compiler):
+    for option in added(unit, origin):
+        if option not in unit.command.options() and not _is_free(option, origin.compiler):
             raise BenchmarkInitError(
                 unit.input.path, f"{origin.compiler[0]} adds {option}, which the build does not say"
             )
@@ -636,7 +636,7 @@ def optimisers(compiler: tuple[str, ...]) -> frozenset[str]:
     return frozenset(re.findall(r"^\s+(-f[\w-]+)", done.stdout, re.MULTILINE))
 
 
-def _added(unit: Unit, origin: Origin) -> Iterator[str]:
+def added(unit: Unit, origin: Origin) -> Iterator[str]:
     """Yield the options that a compiler has and the build did not give, as those that are scripts add some."""
     line = [*origin.compiler, *_recorded(unit), "-c", "-o", os.devnull, "-###"]
     told = subprocess.run(

@@ -141,6 +141,14 @@ async def _compiler(runtime: "SyncRuntime") -> str:
         await env.close()
 
 
+async def _usable(runtime: "SyncRuntime", actions: Sequence[str]) -> list[bool]:
+    """Return which actions this LLVM has."""
+    from aiocg.search.priors import usable_actions
+
+    async with await runtime.runtime.make("llvm-v0") as env:
+        return await usable_actions(env, actions)
+
+
 def _imitate_from(
     path: Path, learner: "Learner", envs: "PhaseOrdering", programs: "Sequence[Program]", *, json: bool
 ) -> None:
@@ -427,7 +435,11 @@ def evaluate(
         choice = _Choice(tuple(programs or ("csmith-v0",)), count, first, largest)
         ready = _prepared(runtime, choice, starts, show, json=json, training=False)
         show(f"episodes on {counted(len(ready), 'program')}")
-        with PhaseOrdering(runtime, chosen.facts.actions, num_envs=envs, steps=chosen.facts.steps) as ordering:
+        facts, usable = chosen.facts, runtime.run(lambda: _usable(runtime, chosen.facts.actions))
+        if not all(usable) and not json:
+            lacking = [text for text, is_usable in zip(facts.actions, usable, strict=True) if not is_usable]
+            print_line(f"not of this LLVM: {', '.join(lacking)}")
+        with PhaseOrdering(runtime, facts.actions, num_envs=envs, steps=facts.steps, usable=usable) as ordering:
             began = time.perf_counter()
             results = run(ordering, chosen, ready, starts, temperature=temperature, seed=seed)
             seconds = (time.perf_counter() - began) / len(results)

@@ -147,6 +147,7 @@ LONGEST = 200  # characters of an action on the screen
 TWO_LEVELS = (
     "levels      -Oz is LLVM's default<Oz>; clang -Oz also marks functions for size, and vectorises straight code"
 )
+SINCE_23 = "levels      -Oz is LLVM's default<Oz>, which marks functions for size; clang -Oz does not vectorise loops"
 LONG = 2.0  # seconds of levels that are worth a line
 OPTNONE = re.compile(r"^attributes #\d+ = \{.*\boptnone\b", re.MULTILINE)  # a mark on functions
 NOTHING_TO_DO = (
@@ -256,7 +257,7 @@ class Finding:
         table = self._table(title)
         console.print(title if table is None else table)
         if self._costs:
-            print_line(TWO_LEVELS)
+            print_line(SINCE_23 if self._env.compiler_version >= "LLVM 23" else TWO_LEVELS)
         print_line(f"reward      {result.reward:.4f} ({self._env.reward_space})")
         for comparison in self._against_baselines():
             print_line(comparison)

@@ -1,6 +1,7 @@
 """Tracks: exact definitions of a comparison."""
 
 import base64
+import functools
 import hashlib
 import importlib.metadata
 import re
@@ -10,6 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from aiocg.datasets.llvm_releases import chosen
 from aiocg.leaderboard._folder import read_text
 from aiocg.leaderboard.problems import Kind, Refused
 
@@ -31,7 +33,7 @@ class Compiler(_Part, frozen=True, kw_only=True):
     """The compiler of a track.
 
     Attributes:
-        version: as environments say it, such as "LLVM 22.1.8".
+        version: as environments say it, such as "LLVM 23.1.4".
         files: SHA-256 of its libraries and of clang, as their wheels state them, by the name of the file.
     """
 
@@ -204,7 +206,10 @@ def read_track(board: Path, name: str) -> Track:
 
 
 def compiler_files() -> dict[str, str]:
-    """Return the SHA-256 of the libraries of the LLVM that came with us, as their wheels state them, by name."""
+    """Return the SHA-256 of LLVM's libraries, by name: of the release that was chosen, or as our wheels state them."""
+    release = chosen()
+    if release is not None and release.origin == "installed":
+        return _hashes(release.clang.parent.parent)
     found: dict[str, str] = {}
     for wheel in _WHEELS:
         try:
@@ -215,3 +220,9 @@ def compiler_files() -> dict[str, str]:
             if one.hash and _LIBRARIES.fullmatch(one.name):
                 found[one.name] = base64.urlsafe_b64decode(f"{one.hash.value}==").hex()  # as wheels write it
     return found
+
+
+@functools.lru_cache(maxsize=4)
+def _hashes(folder: Path) -> dict[str, str]:
+    files = [one for one in folder.glob("*/*") if _LIBRARIES.fullmatch(one.name) and not one.is_symlink()]
+    return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in files}

@@ -39,7 +39,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         format: always the same text.
-        compiler: name and version of the compiler that it was trained with, such as "LLVM 22.1.8".
+        compiler: name and version of the compiler that it was trained with, such as "LLVM 23.1.4".
         actions: their texts; the network has one more output, which is to stop.
         parts: of the features, see `aiocg.policies.features`.
         activation: between the layers, "tanh" or "relu".

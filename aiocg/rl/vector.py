@@ -120,8 +120,10 @@ class PhaseOrdering:
         steps: of an episode, at most.
         step_cost: what a step costs: how much smaller, as a logarithm, it must make the program to be worth it.
         episode: what keeps an episode, and says what a step has earned; of the arguments of `Episode`.
+        usable: which actions the compiler has, if not all; policies choose no others.
 
     Attributes:
+        usable: the same with True for stopping, bool, shape (actions + 1,).
         episodes: what is known of the present episode of each, None before the first.
 
     Raises:
@@ -137,7 +139,10 @@ class PhaseOrdering:
         steps: int = 45,
         step_cost: float = STEP_COST,
         episode: type[Episode] = Episode,
+        usable: Sequence[bool] | None = None,
     ) -> None:
+        self.usable = np.array([*(usable or [True] * len(actions)), True])
+        self._places = np.cumsum(self.usable) - 1  # of actions among those that are usable
         self.actions, self.steps, self.step_cost, self.num_envs = tuple(actions), steps, step_cost, num_envs
         self._episode = episode
         self._sources = [_Given() for _ in range(num_envs)]
@@ -147,7 +152,7 @@ class PhaseOrdering:
             benchmarks=list(self._sources),
             observation_space=_COUNTS.name,
             derived_observation_spaces=[_COUNTS],
-            action_space=list(actions),
+            action_space=[text for text, is_usable in zip(actions, self.usable, strict=False) if is_usable],
             autoreset_mode="Disabled",
             runtime=runtime,
         )
@@ -174,7 +179,7 @@ class PhaseOrdering:
         if going:
             for index, action in going:
                 self._sent[index] = action
-            self._vector.send([action for _, action in going], [index for index, _ in going])
+            self._vector.send([int(self._places[action]) for _, action in going], [index for index, _ in going])
 
     def recv(self, min_ready: int = 1) -> Ready:
         """Wait until some environments are ready.
@@ -299,7 +304,7 @@ def _act(
     for place, index in enumerate(ids):
         record, episode = records[index], episodes[place]
         assert episode is not None
-        mask = episode.mask.copy()
+        mask = episode.mask & envs.usable
         if record.plan.actions is not None:
             left = record.plan.actions[len(record.actions) :]
             action = left[0] if left else len(envs.actions)

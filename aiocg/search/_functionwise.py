@@ -19,10 +19,11 @@ from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError
 from aiocg.search._alphabet import SpaceAlphabet
 from aiocg.search._checking import Checker
-from aiocg.search._population import MARKS, NAME, Passes, Population, text_of
+from aiocg.search._population import MARKS, NAME, PASSES, Passes, Population, text_of
 from aiocg.search.baselines import FRAME_POINTERS, baselines
 from aiocg.search.budget import Budget, Meter, checked
 from aiocg.search.lanes import each, evaluate, go_to, open_lanes, repeats, spread
+from aiocg.search.priors import usable_actions
 from aiocg.search.result import (
     Progress,
     ProgressCallback,
@@ -106,6 +107,13 @@ def core(costs: str) -> tuple[Passes, ...]:
     """Return the core set for an observation of function costs."""
     lines = (files(__package__) / FILES[costs]).read_text(encoding="utf-8").splitlines()
     return tuple(tuple(line.split(",")) for line in lines if not line.startswith("#"))
+
+
+async def usable(env: Env, sequences: Sequence[Passes]) -> list[Passes]:
+    """Return sequences without the passes that the compiler at hand does not have."""
+    passes = list(dict.fromkeys(one for sequence in sequences for one in sequence))
+    known = {one for one, is_known in zip(passes, await usable_actions(env, passes), strict=True) if is_known}
+    return [tuple(one for one in sequence if one in known) for sequence in sequences]
 
 
 POLISHED = 1.05  # factor on the cost of what an optimisation level has made, as that improves least afterwards
@@ -314,10 +322,12 @@ async def functionwise(
     record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     known = baselines(env)
+    *sequences, passes = await usable(env, (*core(COSTS[cost]), PASSES))
     checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
     async with open_lanes(env, lanes, rewarded=False) as crew:
         watch = watch or (lambda outcome: None)
-        search = _Search(record, cost, seeds, progress, watch, checker.assembles, codegen and cost in OF_CODE)
+        options = codegen and cost in OF_CODE
+        search = _Search(record, cost, seeds, progress, watch, checker.assembles, options, sequences, passes)
         try:
             await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
             record.meter.extend(whole)
@@ -353,6 +363,8 @@ class _Search:
         watch: told of each candidate.
         assembles: whether code can be generated for what actions lead to; other bases are not searched.
         codegen: whether options of the code generator may be chosen.
+        core: sequences that are tried first.
+        passes: what others are made of.
     """
 
     def __init__(
@@ -364,6 +376,8 @@ class _Search:
         watch: WatchCallback,
         assembles: Callable[[Actions], Awaitable[bool]],
         codegen: bool,
+        core: Sequence[Passes],
+        passes: Passes,
     ) -> None:
         self._record = record
         self._evaluated: list[Outcome] = []  # whole programs
@@ -378,6 +392,7 @@ class _Search:
         self._framed = False  # whether functions may have frame pointers
         self._codegen: Actions = (CODEGEN,) if codegen else ()
         self._costs: dict[int, float] = {}  # of whole programs, by state
+        self._core, self._passes = core, passes
         self._scale, self._start = 1, 0.0
         self._planned = 0
         self._forks: WeakSet[Env] = WeakSet()  # closed at the end of an attempt, however it ends
@@ -631,7 +646,8 @@ class _Search:
         population = Population(
             dict(zip(names, map(float, costs), strict=True)),
             seed,
-            core(COSTS[self._cost]),
+            self._core,
+            self._passes,
             marks=self._marks(actions),
             calls=[(caller, callee) for caller, callee in map(NAME.findall, calls)],
             removable=removable,

@@ -12,7 +12,7 @@ from aiocg.errors import AiocgError
 from aiocg.policies import Episode, Policy, PolicyError
 from aiocg.policies.features import COUNTED, FUNCTION, OBSERVED
 from aiocg.search._driver import Options, Pace, tune
-from aiocg.search._functionwise import BASES, core
+from aiocg.search._functionwise import BASES, core, usable
 from aiocg.search.baselines import AS_IT_IS, baselines
 from aiocg.search.budget import Budget
 from aiocg.search.priors import DEFAULT, counts_of, usable_actions
@@ -348,7 +348,7 @@ async def coreset(env: Env, **options: Unpack[Options]) -> SearchResult:
     if env.spec.worker != "llvm":
         raise ValueError(f"the core set is of passes of LLVM, which {env.spec.id} does not have")
     await env.reset()
-    sequences = core(COSTS)
+    sequences = await usable(env, core(COSTS))
     sites = []
     for base in BASES:
         if (found := await _functions_at(env, base)) is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiocg.build.commands import Unit
+from aiocg.build.proof import added
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.llvm.command_line import CommandLine, Token
@@ -51,6 +52,8 @@ class Cross:
         language = "c++" if unit.input.language.startswith("c++") else "c"
         machine = tuple(word for word in unit.command.options() if word.startswith(_MACHINE))
         words = [f"--target={self.triple}"]
+        if unit.origin is not None:  # such as -mfloat-abi=soft, which the compiler was configured with
+            words += [one for one in added(unit, unit.origin) if one.startswith("-m") and "-mlibarch=" not in one]
         if "clang" not in os.path.basename(self.driver):
             folders = _headers(self.driver, language, machine, str(unit.directory))
             words += ["-nostdlibinc", "-nostdinc++", *(f"-isystem{folder}" for folder in folders)]

@@ -13,7 +13,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.tools import apply
 from aiocg.shrink.cross import Cross, Tools
 from aiocg.shrink.inputs import STARTING, Inputs, Part, name_of
-from aiocg.shrink.tools import JOIN, LTO, PLAIN, Clang, Lld, Zig
+from aiocg.shrink.tools import JOIN, LTO, PLAIN, Clang, Lld, Zig, for_older
 from aiocg.shrink.tuning import POLISH, compiler_words, generator_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 from aiocg.transport.elf import has_executable_stack, loader_requests, sections
@@ -238,7 +238,7 @@ class Linker:
             BenchmarkInitError: when no code can be generated, or it does not link.
         """
         code, program, output = self.scratch / "program.bc", self.scratch / "program.o", self._made
-        code.write_bytes(module)
+        code.write_bytes(module if isinstance(self.tools, Clang) else for_older(module))
         passes = () if POLISH in options else ("-Xclang", "-disable-llvm-passes")
         words = [
             *self.code,

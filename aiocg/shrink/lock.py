@@ -18,7 +18,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         input: the SHA-256 of its joined bitcode.
-        compiler: that was searched with, such as "LLVM 22.1.8".
+        compiler: that was searched with, such as "LLVM 23.1.4".
         chosen: "found", "tuned", "mixed", a level of `aiocg.shrink.units`, "-Oz -flto tuned", a level of GCC such as
             "gcc -Oz", or "own" for what the build itself makes.
         actions: of the search.

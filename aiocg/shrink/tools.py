@@ -13,6 +13,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
 from aiocg.llvm.command_line import CommandLine, parse
+from aiocg.llvm.tools import apply
 from aiocg.shrink.inputs import collects
 from aiocg.shrink.record import Link
 
@@ -23,6 +24,8 @@ JOIN, LTO, PLAIN = "join", "lto", "plain"
 
 _TRIPLE = re.compile(r'^target triple = "([^"]+)"', re.MULTILINE)
 _ABI = re.compile(r'!"target-abi", !"([^"]+)"')
+
+_SINCE_23 = re.compile(rb'"[^"]*"|\bdead_on_return(?:\(\d+\))? ?')  # which has a size since LLVM 23
 
 SPECS = ("-specs", "--specs")  # which only GCC reads
 HARDENING = ("redhat", "/dpkg/")  # in the names of specs that change options alone
@@ -38,6 +41,13 @@ def _collected(words: Sequence[str]) -> list[str]:
 def searched_with() -> str:
     """Return the name and the release of what a search applies."""
     return f"LLVM {find_toolchain().version}"
+
+
+def for_older(bitcode: bytes) -> bytes:
+    """Return bitcode as an LLVM before 23 reads it, such as zig's: without an attribute that had another form."""
+    text = apply(bitcode, [], text=True)
+    older = _SINCE_23.sub(lambda found: found[0] if found[0].startswith(b'"') else b"", text)
+    return bitcode if older == text else apply(older, [])
 
 
 class Clang:

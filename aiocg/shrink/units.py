@@ -16,7 +16,7 @@ from aiocg.llvm.command_line import level_words
 from aiocg.llvm.tools import apply
 from aiocg.shrink.cross import cross_of
 from aiocg.shrink.inputs import Module, Part, name_of
-from aiocg.shrink.tools import Clang, Zig, is_zig
+from aiocg.shrink.tools import Clang, Zig, for_older, is_zig
 
 LEVEL = "-Oz"  # what the front end marks functions for, and what generates code
 BITCODE = "bitcode"
@@ -172,7 +172,7 @@ class Units:
         if isinstance(part, Unit) and (cross or (level == BITCODE and not is_zig(part.command))):
             compiled = compile_unit(self.same(part), LEVEL if level == BITCODE else level)
             self.left_out[part] = compiled.left_out
-            path.write_bytes(compiled.bitcode)
+            path.write_bytes(for_older(compiled.bitcode) if cross else compiled.bitcode)
             if cross is None or level == BITCODE:
                 return path
             source, path = path, path.with_suffix(".code.o")

@@ -177,10 +177,10 @@ class Rows(ui.element, component="rows.js"):
 
 # ----------------------------------------------------------------------------- The effect of each pass of `default<Oz>`
 
-# A stage is the pipeline up to a pass, applied as one action to the program as it came. So every stage is a program
-# that LLVM makes, and the last one is that of `default<Oz>`, which is checked. LLVM has a pass for the inliner with its
-# function passes as -Oz sets them, but none for a part of that. So what happens within is shown where nothing is
-# inlined differently by the inliner's defaults, and is one stage elsewhere.
+# A stage is the pipeline up to a pass, applied as one action to the program as it came, marked before where the level does
+# that. So every stage is a program that LLVM makes, and the last one is that of `default<Oz>`, which is checked. LLVM has
+# a pass for the inliner with its function passes as -Oz sets them, but none for a part of that. So what happens within is
+# shown where nothing is inlined differently by the inliner's defaults, and is one stage elsewhere.
 
 
 WHOLE = "default<Oz>"
@@ -198,7 +198,7 @@ class _Stage:
     Attributes:
         number: from 1.
         name: of the last pass of the part, with its options.
-        action: text of the part, which leads here from the program as it came.
+        actions: texts of marks and of the part, which lead here from the program as it came.
         state, cost: of the program there.
         gain: by how much the pass lowers the cost.
         effect: whether the pass changes the program.
@@ -206,11 +206,16 @@ class _Stage:
 
     number: int
     name: str
-    action: str
+    actions: tuple[str, ...]
     state: int
     cost: float
     gain: float
     effect: bool
+
+
+def _marks() -> tuple[str, ...]:
+    """Return what `default<Oz>` does before its passes: since LLVM 23 it is -O2 for functions that it marks."""
+    return ("mark<minsize>",) if find_toolchain().major >= 23 else ()
 
 
 @functools.cache
@@ -225,7 +230,8 @@ def pipeline() -> tuple[str, ...]:
     with scratch_folder() as folder:
         program = Path(folder, "empty.ll")
         program.write_text("")
-        options = ("-x", "ir", "-Oz", "-S", "-emit-llvm", "-o", os.devnull, "-mllvm", "-print-pipeline-passes")
+        level = "-O2" if _marks() else "-Oz"
+        options = ("-x", "ir", level, "-S", "-emit-llvm", "-o", os.devnull, "-mllvm", "-print-pipeline-passes")
         done = subprocess.run(
             [str(clang), "-Wno-override-module", *options, str(program)],
             capture_output=True,
@@ -260,34 +266,43 @@ async def stages(session: ExplorerSession) -> AsyncIterator[_Stage]:
         raise Refusal(409, f"{session.env.spec.id} has no passes of LLVM: take an LLVM environment")
     printed = await in_thread(pipeline)
     exact = [INLINER if one.startswith("cgscc(") else one for one in printed]
-    whole, coarse, fine = await session.try_all([WHOLE, ",".join(exact), ",".join(printed)])
+    marks = _marks()
+    whole, *marked = await session.try_all([WHOLE, *marks])
+    coarse, fine = await session.try_all([",".join(exact), ",".join(printed)], marks)
     if coarse.error or coarse.state != whole.state:
         raise Refusal(409, f"the passes that clang prints do not lead where {WHOLE} leads: {coarse.error or 'another'}")
     parts = list(prefixes(printed if fine.state == whole.state else exact))
     number, main = 0, session.costs[0]
     state, cost = session.tree[0].state, session.tree[0].costs[main]
+    for found in marked:
+        if found.state is None:
+            raise Refusal(409, f"{found.action} fails: {found.error}")
+        number, now = number + 1, found.costs[main]
+        yield _Stage(number, found.action, marks, found.state, now, cost - now, found.state != state)
+        state, cost = found.state, now
     for start in range(0, len(parts), AT_ONCE):
         chunk = parts[start : start + AT_ONCE]
-        for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk]), strict=True):
+        for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk], marks), strict=True):
             number += 1
             if found.state is None:
                 raise Refusal(409, f"{name} fails: {found.error}")
             now = found.costs[main]
-            yield _Stage(number, name, text, found.state, now, cost - now, found.state != state)
+            yield _Stage(number, name, (*marks, text), found.state, now, cost - now, found.state != state)
             state, cost = found.state, now
 
 
-async def changes(session: ExplorerSession, before: str, action: str, name: str = "Ir") -> list[str]:
+async def changes(
+    session: ExplorerSession, before: Sequence[str], actions: Sequence[str], name: str = "Ir"
+) -> list[str]:
     """Return how the program differs between two stages, in unified format.
 
     Args:
         session: whose program it is.
-        before, action: of the stages; "" for the program as it came.
+        before, actions: of the stages; none for the program as it came.
         name: the observation that is the program as text.
     """
-    lists = [[one] if one else [] for one in (before, action)]
     async with session.beginning() as env:
-        found = await env.expand_texts(lists, observation_spaces=[name], reward_spaces=[])
+        found = await env.expand_texts([before, actions], observation_spaces=[name], reward_spaces=[])
     for one in found:
         if one.error is not None:
             raise one.error
@@ -558,28 +573,28 @@ class Explanation:
         self._stages = ui.table(rows=[], columns=columns, row_key="number").classes("tight w-full")
         self._stages.props("dense flat hide-pagination hide-no-data :rows-per-page-options=[0]")
         self._stages.add_slot("body", STAGE_ROW)
-        self._stages.on("go", lambda event: self._do(lambda: self._go_to_stage(event.args["action"])))
+        self._stages.on("go", lambda event: self._do(lambda: self._go_to_stage(event.args["actions"])))
         self._stages.on("changes", lambda event: self._do(lambda: self._show_changes(event.args)))
 
-    async def _go_to_stage(self, action: str) -> None:
+    async def _go_to_stage(self, actions: list[str]) -> None:
         await self._session.goto(0)
-        await self._session.step([action])
+        await self._session.step(actions)
 
     async def _show_changes(self, row: dict[str, Any]) -> None:
         panel = self._panel()
-        lines = await changes(self._session, row["before"], row["action"], panel.text)
+        lines = await changes(self._session, row["before"], row["actions"], panel.text)
         panel.show_lines(f"what {row['label']}, pass {row['number']} of -Oz, changed", lines)
 
     async def _explain(self) -> None:
         self._explain_button.disable()
         rows: list[dict[str, Any]] = []
-        count, before = 0, ""
+        count, before = 0, tuple[str, ...]()
         try:
             async for stage in stages(self._session):
                 count = stage.number
                 if stage.effect:
                     rows.append(_row(stage, before))
-                before = stage.action
+                before = stage.actions
                 if not stage.number % 8:
                     self._stages.rows = list(rows)
                     self._explained.text = f"{count} passes so far"
@@ -591,13 +606,13 @@ class Explanation:
             self._explain_button.enable()
 
 
-def _row(stage: _Stage, before: str) -> dict[str, Any]:
+def _row(stage: _Stage, before: Sequence[str]) -> dict[str, Any]:
     return {
         "before": before,
         "number": stage.number,
         "name": stage.name,
         "label": view.label(stage.name),
-        "action": stage.action,
+        "actions": stage.actions,
         "gain": view.change(stage.gain) or "0",
         "cost": view.number(stage.cost),
         "color": view.color(stage.gain),

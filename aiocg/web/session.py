@@ -288,9 +288,10 @@ class ExplorerSession(_Events):
             texts = [text for text, may in zip(texts, mask, strict=True) if may]
         return texts[: self.limits.candidates]
 
-    async def try_all(self, actions: Sequence[str]) -> list[Gain]:
-        """Return what actions would make of the program as it came, in their order; nothing is changed."""
+    async def try_all(self, actions: Sequence[str], before: Sequence[str] = ()) -> list[Gain]:
+        """Return what actions would make of the program as it came, or after others; nothing is changed."""
         async with self.beginning() as child:
+            await child.step_texts(before)
             return await self._gains_of(child, self.tree[0], actions)
 
     async def grow(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:

@@ -59,7 +59,7 @@ class Misdeed:
 
 SENT = (signal.SIGFPE, signal.SIGSEGV, signal.SIGABRT)  # nothing else here causes the first
 
-_BUG = "benchmark://programs-v0/dct"  # with LLVM 22 that pass crashes on it
+_BUG = "benchmark://programs-v0/dct"  # with LLVM 22 and 23 that pass crashes on it
 _LOOP = "benchmark://programs-v0/matmul"
 _UNROLLED = ("@cholesky:2(unroll<1024>)",) * 3  # a billion copies of a loop's body
 _SOME = ("increment", "nap", "double", "nap")

@@ -249,7 +249,7 @@ LLVMS = [
         ),
     )
     for version, paths in {
-        22: (),
+        23: (),
         19: ("/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1", "/usr/lib/llvm-19/bin/clang"),
         14: ("/usr/lib/llvm-14/lib/libLLVM-14.so", "/usr/lib/llvm-14/bin/clang"),
     }.items()
@@ -260,7 +260,7 @@ LLVMS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("version", LLVMS)
 async def test_what_cannot_be_cut_stays_together(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if version != 22:
+    if version != 23:
         monkeypatch.setenv("AIOCG_LLVM_LIBRARY", f"/usr/lib/x86_64-linux-gnu/libLLVM-{version}.so")
     source = llvm.benchmark_from_source(INTRICATE, "c++", ["-nostdinc++", "-fno-exceptions", "-fno-threadsafe-statics"])
     expected = executed(source.content, tmp_path)
@@ -268,7 +268,7 @@ async def test_what_cannot_be_cut_stays_together(version: int, tmp_path: Path, m
     parts = llvm.split_benchmark_by_function(source)
     assert len(parts) >= 8
     assert executed(llvm.merge_benchmarks(reversed(parts)).content, tmp_path) == expected
-    if version == 22:
+    if version == 23:
         with pytest.raises(BenchmarkInitError, match="multiply defined"):
             _ = llvm.merge_benchmarks([source, source]).content
 
@@ -326,7 +326,7 @@ async def test_a_program_that_llvm_dies_of_takes_only_the_tool_with_it(monkeypat
     dying = b'@a = global [4 x i8] c"abc\\00"\nmodule asm ".bogus_directive"\n' + TWICE_IR.encode()
     with pytest.raises((WorkerCrashed, aiocg.errors.ObservationFailed)):
         llvm.compute_observation("ObjectTextSizeBytes", dying)
-    monkeypatch.setenv("AIOCG_LLVM_LIBRARY", "/nowhere/libLLVM.so.22")
+    monkeypatch.setenv("AIOCG_LLVM_LIBRARY", "/nowhere/libLLVM.so.23")
     with pytest.raises((EnvironmentNotSupported, ToolchainNotFound), match="/nowhere"):
         llvm.compute_observation("Ir", TWICE_IR.encode())
 

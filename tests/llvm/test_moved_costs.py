@@ -36,7 +36,7 @@ async def _at(runtime: aiocg.Runtime, path: Path, text: str, *actions: str) -> C
 async def test_one_wide_instruction_is_many_bytes(runtime: aiocg.Runtime, tmp_path: Path) -> None:
     narrow = await _at(runtime, tmp_path / "wide.c", WIDE, *CLEANED)
     wide = await _at(runtime, tmp_path / "wide.c", WIDE, *CLEANED, "slp-vectorizer")
-    assert wide.found * 3 < min(narrow.found, wide.baselines["Oz"]), "it wins by instructions"
+    assert wide.found * 3 < narrow.found and wide.found <= wide.baselines["Oz"], "it wins by instructions"
     assert narrow.beside is not None and wide.beside is not None and wide.beside.found > narrow.beside.found
     beside = wide.to_dict()["beside"]
     assert beside["cost"] == "ObjectImageSizeMinsizeBytes" and beside["found"] == wide.beside.found

@@ -227,3 +227,17 @@ def test_llvm_knows_all_actions_that_policies_choose_from(runtime: SyncRuntime) 
     assert len(set(texts)) == len(texts)
     with PhaseOrdering(runtime, texts, num_envs=1):
         pass
+
+
+def test_actions_that_the_compiler_lacks_are_never_chosen(runtime: SyncRuntime, programs: list[Program]) -> None:
+    actions, usable = ("lower-everything", *ACTIONS), [False] + [True] * len(ACTIONS)
+    favourite = policy_of(actions, favourite=0)
+    with PhaseOrdering(runtime, actions, num_envs=2, steps=STEPS, step_cost=0, usable=usable) as envs:
+        found = collect(envs, favourite, plans_of(programs))
+        again = collect(
+            envs, None, [Plan(one.plan.program, one.plan.start, actions=tuple(one.actions)) for one in found]
+        )
+    assert all(len(one.actions) and 0 not in one.actions and not one.masks[:, 0].any() for one in found)
+    with PhaseOrdering(runtime, ACTIONS, num_envs=2, steps=STEPS, step_cost=0) as envs:
+        known = [Plan(one.plan.program, one.plan.start, actions=tuple(one.actions - 1)) for one in found]
+        assert [one.best for one in collect(envs, None, known)] == [one.best for one in again]

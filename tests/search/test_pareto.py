@@ -71,7 +71,7 @@ def test_a_breeder_trades_length_for_reward_and_learns_from_failures() -> None:
 
 @pytest.mark.slow
 async def test_points_cost_what_the_front_says_and_no_level_is_better(runtime) -> None:  # type: ignore[no-untyped-def]
-    env = await runtime.make("llvm-v0", benchmark=PROGRAM)
+    env = await runtime.make("llvm-v0", benchmark="programs-v0/qsort")
     found = await pareto(env, COSTS, start="Oz", budget=FEW, seed=1)
     assert (found.costs, env.reward_space) == (COSTS, None)
     assert env.action_texts == found.points[0].actions

@@ -35,8 +35,8 @@ async def test_the_conversation_of_the_page_is_what_the_shell_says(
     assert len(said) > 10
     async with aiocg.Runtime(workers=2) as runtime:
         session = await ShellSession.open(runtime, "llvm-ic-v0", benchmark="programs-v0/gcd")
-        if "22.1" not in session.env.compiler_version:
-            pytest.skip(f"the page is of LLVM 22.1, this is {session.env.compiler_version}")
+        if "23.1" not in session.env.compiler_version:
+            pytest.skip(f"the page is of LLVM 23.1, this is {session.env.compiler_version}")
         for line, answer in said:
             out = io.StringIO()
             console = Console(file=out, width=88, highlight=False)

@@ -1,9 +1,11 @@
 """What is understood of a build's record."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from aiocg.build.commands import Start
+from aiocg.build.commands import Start, units_of
 from aiocg.llvm.command_line import parse
+from aiocg.shrink.cross import Cross
 from aiocg.shrink.record import Build, Link, changed, obstacle, understand
 
 FOLDER = Path("/project")
@@ -85,3 +87,24 @@ def test_an_image_may_have_a_table_of_the_symbols_of_one_with_the_same_objects()
         FOLDER / "app"
     ]
     assert "1" in found.read
+
+
+def test_zig_is_started_again_as_the_compiler_that_it_was() -> None:
+    for compiler in ((), ("/opt/zig/zig",)):
+        start = Start(("zig", "cc", "-c", "main.c"), FOLDER, {"main.o": "1"}, compiler)
+        (unit,) = _build(start).units.values()
+        assert unit.origin is not None and unit.origin.compiler == (*(compiler or ("zig",)), "cc")
+
+
+def test_what_a_cross_compiler_adds_for_its_machine_is_given_to_clang(tmp_path: Path) -> None:
+    driver = tmp_path / "arm-none-eabi-gcc"
+    added = "'-mfloat-abi=soft' '-mlibarch=armv7e-m' '-DADDED'"
+    driver.write_text(f"#!/bin/sh\necho \"COLLECT_GCC_OPTIONS='-mthumb' {added}\" >&2\n")
+    driver.chmod(0o755)
+    start = Start((str(driver), "-mthumb", "-c", "main.c"), tmp_path, {}, (str(driver),), {"PATH": "/bin:/usr/bin"})
+    command = parse(start.arguments, str(tmp_path))
+    (unit,) = units_of(command, tmp_path)
+    cross = Cross(str(driver), "arm-none-eabi", ("clang",), ("ld.lld",))
+    options = cross.unit(replace(unit, origin=start.origin(command, "1"))).command.options()
+    assert {"--target=arm-none-eabi", "-mfloat-abi=soft", "-mthumb"} <= {*options}
+    assert not {"-mlibarch=armv7e-m", "-DADDED"} & {*options}

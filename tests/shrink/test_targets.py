@@ -25,7 +25,15 @@ u table[16] = {1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597}
 static u mix(u x) { for (int i = 0; i < 8; i++) x = (x >> 1) ^ (x & 1 ? 0xedb88320u : 0); return x; }
 u unused(u x) { return mix(x) * 3; }
 u step(u);
-void start(void) { for (u n = 0;; n++) port = mix(step(n)) + table[n & 15]; }
+struct frame { u words[9]; };  /* whose memory is dead when the function has returned */
+__attribute__((noinline)) static u sum(struct frame f) {
+  for (u i = 1; i < 9; i++) f.words[0] += f.words[i];
+  return f.words[0];
+}
+void start(void) {
+  struct frame f = {{port, 2, port, 4, port, 6, port, 8, port}};
+  for (u n = 0;; n++) port = mix(step(n)) + table[n & 15] + sum(f);
+}
 """
 STEP = "unsigned step(unsigned x) { return x < 10 ? x + 1 : (x & 7) + step(x >> 2); }\n"
 PROGRAM = '#include <stdio.h>\nint twice(int);\nint main(int argc, char **argv) { printf("%d\\n", twice(argc)); }\n'

@@ -210,11 +210,11 @@ async def test_stages_add_up_to_what_the_level_does(runtime: aiocg.Runtime, name
     assert sum(stage.gain for stage in found) == whole.gain > 0
     assert any(not stage.effect for stage in found) and all(stage.gain == 0 for stage in found if not stage.effect)
     middle = found[len(found) // 2]
-    (node,) = await session.step([middle.action])
+    *_, node = await session.step(middle.actions)
     assert node.state == middle.state
     last = max((one for one in found if one.effect), key=lambda one: one.number)
-    assert await changes(session, found[last.number - 2].action, last.action) != []
-    assert await changes(session, last.action, found[-1].action) == []
+    assert await changes(session, found[last.number - 2].actions, last.actions) != []
+    assert await changes(session, last.actions, found[-1].actions) == []
     await session.close()
 
 

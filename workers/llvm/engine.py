@@ -444,7 +444,7 @@ class Engine:
             module.canonical = False
             return None
         pipeline = self._clang_oz if action.pipeline == CLANG_OZ else action.pipeline
-        if not self.library.has_size_levels and (levels := size_levels(pipeline)):
+        if not self.library.has_size_levels and (levels := size_levels(action.pipeline)):
             mark(module, MINSIZE if "z" in levels else OPTSIZE)
             pipeline = without_size_levels(pipeline)
         if surveyor is None:

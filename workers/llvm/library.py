@@ -105,7 +105,7 @@ class Library:
 
     @property
     def version_text(self) -> str:
-        """The version as LLVM writes it, for example `22.1.8`."""
+        """The version as LLVM writes it, for example `23.1.4`."""
         return ".".join(map(str, self.version))
 
     def has(self, symbol: str) -> bool:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _TOKEN = re.compile(r"[,()]|[^,()]+")
-_SIZE_LEVEL = re.compile(r"\b(default|thinlto-pre-link|thinlto|lto-pre-link|lto)<O([sz])>")
+_GVN = re.compile(r"\bgvn<([^<>]*)>")
+_SIZE_LEVEL = re.compile(r"\b(default|thinlto-pre-link|thinlto|lto-pre-link|lto|clang)<O([sz])>")
 
 
 class Element(NamedTuple):
@@ -51,6 +52,16 @@ def size_levels(pipeline: str) -> set[str]:
 def without_size_levels(pipeline: str) -> str:
     """Return a pipeline with -O2 in place of levels for size, as LLVM 23 takes it for functions marked for size."""
     return _SIZE_LEVEL.sub(r"\1<O2>", pipeline)
+
+
+def with_scalar_pre(pipeline: str) -> str:
+    """Return a pipeline with what LLVM 23 has in place of `pre` and `no-pre`, parameters of gvn, to the same effect."""
+    return _GVN.sub(lambda found: f"gvn<{';'.join(_scalar_pre(found[1].split(';')))}>", pipeline)
+
+
+def _scalar_pre(parameters: list[str]) -> list[str]:
+    renamed = [f"{one[:-3]}scalar-pre" if one in ("pre", "no-pre") else one for one in parameters]
+    return [*renamed, "no-load-pre"] if "no-pre" in parameters else renamed  # without `pre`, loads had none either
 
 
 def _list(tokens: list[str], position: int) -> tuple[tuple[Element, ...], int]:

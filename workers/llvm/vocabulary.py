@@ -14,7 +14,7 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import CLANG_OZ
 from aiocg.workers.llvm.pass_table import REFUSED
 from aiocg.workers.llvm.passes import Pass, available, needs_memory_ssa
-from aiocg.workers.llvm.pipeline_text import Element, read, walk
+from aiocg.workers.llvm.pipeline_text import Element, read, walk, with_scalar_pre
 from aiocg.workers.llvm.probe import Probe
 from aiocg.workers.llvm.size_attributes import MARKS
 
@@ -73,6 +73,8 @@ class Vocabulary:
             except ValueError as error:
                 raise _unknown(f"{text!r} is not an action: {error}") from None
             return text
+        if self._library.version[0] >= 23:
+            action = action._replace(pipeline=with_scalar_pre(action.pipeline))
         if action.each:
             parts = [(function, self._checked_part(function, pipeline)) for function, pipeline in action.each]
             return str(ActionText(each=tuple(parts)))

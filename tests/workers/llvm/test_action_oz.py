@@ -9,6 +9,7 @@ import pytest
 
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import clang_oz
+from aiocg.workers.llvm.pass_table import CLANG_OZ_PIPELINES
 from aiocg.workers.llvm.pipeline_text import Element, read
 from aiocg.workers.llvm.session import LlvmSession
 
@@ -25,7 +26,8 @@ def oz(
     cache_dir: Path,
 ) -> Iterator[str]:
     """Start an LLVM, and return what its `default<Oz>` is as a text."""
-    text = clang_oz(library).replace(",slp-vectorizer", "")
+    clangs = ",slp-vectorizer" if library.has_size_levels else "<vectorize-forced-only>"
+    text = clang_oz(library).replace(clangs, "")
     if request.param == "19":
         opt = shutil.which("opt-19")
         if opt is None:
@@ -34,8 +36,8 @@ def oz(
         inliner = printed(opt, "scc-oz-module-inliner").removesuffix(",verify")
         text = printed(opt, "default<Oz>").replace(inliner, "scc-oz-module-inliner")
         assert "scc-oz-module-inliner" in text
-    elif library.version[0] != 22:
-        pytest.skip(f"the text is that of LLVM 22, the library is LLVM {library.version_text}")
+    elif library.version[0] not in CLANG_OZ_PIPELINES:
+        pytest.skip(f"the pipeline of LLVM {library.version_text} is not known")
     LlvmSession.start({"library": str(library.path), "clang": clang, "cache_dir": str(cache_dir)})
     yield text
     LlvmSession.start({"cache_dir": str(cache_dir)})
@@ -63,7 +65,11 @@ def sessions(oz: str, compile_with: Compile, clang: str) -> list[LlvmSession]:
     compiler = "clang-19" if version == 19 else clang
     if shutil.which(compiler) is None:
         pytest.skip(f"this machine has no {compiler}")
-    return [LlvmSession(LlvmSession.load_benchmark(compile_with(compiler, name))) for name in PROGRAMS]
+    found = [LlvmSession(LlvmSession.load_benchmark(compile_with(compiler, name))) for name in PROGRAMS]
+    for session in found:
+        if not LlvmSession.engine.library.has_size_levels:
+            session.apply_action("mark<minsize>")
+    return found
 
 
 @pytest.mark.slow

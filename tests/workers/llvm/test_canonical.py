@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aiocg.workers.llvm.canonical import Facts, Surveyor
 from aiocg.workers.llvm.layout import Layout, find_layout
 from aiocg.workers.llvm.library import Library, find_clang
-from aiocg.workers.llvm.module import Context, LlvmError, Module
+from aiocg.workers.llvm.module import Context, LlvmError, Module, TargetMachine
 from aiocg.workers.llvm.native_library import NativeLibraries
 
 Compile = Callable[..., bytes]
@@ -1166,6 +1166,26 @@ def test_what_passes_leave_behind_is_gone(release: Release, leave: Callable[[Rel
         assert_same(release, module, RICH)
         leave(release, module)
         assert_same(release, module, RICH)
+
+
+ZEROS = """
+define void @f(ptr %p) {
+  store double 0.0, ptr %p, align 8
+  %q = getelementptr i8, ptr %p, i64 8
+  store double 0.0, ptr %q, align 8
+  ret void
+}
+"""
+
+
+def test_vectors_of_zeros_that_a_pass_makes_are_those_that_are_read(release: Release) -> None:
+    with release.read(ZEROS) as module:
+        machine = TargetMachine.create(release.library, release.library.default_triple())
+        assert machine is not None
+        module.run_passes("function(slp-vectorizer)", machine)
+        machine.close()
+        assert "store <2 x double> zeroinitializer" in module.to_text()
+        assert_same(release, module, module.write_bitcode())
 
 
 def test_name_that_is_taken_gets_the_number_that_it_gets_in_a_parse(release: Release) -> None:

@@ -17,6 +17,7 @@ struct Names { struct Text *begin; uint32 count, capacity; struct Text own[1024]
     X(ref, LLVMRunPassesOnFunction, (ref, const char *, ref, ref), "?")                                      \
     X(const char *, LLVMGetSourceFileName, (ref, size *), "")                                                \
     X(ref, LLVMGetModuleContext, (ref), "")                                                                  \
+    X(ref, LLVMConstNull, (ref), "")                                                                         \
     X(const char *, LLVMGetTarget, (ref), "")                                                                \
     X(const char *, LLVMGetDataLayoutStr, (ref), "")                                                         \
     X(const char *, LLVMGetModuleInlineAsm, (ref, size *), "")                                               \

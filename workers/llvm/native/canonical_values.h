@@ -258,6 +258,11 @@ static int mix_operand(struct Walk *walk, struct Use *use, int kind, int depth) 
     ref value = use->value;
     struct Entry *entry;
     int is_new, has_global = 0;
+    if (kind == Zero && walk->layout->since_23) { /* a vector of floating-point zeros is a number where it is read */
+        ref read = walk->llvm->LLVMConstNull(((struct Value *)value)->type);
+        if (depth && read != value) walk->unknown = 1;
+        else use->value = value = read, kind = kind_of(walk, read); /* neither has a list of uses */
+    }
     switch (kind) {
     case Nothing: mix(walk, 0); return 0;
     case Argument: case Block:
