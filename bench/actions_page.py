@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from aiocg.transport.codegen_options import CHOICES
+from aiocg.workers.llvm.codegen_options import SMALLER
 from aiocg.workers.llvm.pass_options import OPTIONS
 from aiocg.workers.llvm.pass_table import (
     ENTRIES,
@@ -55,6 +57,8 @@ lists the spaces that the library in use has; what it lacks is left out.
 `-fno-omit-frame-pointer`; without in programs whose inline assembly or calls may use that register otherwise |
 | `@main(sroa,mark<optsize>)` | passes on one function, if any, and then a mark of its own, which those of all do not \
 change |
+| `codegen<size>`, `codegen<size;disable-lsr=false>` | [options of the code generator]\
+(#options-of-the-code-generator) for the whole program, in place of those that it carries |
 | `@main:2(unroll<4>)`, `@main:2(unroll<full>)` | the loop of a function that has this number, unrolled |
 | the empty text | nothing |
 
@@ -77,6 +81,19 @@ The options of the pass builder say how LLVM builds a pipeline, so they act on `
 `scc-oz-module-inliner` and their like, and not on a pass that is named itself: `cgscc(inline)` has its own threshold.
 
 {options}
+
+## Options of the code generator
+
+After all passes, LLVM's code generator still decides in which order blocks stand, how loops step, what is hoisted and
+what is spilled. It has options for that, which clang takes as `-mllvm -NAME=VALUE`, and the action `codegen<...>`
+chooses them. The program carries them as metadata: all observations of object code are with them, and so are the
+objects, assembly and executables that aiocg writes. **Other tools ignore the metadata**: who generates code for the bitcode with
+clang has to pass the options, which the observation `CodegenOptions` lists and `aiocg search` prints.
+
+`size` stands for the values in the last column, as far as the release has the option; what comes later in the text
+counts. Only options that choose between pieces of code that do the same are taken.
+
+{codegen}
 
 ## Texts that are refused
 
@@ -129,7 +146,9 @@ def render() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield INTRODUCTION.format(options="\n".join(_options()), refused="\n".join(_patterns(REFUSED)))
+    yield INTRODUCTION.format(
+        options="\n".join(_options()), codegen="\n".join(_codegen()), refused="\n".join(_patterns(REFUSED))
+    )
     yield PASSES.format(actions=len(ENTRIES))
     for title, entries in LEVELS.items():
         yield f"## {title}\n"
@@ -159,6 +178,12 @@ def _options() -> Iterator[str]:
     yield "| option | value | what it does |\n|---|---|---|"
     for name, option in OPTIONS.items():
         yield f"| {_code(name)} | {'0 or 1' if option.boolean else 'a number'} | {option.description} |"
+
+
+def _codegen() -> Iterator[str]:
+    yield "| option | values, LLVM's own first | `size` |\n|---|---|---|"
+    for name, values in CHOICES.items():
+        yield f"| {_code(name)} | {_code(*values)} | {_code(SMALLER[name]) if name in SMALLER else ''} |"
 
 
 def _patterns(reasons: Mapping[str, list[str]]) -> Iterator[str]:

@@ -3,23 +3,23 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-_SWITCH = ("true", "false")
+_OFF, _ON = ("false", "true"), ("true", "false")
 CHOICES: Mapping[str, Sequence[str]] = {
-    "apply-ext-tsp-for-size": _SWITCH,
-    "disable-lsr": _SWITCH,
-    "disable-machine-cse": _SWITCH,
-    "disable-machine-licm": _SWITCH,
-    "disable-partial-libcall-inlining": _SWITCH,
-    "disable-x86-lea-opt": _SWITCH,
-    "enable-shrink-wrap": _SWITCH,
-    "huge-size-for-split": ("0", "5000"),
+    "apply-ext-tsp-for-size": _OFF,
+    "disable-lsr": _OFF,
+    "disable-machine-cse": _OFF,
+    "disable-machine-licm": _OFF,
+    "disable-partial-libcall-inlining": _OFF,
+    "disable-x86-lea-opt": _OFF,
+    "enable-shrink-wrap": _ON,
+    "huge-size-for-split": ("5000", "0"),
     "min-jump-table-entries": ("4", "8", "16", "100"),
     "pre-RA-sched": ("default", "list-burr"),
     "split-spill-mode": ("default", "size"),
-    "tail-merge-size": ("2", "3"),
-    "x86-br-merging-base-cost": ("0", "2"),
+    "tail-merge-size": ("3", "2"),
+    "x86-br-merging-base-cost": ("2", "0"),
 }
-"""The options that may be chosen, and their values: those that choose between pieces of code that do the same."""
+"""The options that may be chosen, and their values, LLVM's own first. All choose between pieces of code that do the same."""
 
 _WRITTEN = re.compile(rb"aiocg-codegen<([-\w=;]*)>")
 

@@ -177,10 +177,11 @@ class Rows(ui.element, component="rows.js"):
 
 # ----------------------------------------------------------------------------- The effect of each pass of `default<Oz>`
 
-# A stage is the pipeline up to a pass, applied as one action to the program as it came, marked before where the level does
-# that. So every stage is a program that LLVM makes, and the last one is that of `default<Oz>`, which is checked. LLVM has
-# a pass for the inliner with its function passes as -Oz sets them, but none for a part of that. So what happens within is
-# shown where nothing is inlined differently by the inliner's defaults, and is one stage elsewhere.
+# A stage is the pipeline up to a pass, applied as one action to the program as it came, whose functions are marked
+# before where the level does that. So every stage is a program that LLVM makes, and the last one is that of
+# `default<Oz>`, which is checked. LLVM has a pass for the inliner with its function passes as -Oz sets them, but none
+# for a part of that. So what happens within is shown where nothing is inlined differently by the defaults of the
+# inliner, and is one stage elsewhere.
 
 
 WHOLE = "default<Oz>"

@@ -17,9 +17,9 @@ from aiocg.workers.llvm.module import Module
 
 PREFIX = "codegen<"
 SIZE = "size"
-"""The setting that stands for `_SMALLER`, as far as the release has these options."""
+"""The setting that stands for `SMALLER`, as far as the release has these options."""
 
-_SMALLER = {
+SMALLER = {
     "apply-ext-tsp-for-size": "true",  # blocks in an order with few jumps, for functions marked for size, too
     "disable-lsr": "true",  # loops step by what they have
     "disable-machine-licm": "true",  # what is hoisted out of loops takes registers, and spills
@@ -30,6 +30,7 @@ _SMALLER = {
     "tail-merge-size": "2",
     "x86-br-merging-base-cost": "0",
 }
+"""What makes most programs smaller."""
 _METADATA = b"aiocg.codegen"
 _SYMBOLS = (
     "_ZN4llvm2cl25ResetAllOptionOccurrencesEv",
@@ -65,7 +66,7 @@ class CodegenOptions:
         for setting in text.removeprefix(PREFIX).removesuffix(">").split(";"):
             name, _, value = setting.partition("=")
             if setting == SIZE:
-                chosen |= {one: best for one, best in _SMALLER.items() if one in self._available}
+                chosen |= {one: best for one, best in SMALLER.items() if one in self._available}
             elif name not in CHOICES:
                 raise ValueError(f"{setting!r} is neither {SIZE!r} nor one of {', '.join(CHOICES)}, with a value")
             elif value not in CHOICES[name]:

@@ -96,8 +96,8 @@ def test_a_program_may_not_bring_other_options(library: Library) -> None:
         ("codegen<>", "'' is neither 'size' nor one of"),
         ("codegen<size", "does not end with '>'"),
         ("codegen<nothing=1>", "'nothing=1' is neither"),
-        ("codegen<disable-lsr=2>", "disable-lsr is true or false, not '2'"),
-        ("codegen<disable-lsr>", "disable-lsr is true or false, not ''"),
+        ("codegen<disable-lsr=2>", "disable-lsr is false or true, not '2'"),
+        ("codegen<disable-lsr>", "disable-lsr is false or true, not ''"),
         ("codegen<size>,gvn", "does not end with '>'"),
     ],
 )
