@@ -87,8 +87,8 @@ The options of the pass builder say how LLVM builds a pipeline, so they act on `
 After all passes, LLVM's code generator still decides in which order blocks stand, how loops step, what is hoisted and
 what is spilled. It has options for that, which clang takes as `-mllvm -NAME=VALUE`, and the action `codegen<...>`
 chooses them. The program carries them as metadata: all observations of object code are with them, and so are the
-objects, assembly and executables that aiocg writes. **Other tools ignore the metadata**: who generates code for the bitcode with
-clang has to pass the options, which the observation `CodegenOptions` lists and `aiocg search` prints.
+objects, assembly and executables that aiocg writes. **Other tools ignore the metadata**: who generates code for the
+bitcode with clang has to pass the options, which the observation `CodegenOptions` lists and `aiocg search` prints.
 
 `size` stands for the values in the last column, as far as the release has the option; what comes later in the text
 counts. Only options that choose between pieces of code that do the same are taken.

@@ -19,7 +19,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "tail-merge-size": ("3", "2"),
     "x86-br-merging-base-cost": ("2", "0"),
 }
-"""The options that may be chosen, and their values, LLVM's own first. All choose between pieces of code that do the same."""
+"""The options that may be chosen, and their values, LLVM's own first. All choose between code that does the same."""
 
 _WRITTEN = re.compile(rb"aiocg-codegen<([-\w=;]*)>")
 

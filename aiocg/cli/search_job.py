@@ -287,7 +287,7 @@ class Job:
             self.course.append((now.evaluations, now.reward))
             show(progress_line(self.algorithm, env, now, self.budget, self.evaluations))
 
-        left = self.budget and min(self.budget, max(LEAST_SEARCH * self.budget, REPORTED * self.budget - spent))
+        left = self.budget and max(LEAST_SEARCH * self.budget, self.budget - spent)
         options: dict[str, Any] = {"budget": aiocg.search.Budget(left, self.evaluations)}
         options |= {"run": False} if self.no_run else {}
         counted = env.in_episode and "IrInstructionCount" in env.observation_spaces

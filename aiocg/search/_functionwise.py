@@ -22,7 +22,7 @@ from aiocg.search._checking import Checker
 from aiocg.search._population import MARKS, NAME, PASSES, Passes, Population, text_of
 from aiocg.search.baselines import FRAME_POINTERS, baselines
 from aiocg.search.budget import Budget, Meter, checked
-from aiocg.search.lanes import each, evaluate, go_to, open_lanes, repeats, spread
+from aiocg.search.lanes import each, evaluate, go_to, open_lanes, spread
 from aiocg.search.priors import usable_actions
 from aiocg.search.result import (
     Progress,
@@ -175,6 +175,7 @@ class Chunk:
     """Proposals that are being evaluated."""
 
     proposals: list[dict[str, Passes]]
+    begun: float
     costs: asyncio.Task[list[Costs]]
 
 
@@ -253,7 +254,8 @@ TOGETHER = 4  # cleanups that are tried before the search looks at the clock
 CONFIRMING = 0.1  # share of the time that is kept for running what was found
 LONGEST_BEGINNING = 10.0  # seconds that the first baselines may take, if the time is shorter
 EARLY = ("O0", "OzMinsize")  # the program as it is, and what is nearly always the best level
-ENDING, LONGEST_ENDING = 3, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
+SLOW = 1.0  # seconds of a baseline; chunks in flight are few then, so that none is still evaluated at the end
+ENDING, LONGEST_ENDING = 0.5, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
 BESIDE = 0.15  # share of the lanes' time that baselines may take while the search runs
 
@@ -395,6 +397,7 @@ class _Search:
         self._core, self._passes = core, passes
         self._scale, self._start = 1, 0.0
         self._planned = 0
+        self._chunk_seconds = 0.0
         self._forks: WeakSet[Env] = WeakSet()  # closed at the end of an attempt, however it ends
         self.exhausted = False
         self.earned: dict[str, float] = {}
@@ -465,10 +468,12 @@ class _Search:
     async def finish(self, crew: list[Env], total: Meter) -> None:
         """Evaluate the best base that was left behind, and the baselines that are left, if there is time for them."""
         best, actions = max(self._left_behind, default=(0.0, ()))
-        with anyio.move_on_after(max(total.left(OVERTIME), GRACE)):
+        left = max(total.left(OVERTIME), GRACE)
+        with anyio.move_on_after(left):
             if best > self._record.reward:
                 await self._evaluate(crew[:1], (), [actions])
-            await self._evaluate_late(crew)
+            if self.levels / len(EARLY) <= left:
+                await self._evaluate_late(crew)
 
     async def _evaluate_late(self, crew: list[Env]) -> None:
         for name in list(self._late):
@@ -502,7 +507,8 @@ class _Search:
     async def confirm(self, lane: Env, checker: Checker, known: Mapping[str, Actions]) -> None:
         """Run what was found, the best first, and keep the first that does what the unoptimised program does.
 
-        This comes last, as it takes long and programs are rarely broken. What cannot be made again is passed over.
+        This comes last, as it takes long and programs are rarely broken. What cannot be made again is passed over. The
+        lane is at the result then.
         """
         record, left = self._record, self._evaluated
         while True:
@@ -510,7 +516,8 @@ class _Search:
             await checker.offer(record, left)
             if not record.actions:
                 await checker.offer(record, [one for one in left if one.actions in known.values()])
-            if not record.actions or await repeats(lane, marked(record.actions, self._cost)):
+            await lane.reset()
+            if await _succeeds(lane, marked(record.actions, self._cost)):
                 return
             left = [one for one in left if one.actions != record.actions]
 
@@ -551,6 +558,11 @@ class _Search:
         """Number of evaluations that may still be started."""
         limit = self._meter.evaluation_limit
         return sys.maxsize if limit is None else limit - self._planned
+
+    @property
+    def _has_time(self) -> bool:
+        """Whether another chunk can be evaluated in the time, if it takes as long as the last one."""
+        return self._meter.elapsed + self._chunk_seconds <= (self._meter.seconds or 0.0)
 
     @property
     def _used(self) -> float:
@@ -691,13 +703,15 @@ class _Search:
         size = max(1, min(MOST, int(WORK[self._cost] // max(population.start, 1))))
         pending: deque[Chunk] = deque()
         idle, cost = 0, population.cost
+        slow = self._meter.seconds is not None and self.levels / len(EARLY) > SLOW
+        ahead = len(site.lanes) if slow else AHEAD  # workers do what is no longer wanted, too
         try:
             while idle < PATIENCE and self._used < 1:
-                while len(pending) < AHEAD and self._left > 0:
+                while len(pending) < ahead and self._left > 0 and (not pending or not slow or self._has_time):
                     proposals = [population.propose() for _ in range(min(size, self._left))]
                     self._planned += len(proposals)
                     job = costs_of(site.next_lane(), names, COSTS[self._cost], proposals)
-                    pending.append(Chunk(proposals, asyncio.create_task(job)))
+                    pending.append(Chunk(proposals, self._meter.elapsed, asyncio.create_task(job)))
                 if not pending:
                     break
                 await self._settle(site, pending.popleft())
@@ -714,6 +728,7 @@ class _Search:
     async def _settle(self, site: Site, chunk: Chunk) -> None:
         """Learn the results of a chunk, and report the base's reward if it is the best."""
         found = await chunk.costs
+        self._chunk_seconds = self._meter.elapsed - chunk.begun
         self._meter.evaluations += len(found)
         for proposal, (cost, state) in zip(chunk.proposals, found, strict=True):
             site.population.learn({name: proposal[name] for name in cost if name in proposal}, cost)

@@ -90,13 +90,6 @@ async def go_to(lane: Env, actions: Sequence[str]) -> None:
             raise info["error"]
 
 
-async def repeats(lane: Env, actions: Sequence[str]) -> bool:
-    """Return whether actions lead somewhere from the start again, as they may not if a pass is not deterministic."""
-    await lane.reset()
-    (candidate,) = await lane.expand_texts([tuple(actions)], observation_spaces=[])
-    return candidate.error is None
-
-
 async def evaluate(
     lanes: Sequence[Env], lists: Sequence[Sequence[str]], observation_spaces: Sequence[str] = ()
 ) -> list[Candidate]:
