@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import itertools
+import math
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -468,15 +469,16 @@ class _Search:
     async def finish(self, crew: list[Env], total: Meter) -> None:
         """Evaluate the best base that was left behind, and the baselines that are left, if there is time for them."""
         best, actions = max(self._left_behind, default=(0.0, ()))
-        left = max(total.left(OVERTIME), GRACE)
-        with anyio.move_on_after(left):
+        with anyio.move_on_after(max(total.left(OVERTIME), GRACE)):
             if best > self._record.reward:
                 await self._evaluate(crew[:1], (), [actions])
-            if self.levels / len(EARLY) <= left:
-                await self._evaluate_late(crew)
+            await self._evaluate_late(crew, lambda: max(total.left(), GRACE))
 
-    async def _evaluate_late(self, crew: list[Env]) -> None:
-        for name in list(self._late):
+    async def _evaluate_late(self, crew: list[Env], left: Callable[[], float] = lambda: math.inf) -> None:
+        """Evaluate baselines that were put off, one at a time, as far as there is time for each."""
+        for name in sorted(self._late, key=lambda name: name != FRAME_POINTERS):
+            if self.levels / len(EARLY) > left():
+                return
             await self._levels(crew[-1:], {name: self._late[name]})
             del self._late[name]
 
