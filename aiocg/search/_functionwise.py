@@ -230,6 +230,12 @@ async def go_on(lanes: Sequence[Env], actions: Actions) -> list[Env]:
     return left
 
 
+async def arrives(lane: Env, actions: Actions) -> bool:
+    """Return whether actions lead somewhere from the start again, as they may not if a pass is not deterministic."""
+    await lane.reset()
+    return await _succeeds(lane, actions)
+
+
 async def _succeeds(lane: Env, actions: Actions) -> bool:
     try:
         return not actions or not (await lane.step_texts(actions, observation_spaces=[]))[2]
@@ -518,8 +524,7 @@ class _Search:
             await checker.offer(record, left)
             if not record.actions:
                 await checker.offer(record, [one for one in left if one.actions in known.values()])
-            await lane.reset()
-            if await _succeeds(lane, marked(record.actions, self._cost)):
+            if not record.actions or await arrives(lane, marked(record.actions, self._cost)):
                 return
             left = [one for one in left if one.actions != record.actions]
 

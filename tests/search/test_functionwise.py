@@ -296,11 +296,11 @@ async def test_what_cannot_be_made_again_is_passed_over(
 ) -> None:
     asked: list[tuple[str, ...]] = []
 
-    async def repeats(lane: aiocg.Env, actions: tuple[str, ...]) -> bool:
+    async def arrives(lane: aiocg.Env, actions: tuple[str, ...]) -> bool:
         asked.append(actions)
         return len(asked) == 3
 
-    monkeypatch.setattr(import_module("aiocg.search._functionwise"), "repeats", repeats)
+    monkeypatch.setattr(import_module("aiocg.search._functionwise"), "arrives", arrives)
     env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCountOz")
     result = await functionwise(env, budget=Budget(evaluations=80))
     assert result.actions == asked[2] and len(set(asked)) == 3
