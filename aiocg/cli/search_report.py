@@ -269,9 +269,7 @@ class Finding:
             print_line(join_texts([_shortened(text) for text in result.actions]) or nothing)
             if self._codegen:
                 print_line(f"codegen     {' '.join(f'-mllvm -{one}' for one in self._codegen)}")
-                print_line(
-                    "            are in what is written as .o, .s or executable; clang needs them for a .bc or .ll"
-                )
+                print_line("            for clang, if it compiles a .bc or .ll; objects that aiocg writes have them")
         else:
             print_line(f"options     {_options(self._line)}")
             print_line(self._line if result.actions else nothing)
