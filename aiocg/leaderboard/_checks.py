@@ -111,7 +111,7 @@ def read_checked(path: Path) -> list[Checked]:
 
 # ------------------------------------------------------- Definitions that a result must keep, and passes it may not use
 
-_MANAGERS = frozenset({"module", "cgscc", "function", "loop", "loop-mssa", "devirt", "require", "mark"})
+_MANAGERS = frozenset({"module", "cgscc", "function", "loop", "loop-mssa", "devirt", "require", "mark", "codegen"})
 _ENDINGS = ("nothing", "calls", "returns")  # from what leaves least to what leaves most to a caller
 _QUOTED, _OPTIONS = re.compile(r'"[^"]*"'), re.compile(r"^\{[^}]*\}")
 

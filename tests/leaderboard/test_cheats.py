@@ -172,6 +172,7 @@ async def test_names_in_parameters_and_targets_are_no_passes(parts: aiocg.Runtim
     async with await parts.make("llvm-v0") as env:
         offered = offered_passes(env)
         honest = ['@"internalize,x"(adce)', "@a(inline<@internalize>,sroa)", "mark<minsize>", "@f:2(unroll<full>)"]
+        honest += ["codegen<size>", "codegen<size;disable-lsr=false>"]
         assert list(unoffered(env, offered, [*honest, "-globaldce", "default<O3>", "devirt<3>(inline)"])) == []
         assert list(unoffered(env, offered, ["adce<(internalize)>"])) == [">", "internalize"]
 
