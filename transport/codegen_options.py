@@ -33,7 +33,8 @@ def read(content: bytes) -> list[str]:
     """Return the options, as `name=value`, of a text in metadata, or of bitcode; none that may not be chosen."""
     found = _WRITTEN.search(content)
     pairs = [one.partition("=") for one in (found[1].decode() if found else "").split(";")]
-    return [f"{name}={value}" for name, _, value in pairs if value in CHOICES.get(name, ())]
+    chosen = {name: value for name, _, value in pairs if value in CHOICES.get(name, ())}  # LLVM takes a name once
+    return [f"{name}={value}" for name, value in chosen.items()]
 
 
 def clang_words(bitcode: bytes) -> list[str]:

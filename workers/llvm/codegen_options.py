@@ -61,7 +61,7 @@ class CodegenOptions:
         if not self._available:
             raise ValueError(f"LLVM {self._library.version_text} takes no options of the code generator in a process")
         if not text.endswith(">"):
-            raise ValueError("it does not end with '>'")
+            raise ValueError("it does not end with '>', as an action of its own does")
         chosen: dict[str, str] = {}
         for setting in text.removeprefix(PREFIX).removesuffix(">").split(";"):
             name, _, value = setting.partition("=")

@@ -150,6 +150,8 @@ def _problem(action: ActionText) -> str | None:
     """Return what is wrong with a pipeline that LLVM would accept, or None."""
     elements = _elements(action.pipeline)
     for element, above in walk(elements):
+        if f"{element.name}<".startswith(PREFIX):
+            return f"{PREFIX}...> is an action of its own, for the whole program, and no part of a pipeline"
         for reason, patterns in REFUSED.items():
             if any(fnmatchcase(element.name, pattern) for pattern in patterns):
                 return f"{element.name} may not be run: {reason}"

@@ -77,6 +77,10 @@ def test_sizes_of_functions_are_with_the_options(engine: Engine, compile_program
     assert first - second > 0 and abs(first - second - whole) <= 16 * len(engine.module(plain).defined_functions())
 
 
+def test_an_option_counts_once() -> None:
+    assert read(b"aiocg-codegen<disable-lsr=true;disable-lsr=false>") == ["disable-lsr=false"]
+
+
 def test_a_program_may_not_bring_other_options(library: Library) -> None:
     text = b'!aiocg.codegen = !{!0}\n!0 = !{!"aiocg-codegen<load=evil;disable-lsr=true;pre-RA-sched=fast>"}\n'
     with Module.parse(library, text) as module:
@@ -98,7 +102,14 @@ def test_a_program_may_not_bring_other_options(library: Library) -> None:
         ("codegen<nothing=1>", "'nothing=1' is neither"),
         ("codegen<disable-lsr=2>", "disable-lsr is false or true, not '2'"),
         ("codegen<disable-lsr>", "disable-lsr is false or true, not ''"),
-        ("codegen<size>,gvn", "does not end with '>'"),
+        ("codegen<size>,gvn", "does not end with '>', as an action of its own does"),
+        ("gvn,codegen<size>", "codegen<...> is an action of its own"),
+        ("function(codegen<size>)", "codegen<...> is an action of its own"),
+        ("@main(codegen<size>)", "codegen<...> is an action of its own"),
+        ("@main(gvn,codegen<size>)", "codegen<...> is an action of its own"),
+        ("@main(codegen<size>)@f(gvn)", "codegen<...> is an action of its own"),
+        ("{inliner-threshold=5}codegen<size>", "codegen<...> is an action of its own"),
+        ("codegen", "codegen<...> is an action of its own"),
     ],
 )
 def test_what_is_no_choice_is_refused(library: Library, text: str, reason: str) -> None:
