@@ -39,7 +39,7 @@ from aiocg.search.tuner import Outcome
 
 Actions = tuple[str, ...]
 MARK = "mark<minsize>"
-CODEGEN = "codegen<size>"
+PREFIX, CODEGEN = "codegen<", "codegen<size>"
 SETTINGS = (
     "disable-machine-licm=false", "disable-lsr=false", "apply-ext-tsp-for-size=false", "disable-machine-cse=true",
     "pre-RA-sched=list-burr", "disable-x86-lea-opt=true", "enable-shrink-wrap=false", "min-jump-table-entries=100",
@@ -47,6 +47,7 @@ SETTINGS = (
     "tail-merge-size=3",
 )  # fmt: skip
 """Options of the code generator that differ from those of `CODEGEN`, and make some programs smaller."""
+MOST_CHOICES = 2 * len(SETTINGS) + 1  # evaluations that choosing among them may take
 
 _RAW: Actions = (
     "always-inline", "inferattrs", "ipsccp", "globalopt", "sroa", "early-cse", "simplifycfg", "function-attrs",
@@ -435,14 +436,16 @@ class _Search:
             framed = early["OzMinsize"]
             (cost,) = await self._evaluate(crew[:1], (), [(*framed, *self._codegen)])
             self._codegen = self._codegen if cost is not None else ()
-        if self._codegen and self._used <= BRIEF:
+        if self._codegen and self._used <= BRIEF and self._left > MOST_CHOICES:
             await self._choose_codegen(crew, framed)
+        self._planned = self._meter.evaluations
         if before:
             await self._levels(crew[:1], {"found": before})
-        if self._used <= BRIEF:
+        seconds = self._meter.seconds
+        if seconds is None or self._meter.elapsed <= BRIEF * seconds:
             await self._levels(crew, self._late)
             self._late = {}
-        elif (seconds := self._meter.seconds) is not None:
+        else:
             ending = min(ENDING * self._meter.elapsed / len(EARLY), LONGEST_ENDING * seconds)
             self._meter.extend(replace(self._meter.budget, seconds=seconds - ending))
 
@@ -473,12 +476,18 @@ class _Search:
             await self.run(crew)
 
     async def finish(self, crew: list[Env], total: Meter) -> None:
-        """Evaluate the best base that was left behind, and the baselines that are left, if there is time for them."""
+        """Evaluate what was left behind, if there is time for it.
+
+        That is the best base, the baselines that are left, and options of the code generator for one that is the best.
+        """
         best, actions = max(self._left_behind, default=(0.0, ()))
         with anyio.move_on_after(max(total.left(OVERTIME), GRACE)):
             if best > self._record.reward:
                 await self._evaluate(crew[:1], (), [actions])
             await self._evaluate_late(crew, lambda: max(total.left(), GRACE))
+            found, enough = self._record.actions, total.left(OVERTIME) >= self.levels / len(EARLY)
+            if enough and self._left > 0 and found and not any(one.startswith(PREFIX) for one in found):
+                await self._evaluate(crew[:1], (), [(*found, one) for one in self._codegen])
 
     async def _evaluate_late(self, crew: list[Env], left: Callable[[], float] = lambda: math.inf) -> None:
         """Evaluate baselines that were put off, one at a time, as far as there is time for each."""

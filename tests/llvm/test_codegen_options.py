@@ -38,6 +38,16 @@ async def test_a_search_chooses_options_unless_it_may_not(runtime: aiocg.Runtime
         assert found[True][0] < found[False][0] and found[False][1] == []
 
 
+async def test_choosing_options_is_within_the_budget(runtime: aiocg.Runtime) -> None:
+    async with await runtime.make(
+        "llvm-v0", benchmark="programs-v0/gcd", reward_space="ObjectImageSizeOzMinsize"
+    ) as env:
+        for evaluations in (1, 40):
+            found = await functionwise(env, budget=Budget(evaluations=evaluations), run=False)
+            assert found.evaluations <= evaluations + 1
+            assert len(found.baselines) > 4
+
+
 async def test_a_search_for_instructions_generates_no_code(runtime: aiocg.Runtime) -> None:
     async with await runtime.make(
         "llvm-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCountOzMinsize"
