@@ -25,7 +25,7 @@ def algorithm(variation: Variation, seed: int, population: int) -> Any:
     return _set_up(GA, [*variation.starts, *drawn][:population], variation, 1, 1, seed)
 
 
-def _front_algorithm(encoding: Encoding, objectives: int, seed: int, population: int, children: int) -> Any:
+def front_algorithm(encoding: Encoding, objectives: int, seed: int, population: int, children: int) -> Any:
     """Return NSGA-II, whose `ask` returns the first population, with the vector of zeros, and children thereafter."""
     rng = np.random.default_rng([seed, population])
     first = [(0,) * len(encoding.sizes), *(encoding.draw(rng) for _ in range(population - 1))]

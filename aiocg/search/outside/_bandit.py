@@ -35,7 +35,7 @@ NAME = "aiocg"
 ARGUMENTS = ("--quiet", "--no-dups", "--database=sqlite://", "--parallelism=1", "--pipelining=1000000")
 
 
-class _Run:
+class Run:
     """A tuning run that minimises a function of integers."""
 
     def __init__(self, sizes: Sequence[int], starts: Sequence[Sequence[int]]) -> None:

@@ -127,6 +127,8 @@ def test_a_release_leaves_out_what_it_lacks(any_library: Library, any_natives: N
             options.resolve("codegen<apply-ext-tsp-for-size=true>")
 
 
-def test_the_default_release_has_all_options(library: Library) -> None:
+def test_a_release_since_20_has_all_options(library: Library) -> None:
+    if library.version[0] < 20:
+        pytest.skip("blocks are not put in order by ext-tsp for size")
     options = CodegenOptions(library)
     assert all(options.resolve(f"codegen<{name}={value}>") for name, values in CHOICES.items() for value in values)
