@@ -141,14 +141,6 @@ async def _compiler(runtime: "SyncRuntime") -> str:
         await env.close()
 
 
-async def _usable(runtime: "SyncRuntime", actions: Sequence[str]) -> list[bool]:
-    """Return which actions this LLVM has."""
-    from aiocg.search.priors import usable_actions
-
-    async with await runtime.runtime.make("llvm-v0") as env:
-        return await usable_actions(env, actions)
-
-
 def _imitate_from(
     path: Path, learner: "Learner", envs: "PhaseOrdering", programs: "Sequence[Program]", *, json: bool
 ) -> None:
@@ -422,7 +414,7 @@ def evaluate(
     import msgspec
 
     from aiocg.policies.features import FUNCTION
-    from aiocg.rl import PhaseOrdering, Policy, SyncRuntime, outliers, score, validated
+    from aiocg.rl import PhaseOrdering, Policy, SyncRuntime, outliers, score, usable_actions, validated
     from aiocg.rl import evaluate as run
 
     check_writable(output)
@@ -435,7 +427,7 @@ def evaluate(
         choice = _Choice(tuple(programs or ("csmith-v0",)), count, first, largest)
         ready = _prepared(runtime, choice, starts, show, json=json, training=False)
         show(f"episodes on {counted(len(ready), 'program')}")
-        facts, usable = chosen.facts, runtime.run(lambda: _usable(runtime, chosen.facts.actions))
+        facts, usable = chosen.facts, usable_actions(runtime, chosen.facts.actions)
         if not all(usable) and not json:
             lacking = [text for text, is_usable in zip(facts.actions, usable, strict=True) if not is_usable]
             print_line(f"not of this LLVM: {', '.join(lacking)}")

@@ -9,7 +9,7 @@ from aiocg.gym import SyncRuntime
 from aiocg.policies import Episode, Features, Policy, PolicyError, PolicyFacts
 from aiocg.rl.evaluation import Outlier, Result, Scores, evaluate, outliers, score, validated
 from aiocg.rl.programs import STARTS, Program, find_programs, prepare_programs
-from aiocg.rl.vector import PhaseOrdering, Plan, Ready, Trajectory, collect
+from aiocg.rl.vector import PhaseOrdering, Plan, Ready, Trajectory, collect, usable_actions
 
 __all__ = [
     "STARTS",
@@ -33,5 +33,6 @@ __all__ = [
     "outliers",
     "prepare_programs",
     "score",
+    "usable_actions",
     "validated",
 ]

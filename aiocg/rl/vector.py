@@ -14,6 +14,7 @@ from aiocg.gym.vector import CompilerVectorEnv, ProgramSource
 from aiocg.policies import Episode, Policy
 from aiocg.policies.features import COUNTS, OBSERVED, Features
 from aiocg.rl.programs import Program
+from aiocg.search import priors
 from aiocg.spaces import ObservationSpace
 
 __all__ = ["PhaseOrdering", "Plan", "Ready", "Trajectory", "collect"]
@@ -103,6 +104,16 @@ class _Given(ProgramSource):
         return self.benchmark
 
 
+def usable_actions(runtime: SyncRuntime, actions: Sequence[str]) -> list[bool]:
+    """Return which of a policy's actions this LLVM has."""
+
+    async def ask() -> list[bool]:
+        async with await runtime.runtime.make("llvm-v0") as env:
+            return await priors.usable_actions(env, actions)
+
+    return runtime.run(ask)
+
+
 class PhaseOrdering:
     """A vector environment for phase ordering, over `send` and `recv` of `CompilerVectorEnv`.
 
@@ -120,7 +131,7 @@ class PhaseOrdering:
         steps: of an episode, at most.
         step_cost: what a step costs: how much smaller, as a logarithm, it must make the program to be worth it.
         episode: what keeps an episode, and says what a step has earned; of the arguments of `Episode`.
-        usable: which actions the compiler has, if not all; policies choose no others.
+        usable: which actions the compiler has, if not all, see `usable_actions`; policies choose no others.
 
     Attributes:
         usable: the same with True for stopping, bool, shape (actions + 1,).
