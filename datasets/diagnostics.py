@@ -3,7 +3,9 @@
 import re
 
 _MISSING = re.compile(r"fatal error: '([^'\n]+)' file not found")
-_BEHIND = re.compile(r"/c\+\+/v1/(?:(__mbstate_t)|(\w+))\.h:\d+:\d+: error: ")  # libc++'s, around one of libc's
+_BEHIND = re.compile(  # libc++'s headers, around one of libc's
+    r"/c\+\+/v1/(?:(?:(__mbstate_t)|(\w+))\.h:\d+:\d+: error: |c(\w+):\d+:\d+: note: using declaration annotated)"
+)
 
 _C_PACKAGES = "Debian and Ubuntu: libc6-dev; Fedora: glibc-devel; Alpine: musl-dev"
 _CXX_PACKAGES = (
@@ -68,7 +70,7 @@ def missing_header(diagnostics: str) -> str:
     if match := _MISSING.search(diagnostics):
         return match[1]
     match = _BEHIND.search(diagnostics)
-    return f"{match[2] or 'wchar'}.h" if match else ""
+    return f"{match[2] or match[3] or 'wchar'}.h" if match else ""
 
 
 def header_remedy(header: str) -> str:

@@ -130,15 +130,18 @@ def test_a_missing_system_header_names_the_packages(header: str, packages: list[
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("header", ["vector", "cmath", "cstring", "memory"])
-def test_headers_of_cxx_that_lack_those_of_c_name_the_packages(header: str) -> None:
+@pytest.mark.parametrize(
+    ("header", "use"),
+    [("vector", ""), ("cmath", ""), ("cstring", "auto length = std::strlen(__FILE__);"), ("memory", "")],
+)
+def test_headers_of_cxx_that_lack_those_of_c_name_the_packages(header: str, use: str) -> None:
     ours = find_clang().parent.parent / "include"
     if not (ours / "c++/v1").is_dir():
         pytest.skip("needs clang with its own libc++, as in the wheel")
     folders = [ours / "c++/v1", *ours.glob("*/c++/v1")]
     flags = ["-stdlib=libc++", "-nostdlibinc", *(word for folder in folders for word in ("-isystem", str(folder)))]
     with pytest.raises(BenchmarkInitError, match="lacks the headers of the C library") as caught:
-        compile_source(f"#include <{header}>\n", "x.cc", flags)
+        compile_source(f"#include <{header}>\n{use}\n", "x.cc", flags)
     assert "libc6-dev" in caught.value.reason
 
 
