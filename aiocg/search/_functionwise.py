@@ -263,7 +263,7 @@ CONFIRMING = 0.1  # share of the time that is kept for running what was found
 LONGEST_BEGINNING = 10.0  # seconds that the first baselines may take, if the time is shorter
 EARLY = ("O0", "OzMinsize")  # the program as it is, and what is nearly always the best level
 SLOW = 1.0  # seconds of a baseline; chunks in flight are few then, so that none is still evaluated at the end
-ENDING, LONGEST_ENDING = 0.5, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
+ENDING, LONGEST_ENDING = 0.25, 0.4  # baselines whose time is kept for the end of the search, and the most, as a share
 BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
 BESIDE = 0.15  # share of the lanes' time that baselines may take while the search runs
 
