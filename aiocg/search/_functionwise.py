@@ -76,7 +76,7 @@ BASES: tuple[Actions, ...] = (
 """The most promising first."""
 
 LARGE_BASES: tuple[Actions, ...] = (_oz(0), _oz(25))
-"""Of programs for which there is little time."""
+"""Of programs whose code takes so long to generate that there is time for few evaluations."""
 
 CLEANUPS: tuple[Actions, ...] = (
     ("globaldce",),
@@ -588,13 +588,11 @@ class _Search:
     def _bases(self, lanes: int) -> Sequence[Actions]:
         """Return as many bases as the budget allows, beginning with the best program so far."""
         limit, seconds = self._meter.evaluation_limit, self._meter.seconds
-        planned = min(
-            float("inf") if limit is None else limit,
-            float("inf") if seconds is None else seconds * lanes * SPEED / max(self._start, 1),
-        )
+        in_time = math.inf if seconds is None else seconds * lanes * SPEED / max(self._start, 1)
+        planned = in_time if limit is None else min(limit, in_time)
+        large = self._cost in OF_CODE and in_time < PER_BASE
         marks = MARKS[:1] if self._framed else (MARK,)
-        large = tuple((*marks, *base) for base in LARGE_BASES)
-        bases = (self._record.actions, *(large if planned < PER_BASE else BASES))
+        bases = (self._record.actions, *([(*marks, *base) for base in LARGE_BASES] if large else BASES))
         count = int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))
         return [(*base, *(one for one in self._codegen if one not in base)) for base in bases[:count]]
 

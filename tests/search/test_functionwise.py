@@ -139,6 +139,13 @@ async def test_what_is_found_is_better_than_every_level_and_is_what_it_is_said_t
 
 
 @pytest.mark.asyncio(loop_scope="session")
+async def test_few_evaluations_are_spent_on_the_raw_program_too(runtime: aiocg.Runtime) -> None:
+    env = await made(runtime, "calc")
+    await functionwise(env, budget=Budget(evaluations=60), run=False)
+    assert await env.observe("IrInstructionCount") < 0.97 * await env.observe("IrInstructionCountOzMinsize")
+
+
+@pytest.mark.asyncio(loop_scope="session")
 async def test_functions_are_marked_for_the_code_generator_where_that_makes_them_smaller(
     runtime: aiocg.Runtime,
 ) -> None:
