@@ -40,6 +40,7 @@ SEARCH_KEYS = {
     "metrics",
     "actions",
     "commandline",
+    "codegen_options",
     "evaluations",
     "walltime",
     "complete",
@@ -162,7 +163,7 @@ def test_passes_are_printed_on_one_line_that_can_be_copied(command: Run, monkeyp
 
 @pytest.mark.slow
 def test_seed_decides_a_random_search_whatever_the_number_of_workers(command: Run) -> None:
-    words = ("search", "evolve", PLAIN, "--evaluations", 100, "--json", "--workers")
+    words = ("search", "evolve", PLAIN, "--start", "Oz", "--evaluations", 100, "--json", "--workers")
     one, two = command(*words, 1, "--seed", 3).json, command(*words, 2, "--seed", 3).json
     other = command(*words, 2, "--seed", 4).json
     assert one["actions"] == two["actions"]

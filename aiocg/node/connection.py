@@ -30,7 +30,9 @@ from aiocg.transport.errors import NotAdmittedError, RemoteProtocolError, Transp
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel
 
-CONNECT_TIMEOUT = 5.0  # seconds to wait for a connection to the node, its answers to orders, and a worker's port
+CONNECT_TIMEOUT = (
+    10.0  # seconds to wait for a connection to the node (three lost SYNs take 7), an answer, a worker's port
+)
 _FETCH_TIMEOUT = 60.0  # seconds that a node may take to get a program from another one; nobody waits so long for it
 _LEAVE_TIMEOUT = 0.5  # seconds to wait for the node to confirm that we left; otherwise the lease runs out
 TICK = 0.1  # seconds between ticks of the state machine
