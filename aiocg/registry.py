@@ -47,6 +47,7 @@ class EnvironmentSpec:
         form_of: returns the form of a benchmark that the compiler reads, given the settings, if it is another one.
         start_timeout: minimum of the policy's `start_timeout`, in seconds.
         prepare: called with the settings before the first worker starts, for work that may outlast its start timeout.
+        finished: the observation, a whole number, that is not 0 once an episode is over; empty if episodes have no end.
         forked: fork its workers from a process that has loaded the compiler; loading must not start threads.
     """
 
@@ -68,6 +69,7 @@ class EnvironmentSpec:
     form_of: Callable[[Benchmark, Mapping[str, str]], Benchmark] | None = None
     start_timeout: float = 0.0
     prepare: Callable[[Mapping[str, str]], None] | None = None
+    finished: str = ""
     forked: bool = False
 
     @property

@@ -26,6 +26,7 @@ from aiocg.workers.limits import block_crash_signals, die_with_parent, disable_c
 OURS = {
     "gcc": "aiocg.workers.gcc.session:GccSession",
     "llvm": "aiocg.workers.llvm.session:LlvmSession",
+    **dict.fromkeys(("llvm_evict", "llvm_inline", "llvm_priority"), "aiocg.workers.decisions.session:DecisionSession"),
     "loop_tool": "aiocg.workers.loops.tool.session:LoopToolSession",
     "loops": "aiocg.workers.loops.session:LoopsSession",
     "scripted": "aiocg.workers.scripted:ScriptedSession",

@@ -39,15 +39,18 @@ class EnvSettings:
     """
 
     def __init__(
-        self, spaces: tuple[ActionSpaces, dict[str, ObservationSpace]], reward_spaces: dict[str, Reward]
+        self,
+        spaces: tuple[ActionSpaces, dict[str, ObservationSpace]],
+        reward_spaces: dict[str, Reward],
+        finished: str = "",
     ) -> None:
         self.action_spaces, self.observation_spaces = spaces
         self.reward_spaces = reward_spaces
         self._timeout = STEP_TIMEOUT
-        self._plans = Plans()
+        self._plans = Plans(finished)
         self._observation_space: str | None = None
         self._reward_space: str | None = None
-        self._default_plan = Plan(None, ())
+        self._default_plan = Plan(None, (), finished=finished)
         self._action_space = self.action_spaces.choose(None)
 
     def _copy_choices(self, other: "EnvSettings") -> None:
@@ -133,7 +136,7 @@ class EnvSettings:
                 raise ValueError(f"the observation space {space.name!r} would be derived from itself")
         self.observation_spaces = {**self.observation_spaces, space.name: space}  # others share the old dictionary
         self.reward_spaces |= rewards_of_observations({space.name: space}, self.reward_spaces)
-        self._plans = Plans()
+        self._plans = Plans(self._plans.finished)
         self._default_plan = self._plan(self._observation_space, self._reward_space)
 
     def add_reward_space(self, reward: Reward) -> None:
@@ -235,7 +238,7 @@ class EnvBase(EnvSettings):
         spaces: tuple[ActionSpaces, dict[str, ObservationSpace]],
         reward_spaces: dict[str, "Reward"],
     ) -> None:
-        super().__init__(spaces, reward_spaces)
+        super().__init__(spaces, reward_spaces, spec.finished)
         self.spec = spec
         self.compiler_version = welcome.compiler_version
         self.log = runtime.log

@@ -125,10 +125,10 @@ class Env(EnvBase):
             timeout: seconds that the compiler may take, `self.timeout` if None.
 
         Returns:
-            Observation, reward, terminated, truncated, and info. `terminated` is True if the action failed or the
-            compiler died over it; `info["error_type"]` and `info["error_details"]` then give the error, and the
-            environment must be reset. `info["action_had_no_effect"]` is True exactly if the program is the same as
-            before, and `info["new_action_space"]` if `action_space` changed because the targets did.
+            Observation, reward, terminated, truncated, and info. `terminated` is True if the episode is over, and the
+            environment must be reset. If the action failed or the compiler died over it, `info["error_type"]` and
+            `info["error_details"]` give the error. `info["action_had_no_effect"]` is True exactly if the program is the
+            same as before, and `info["new_action_space"]` if `action_space` changed because the targets did.
 
         Raises:
             UnknownName, InvalidAction: for a bad argument, or a text that is no action; nothing was done.
@@ -176,8 +176,8 @@ class Env(EnvBase):
                 actions that succeeded before.
             DatasetError: if the compiler died and can no longer load the program; the episode has ended.
         """
-        observation, reward, terminated, _, info = await self.step_texts(texts, **settings)
-        if terminated:
+        observation, reward, _, _, info = await self.step_texts(texts, **settings)
+        if "error" in info:
             raise info["error"]
         return observation, reward, info
 

@@ -88,6 +88,7 @@ class Plan:
         baselines: names of the observations that the rewards need of the benchmark.
         prepare: functions to run once before values can be computed.
         targets_from: the observation that lists the targets of actions, empty if there are none.
+        finished: the observation that is not 0 once the episode is over, empty if there is none.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Plan:
         *,
         single_reward: bool = True,
         targets_from: str = "",
+        finished: str = "",
     ) -> None:
         self._single_observation = observations is None or isinstance(observations, str)
         self._single_reward = single_reward
@@ -110,11 +112,12 @@ class Plan:
         self._cost_names = sorted(self.costs)
         self._logged: list[tuple[str, _Getter]] | None = None
         self.targets_from = targets_from
+        self.finished = finished
         self.at_step = Reading([*names, *self._cost_names], spaces)
         self.at_reset = Reading([*names, *sorted(self.costs | self.baselines)], spaces)
-        if targets_from:
-            self.at_step.ask_for(targets_from)
-            self.at_reset.ask_for(targets_from)
+        for name in filter(None, (targets_from, finished)):
+            self.at_step.ask_for(name)
+            self.at_reset.ask_for(name)
         self.observe = self.at_step.observe
         self.prepare = self.at_reset.prepare
 
@@ -123,6 +126,10 @@ class Plan:
         values, count = [get(observed) for get in self.at_step.getters], self._count
         costs = dict(zip(self._cost_names, values[count:], strict=True))
         return values[0] if count and self._single_observation else self._shaped(values[:count]), costs
+
+    def is_finished(self, observed: Sequence[Any]) -> bool:
+        """Return whether the episode is over, from the reply to a step."""
+        return bool(self.finished and observed[self.observe.index(self.finished)])
 
     def logged(self, names: Collection[str]) -> list[tuple[str, _Getter]]:
         """Return which of `names`, always the same, and costs a step's reply has, and how to read each."""
@@ -155,9 +162,14 @@ class Plan:
 
 
 class Plans:
-    """The plans made so far, by the names they are for."""
+    """The plans made so far, by the names they are for.
 
-    def __init__(self) -> None:
+    Attributes:
+        finished: as for `Plan`, of all of them.
+    """
+
+    def __init__(self, finished: str) -> None:
+        self.finished = finished
         self._known: dict[Any, Plan] = {}
 
     def find(
@@ -183,7 +195,14 @@ class Plans:
         plan = self._known.get(key)
         if plan is None:
             single = rewards is None or isinstance(rewards, str)
-            plan = Plan(observations, found, observation_spaces, single_reward=single, targets_from=targets_from)
+            plan = Plan(
+                observations,
+                found,
+                observation_spaces,
+                single_reward=single,
+                targets_from=targets_from,
+                finished=self.finished,
+            )
             for name in (*plan.at_reset.names, *plan.at_reset.observe):
                 check_known("observation space", name, observation_spaces)
             self._known[key] = plan

@@ -69,7 +69,7 @@ class StepRequest(PendingStep):
             and env.learn_targets(self.episode, plan.targets_from, plan.observe, reply),
             "state": reply.state,
         }
-        return observation, reward, False, False, info
+        return observation, reward, plan.is_finished(reply.observations), False, info
 
     def fallback(self, error: Exception) -> StepResult:
         """Turn an error of the program or the compiler into the end of the episode."""

@@ -234,8 +234,8 @@ class Lane:
             raise _Failure from None
         if candidate.error is not None:
             raise _Failure
-        _, _, terminated, _, _ = await self.env.step_texts(rest, observation_spaces=[])
-        if terminated:
+        _, _, _, _, info = await self.env.step_texts(rest, observation_spaces=[])
+        if "error" in info:
             await self.start_again()
             raise _Failure
         self._here, self._actions = actions, (*self._actions, *_that_matter(rest, candidate))

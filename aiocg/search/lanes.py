@@ -85,8 +85,8 @@ async def go_to(lane: Env, actions: Sequence[str]) -> None:
         present = ()
     rest = actions[len(present) :]
     if rest:
-        _, _, terminated, _, info = await lane.step_texts(rest, observation_spaces=[])
-        if terminated:
+        _, _, _, _, info = await lane.step_texts(rest, observation_spaces=[])
+        if "error" in info:
             raise info["error"]
 
 

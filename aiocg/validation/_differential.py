@@ -106,8 +106,7 @@ class Subject:
                 raise Failed(ValidationError.of_exception(ErrorKind.COMPILATION_FAILED, error)) from error
             if actions:
                 try:
-                    _, _, terminated, _, info = await env.step_texts(actions)
-                    cause = info["error"] if terminated else None
+                    cause = (await env.step_texts(actions))[4].get("error")
                 except InvalidAction as error:  # one names a function that this form of the program lacks
                     cause = error
                 if cause is not None:

@@ -381,8 +381,8 @@ async def _holds(
     """Does a hypothesis hold after these actions?"""
     await lane.reset()
     if actions:
-        _, _, terminated, _, info = await lane.step_texts(actions, observation_spaces=[], reward_spaces=[])
-        if terminated:
+        _, _, _, _, info = await lane.step_texts(actions, observation_spaces=[], reward_spaces=[])
+        if "error" in info:
             return failing is not None and failing(info["error"])
     return await hypothesis(lane)
 

@@ -203,10 +203,10 @@ class ExplorerSession(_Events):
 
     async def _act(self, action: str) -> Node:
         self._astray = True
-        values, _, terminated, _, info = await self.env.step_texts(
+        values, _, _, _, info = await self.env.step_texts(
             [action], observation_spaces=list(self.costs), reward_spaces=[]
         )
-        if terminated:
+        if "error" in info:
             self.tell("failed", action=action, error=info["error_type"], message=info["error_details"])
             await self._return()
             raise info["error"]

@@ -85,7 +85,7 @@ class CodegenOptions:
             yield
             return
         try:
-            self._set(options)
+            self.set(options)
             yield
         finally:
             self._library.c._ZN4llvm2cl25ResetAllOptionOccurrencesEv()
@@ -97,7 +97,7 @@ class CodegenOptions:
             return frozenset()
         found = []
         for name, values in CHOICES.items():
-            if self._set([f"{name}={values[0]}"]):
+            if self.set([f"{name}={values[0]}"]):
                 found.append(name)
             self._library.c._ZN4llvm2cl25ResetAllOptionOccurrencesEv()
         return frozenset(found)
@@ -114,8 +114,10 @@ class CodegenOptions:
                 return function
         return None
 
-    def _set(self, options: Sequence[str]) -> bool:
-        """Set options, and return whether the library has them all; the C API would end the process if not."""
+    def set(self, options: Sequence[str]) -> bool:
+        """Set options for good, and return whether the library takes them all; the C API would end the process if not."""
+        if self._parse is None:
+            return False
         nulls = self._library.c._ZN4llvm5nullsEv
         nulls.restype = c_void_p
         words = (c_char_p * (len(options) + 1))(b"aiocg", *(b"-" + one.encode() for one in options))

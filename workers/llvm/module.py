@@ -132,13 +132,13 @@ class Context:
         types: the number of named types seen so far.
         names_taken: whether a pass has added a named type.
         renamings: how often passes renamed types.
-        remarks: what passes have said of which LLVM was told at its start to say what they do, in all contexts.
+        remarks: takes LLVM's remarks of all contexts; None, as in a worker that lives long, drops them.
         sparse: whether its bitcode has to be padded, see `padded`.
         coroutines: whether its first module had coroutines to split; None while nobody has looked.
         memo: the address of data that belongs to the context, passed to `when_closed` when it closes; 0 if none.
     """
 
-    remarks: ClassVar[list[str]] = []
+    remarks: ClassVar[list[str] | None] = None
 
     def __init__(self, library: Library, *, names: bool = True) -> None:
         self.library = library
@@ -213,9 +213,8 @@ class Context:
 
     def _diagnose(self, diagnostic: int, _: int | None) -> None:
         c = self.library.c
-        severity = c.LLVMGetDiagInfoSeverity(diagnostic)
-        if severity in (_ERROR, _REMARK):
-            told = self.errors if severity == _ERROR else self.remarks
+        told = {_ERROR: self.errors, _REMARK: self.remarks}.get(c.LLVMGetDiagInfoSeverity(diagnostic))
+        if told is not None:
             told.append(self.library.take_string(c.LLVMGetDiagInfoDescription(diagnostic)))
 
 

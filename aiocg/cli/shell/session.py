@@ -186,8 +186,8 @@ class ShellSession:
             ActionEnded: when it failed; the state is the same as before.
         """
         self.last_action = action
-        observation, reward, terminated, _, info = await self.env.step_texts([action])
-        if terminated:
+        observation, reward, _, _, info = await self.env.step_texts([action])
+        if "error" in info:
             raise ActionEnded(action, info["error"], await self.recover())
         return await self._remember(action, reward, info["action_had_no_effect"], observation)
 
@@ -288,10 +288,8 @@ class ShellSession:
         async with self.at(0) as child:
             await child.step([], observation_spaces=[], reward_spaces=name)  # checks the name
             for action in self.actions:
-                _, reward, terminated, _, info = await child.step_texts(
-                    [action], observation_spaces=[], reward_spaces=name
-                )
-                if terminated:
+                _, reward, _, _, info = await child.step_texts([action], observation_spaces=[], reward_spaces=name)
+                if "error" in info:
                     raise ActionEnded(action, info["error"])
                 rewards.append(float(reward))
         return rewards

@@ -1,0 +1,419 @@
+"""The worker's side of the environments of LLVM's decisions: one action is one answer to LLVM."""
+
+import contextlib
+import copy
+import functools
+import hashlib
+import re
+import resource
+import struct
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+from aiocg.transport import elf
+from aiocg.transport.arrays import Array
+from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
+from aiocg.workers.compilation import CompilationError, CompilationSession, Observation
+from aiocg.workers.decisions.channel import Ended, Feature, Question
+from aiocg.workers.decisions.compiling import Compile, Compiler
+from aiocg.workers.decisions.kinds import KINDS, OWN_OPTIONS, Kind, legal_actions, numbers, own_answer, value_of
+from aiocg.workers.llvm.baselines import MARKED_LEVELS, Benchmark
+from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.module import Context
+from aiocg.workers.llvm.session import LlvmSession
+from aiocg.workers.llvm.states import Transitions
+
+__all__ = ["DecisionSession"]
+
+LEVELS = ("O1", "O2", "O3", "Os", "Oz")
+_MARKED = {"Os": "OsOptsize", "Oz": "OzMinsize"}
+MOST_WAITING = 1_000  # processes that wait for a decision, of one worker; what they decided is repeated if they return
+_SPILLS = re.compile(r"([0-9.e+-]+) total (?:folded )?(?:spills|reloads) cost")
+_OF_FUNCTION = "generated in function"
+_TINY = b"""
+target triple = "%s"
+define internal i32 @callee(i32 %%x) { ret i32 %%x }
+define i32 @caller(i32 %%x) {
+  %%y = call i32 @callee(i32 %%x)
+  ret i32 %%y
+}
+"""
+
+
+class _Answers(NamedTuple):
+    """What was answered, the last one first."""
+
+    before: "_Answers | None"
+    value: bytes
+    number: int
+
+    def in_order(self) -> Iterator[bytes]:
+        """Yield the values, the first one first."""
+        values, one = [], self
+        while one is not None:
+            values.append(one.value)
+            one = one.before  # type: ignore[assignment]
+        yield from reversed(values)
+
+
+class _Point:
+    """A decision that LLVM waits for, or the end of a compile; sessions share it.
+
+    Attributes:
+        answers: those that led here; None at the first decision.
+        state: the decision, or the end.
+        holders: how many sessions are here.
+        projected: bytes in the image if LLVM takes the decisions that are left; None while nobody has asked.
+    """
+
+    def __init__(self, answers: _Answers | None, before: bytes, state: Question | Ended) -> None:
+        self.answers = answers
+        self.digest = hashlib.blake2b(before + (answers.value if answers else b""), digest_size=16).digest()
+        self.state = state
+        self.holders = 0
+        self.projected: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many decisions were taken."""
+        return self.answers.number if self.answers else 0
+
+
+class _Root:
+    """A loaded program: its first decision, in a process that waits there, and what LLVM alone makes of it.
+
+    Args:
+        benchmark: the program.
+        begin: starts a process.
+        own: compiles as LLVM alone does.
+    """
+
+    def __init__(self, benchmark: Benchmark, begin: Callable[[float], Compile], own: Callable[[float], Compile]) -> None:
+        self._begin, self._own = begin, own
+        self._outcome: Ended | None = None
+        self._process: Compile | None = None
+        self._first: _Point | None = None
+        self._fingerprint = benchmark.initial.fingerprint.to_bytes(16)
+
+    def first(self, deadline: float) -> _Point:
+        """Return the first decision."""
+        if self._first is None:
+            self._first = _Point(None, self._fingerprint, self._at_first(deadline).state)
+        return self._first
+
+    def own(self, deadline: float) -> Ended:
+        """Return what LLVM makes of the program where it decides itself."""
+        if self._outcome is None:
+            ended = self._own(deadline).state
+            assert isinstance(ended, Ended)
+            self._outcome = ended
+        return self._outcome
+
+    def fork(self, deadline: float) -> Compile:
+        """Return another process at the first decision."""
+        with contextlib.suppress(CompilationError):  # it has died
+            return self._at_first(deadline).fork()
+        self._process = None
+        return self._at_first(deadline).fork()
+
+    def _at_first(self, deadline: float) -> Compile:
+        if self._process is None:
+            self._process = self._begin(deadline)
+        return self._process
+
+
+class _Waiting:
+    """The processes that wait for decisions; the one that nobody has used for longest is ended where there are too many.
+
+    Attributes:
+        rebuilt: how many were brought back by repeating their answers.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._processes: OrderedDict[_Point, Compile] = OrderedDict()
+        self.rebuilt = 0
+
+    def __len__(self) -> int:
+        return len(self._processes)
+
+    def put(self, point: _Point, process: Compile) -> None:
+        """Keep the process that waits at a decision."""
+        if isinstance(point.state, Question):
+            self._processes[point] = process
+        while len(self._processes) > self._most:
+            self._processes.popitem(last=False)[1].close()
+
+    def drop(self, point: _Point) -> None:
+        """End a process, if there is one."""
+        if (process := self._processes.pop(point, None)) is not None:
+            process.close()
+
+    def take(self, root: _Root, point: _Point, deadline: float) -> Compile:
+        """Return a process at a decision of a program, which the caller may have go on."""
+        if point.answers is None or point.holders > 1:
+            return self.fork(root, point, deadline)
+        process = self._processes.pop(point, None)
+        return process if process is not None and process.is_alive() else self._repeat(root, point, deadline)
+
+    def fork(self, root: _Root, point: _Point, deadline: float) -> Compile:
+        """Return another process at a decision of a program."""
+        if point.answers is None:
+            return root.fork(deadline)
+        if point in self._processes:
+            self._processes.move_to_end(point)
+            with contextlib.suppress(CompilationError):  # it has died
+                return self._processes[point].fork()
+            self.drop(point)
+        process = self._repeat(root, point, deadline)
+        self.put(point, process)
+        return process.fork()
+
+    def _repeat(self, root: _Root, point: _Point, deadline: float) -> Compile:
+        """Have a process come to a decision once more."""
+        assert point.answers is not None
+        self.rebuilt += 1
+        process = root.fork(deadline)
+        for value in point.answers.in_order():
+            process.answer(value, deadline)
+        if process.state != point.state:
+            process.close()
+            raise CompilationError(FailureCode.ACTION, "the same answers have led LLVM to another decision")
+        return process
+
+
+class DecisionSession(CompilationSession):
+    """One compile, and the answers given to LLVM so far."""
+
+    kind: ClassVar[Kind]
+    level: ClassVar[str]
+    engine: ClassVar[Engine]
+    features: ClassVar[tuple[Feature, ...]] = ()
+    waiting: ClassVar[_Waiting]
+    _compiler: ClassVar[Compiler]
+
+    @classmethod
+    def start(cls, options: Mapping[str, Any]) -> None:
+        """Load libLLVM and find out the features of decisions.
+
+        Args:
+            options: those of `LlvmSession.start`, and `decision`, one of `KINDS`; `level`, one of `LEVELS`;
+                `most_waiting`, how many processes may wait.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` if there is no usable LLVM.
+        """
+        cls.kind, cls.level = KINDS[str(options.get("decision", "inline"))], str(options.get("level", "Oz"))
+        if cls.level not in LEVELS:
+            raise CompilationError(FailureCode.COMPILER, f"there is no level {cls.level!r}: there are {', '.join(LEVELS)}")
+        LlvmSession.start(options)
+        cls.engine, cls.compiler_version = LlvmSession.engine, LlvmSession.compiler_version
+        natives = cls.engine.natives
+        cls._compiler = Compiler(
+            natives.clang, natives.folder.parent, cls.engine.library.version_text, Path(tempfile.mkdtemp(prefix="aiocg-"))
+        )
+        cls.waiting = _Waiting(int(options.get("most_waiting", MOST_WAITING)))
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        cls.features = cls._find_features()
+        cls.action_spaces = (ActionSpaceSpec(cls.kind.name, cls.kind.actions, description=cls.kind.description),)
+        cls.observations = {one.spec.name: one for one in _observations(cls.kind, cls.features)}
+        cls.observation_spaces = tuple(one.spec for one in cls.observations.values())
+
+    @classmethod
+    def _find_features(cls) -> tuple[Feature, ...]:
+        """Compile a program that has hardly anything to decide; the channel begins with its features.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` if this LLVM has no such channel.
+        """
+        library = cls.engine.library
+        state = cls.engine.load(_TINY % library.default_triple())
+        try:
+            features: tuple[Feature, ...] | None = cls._begin(Benchmark(cls.engine, state), cls.kind.options, cls.deadline).features
+        except CompilationError as error:
+            raise CompilationError(FailureCode.COMPILER, error.message) from None
+        if features is None:
+            raise cls._lacking()
+        return features
+
+    @classmethod
+    def _lacking(cls) -> CompilationError:
+        return CompilationError(
+            FailureCode.COMPILER,
+            f"LLVM {cls.engine.library.version_text} does not ask {cls.kind.description}; LLVM 17 and later do",
+        )
+
+    @classmethod
+    def load_benchmark(cls, content: bytes, program: bytes = b"") -> _Root:
+        """Read and verify a program given as bitcode or textual IR; errors are those of `LlvmSession`."""
+        benchmark = LlvmSession.load_benchmark(content, program)
+        return _Root(
+            benchmark,
+            functools.partial(cls._begin, benchmark, cls.kind.options),
+            functools.partial(cls._begin, benchmark, OWN_OPTIONS),
+        )
+
+    @classmethod
+    def _begin(cls, benchmark: Benchmark, options: Sequence[str], deadline: float) -> Compile:
+        """Start a compile with options of LLVM, and wait for its first decision or its end."""
+        engine, asks_early = cls.engine, cls.kind.while_optimising
+        *marks, pipeline = MARKED_LEVELS.get(_MARKED.get(cls.level, ""), (f"default<{cls.level}>",))
+        state = benchmark.initial
+        for action in marks if asks_early else (*marks, pipeline):
+            state = engine.apply(state, action)
+        options = [option.format(channel=cls._compiler.channel) for option in options]
+
+        def work() -> tuple[dict[str, Any], bytes]:
+            if not engine.code.options.set(options):
+                raise cls._lacking()
+            engine.transitions = Transitions(0)  # what LLVM has decided before does not count
+            engine.code.forget()
+            remarks: list[str] = []
+            Context.remarks = remarks
+            after = engine.apply(state, pipeline) if asks_early else state
+            content = engine.code.object_file(after)
+            return {
+                "IrInstructionCount": after.instructions,
+                "ObjectImageSizeBytes": elf.image_size(content).stored,
+                "ObjectTextSizeBytes": elf.text_size(content),
+                "SpillCost": _spill_cost(remarks),
+            }, content
+
+        return cls._compiler.start(work, deadline)
+
+    @classmethod
+    def statistics(cls) -> dict[str, Any]:
+        """Return how many processes wait, and how many were brought back."""
+        return {"processes_waiting": len(cls.waiting), "processes_rebuilt": cls.waiting.rebuilt}
+
+    def __init__(self, benchmark: _Root) -> None:
+        self._root = benchmark
+        self.point = benchmark.first(self.deadline)
+        self.point.holders += 1
+
+    def apply_action(self, action: Any) -> bool:
+        """Answer; nothing is left to decide once a compile has ended.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN` for an illegal answer, and with `FailureCode.ACTION` if
+                the compile has ended, or LLVM dies over the answer or does not come back in time.
+        """
+        before = self.point
+        if isinstance(before.state, Ended):
+            raise CompilationError(FailureCode.ACTION, "the compile has ended: there is nothing left to decide")
+        value = value_of(self.kind, action, before.state, self.features)
+        process = self.waiting.take(self._root, before, self.deadline)
+        process.answer(value, self.deadline)
+        point = _Point(_Answers(before.answers, value, before.count + 1), before.digest, process.state)
+        self.waiting.put(point, process)
+        self.close()
+        self.point, point.holders = point, 1
+        return True
+
+    def fork(self) -> Self:
+        """Return a session at the same decision; its process is forked once both go on."""
+        child = copy.copy(self)
+        child.point.holders += 1
+        return child
+
+    def close(self) -> None:
+        """Leave the decision."""
+        self.point.holders -= 1
+        if not self.point.holders:
+            self.waiting.drop(self.point)
+
+    def state_hash(self) -> int:
+        """Return 64 bits of a hash of the program and the answers."""
+        return int.from_bytes(self.point.digest[:8])
+
+    def projected_size(self) -> int:
+        """Return the bytes in the image if LLVM takes the decisions that are left."""
+        point = self.point
+        if point.projected is None:
+            state = point.state
+            if isinstance(state, Question):
+                process = self.waiting.fork(self._root, point, self.deadline)
+                while isinstance(process.state, Question):
+                    process.answer(own_answer(self.kind, process.state, self.features), self.deadline)
+                state = process.state
+            point.projected = int(state.facts["ObjectImageSizeBytes"])
+        return point.projected
+
+    @property
+    def outcome(self) -> Ended:
+        """The end of the compile; that of LLVM's own while decisions are left."""
+        state = self.point.state
+        return state if isinstance(state, Ended) else self._root.own(self.deadline)
+
+
+def _spill_cost(remarks: list[str]) -> float:
+    """Return the cost of spills and reloads of all functions, weighted by block frequency, as LLVM remarks it."""
+    return sum(float(cost) for one in remarks if _OF_FUNCTION in one for cost in _SPILLS.findall(one))
+
+
+def _observations(kind: Kind, features: tuple[Feature, ...]) -> Iterator[Observation]:
+    """Yield the observations of a kind of decision."""
+
+    def of_feature(one: Feature) -> ObservationSpec:
+        low = None if one.dtype.startswith("int") else 0
+        return ObservationSpec(one.name, "array", dtype=one.dtype, shape=one.shape, low=low)
+
+    def tensors(session: DecisionSession) -> dict[str, Array]:
+        state = session.point.state
+        values = state.values if isinstance(state, Question) else bytes(features[-1].end)
+        return {one.name: Array(one.dtype, one.shape, values[one.first : one.end]) for one in features}
+
+    def asked(session: DecisionSession, answer: Callable[[Question], Any], otherwise: Any) -> Any:
+        state = session.point.state
+        return answer(state) if isinstance(state, Question) else otherwise
+
+    def fact(name: str) -> Callable[[DecisionSession], Any]:
+        return lambda session: session.outcome.facts[name]
+
+    count = len(kind.actions)
+    nothing = Array("int64", (count,), bytes(8 * count))
+    yield Observation.of(
+        "Features", "record", "the decision at hand, by MLGO's names; zeros at the end", tensors,
+        fields=tuple(map(of_feature, features)),
+    )  # fmt: skip
+    yield Observation.of(
+        "LegalActions", "array", "1 for each action that is legal now", lambda session: asked(
+            session,
+            lambda state: Array("int64", (count,), struct.pack(f"{count}q", *legal_actions(kind, state, features))),
+            nothing,
+        ), shape=(count,), low=0, high=1,
+    )  # fmt: skip
+    yield Observation.of(
+        "Function", "text", "the function being compiled; empty where LLVM does not say, and at the end",
+        lambda session: asked(session, lambda state: state.context, ""),
+    )  # fmt: skip
+    if kind.default:
+        yield Observation.integer(
+            "DefaultAction", "what LLVM would decide",
+            lambda session: asked(session, lambda state: int(numbers(state, features, kind.default)[0]), 0),
+        )  # fmt: skip
+        yield Observation.integer(
+            "ProjectedImageSizeBytes",
+            "bytes that the object file brings into an image if LLVM takes the decisions that are left",
+            DecisionSession.projected_size,
+        )
+    yield Observation.integer("Decisions", "how many decisions were taken", lambda session: session.point.count)
+    yield Observation.integer(
+        "Finished", "1 once the compile has ended", lambda session: int(isinstance(session.point.state, Ended)), high=1
+    )
+    own = "; of what LLVM itself decides while decisions are left"
+    for name, description in (
+        ("ObjectImageSizeBytes", "bytes that the object file brings into an image"),
+        ("ObjectTextSizeBytes", "bytes of code and read-only data of the object file"),
+        ("IrInstructionCount", "IR instructions at the end of the passes"),
+    ):
+        yield Observation.integer(name, description + own, fact(name))
+    yield Observation.of(
+        "SpillCost", "real", "spills and reloads, weighted by block frequency" + own, fact("SpillCost"), low=0,
+        dtype="float64",
+    )  # fmt: skip
+    yield Observation.of("Object", "binary", "the object file" + own, lambda session: session.outcome.content)
