@@ -1,6 +1,7 @@
 """Compiles in processes of their own, which wait for decisions and can be forked there."""
 
 import array
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -22,6 +23,7 @@ from typing import Any, NoReturn
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.decisions.channel import Ended, Question, Reader
+from aiocg.workers.limits import CRASH_SIGNALS, die_with_parent
 from aiocg.workers.llvm.native_code import find_or_build
 
 __all__ = ["Compile", "Compiler"]
@@ -32,7 +34,6 @@ _HIGH = 64  # descriptors above are not in the way of these
 _MOST_DESCRIPTORS = 1 << 20
 _SIGNAL = signal.SIGUSR1
 _RESTART = 0x10000000  # SA_RESTART
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _GRACE = 0.1  # share of the time left that is not waited for, so that the worker answers before it is killed
 _SECONDS = 20.0  # for the reply to a fork
 
@@ -95,12 +96,11 @@ class Compiler:
 
     def _compile(self, work: Work, worker: int, ends: "_Ends") -> NoReturn:
         try:
-            self._libc.prctl(_DEATH_SIGNAL, signal.SIGKILL)
+            die_with_parent(worker)
             gc.disable()  # it would copy memory that is shared
-            if os.getppid() == worker:
-                ends.take()
-                self._listen(worker)
-                _write(*work())
+            ends.take()
+            self._listen(worker)
+            _write(*work())
         except BaseException as error:
             with contextlib.suppress(BaseException):
                 text = error.message if isinstance(error, CompilationError) else traceback.format_exc()
@@ -111,7 +111,7 @@ class Compiler:
     def _listen(self, worker: int) -> None:
         """Have the signal fork this process, and crashes end it."""
         self._native.aiocg_fork_of(worker)
-        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTERM):
+        for number in (*CRASH_SIGNALS, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         action = _Action(ctypes.cast(self._native.aiocg_fork, ctypes.c_void_p).value, flags=_RESTART)
         self._libc.sigaction(_SIGNAL, ctypes.byref(action), None)
@@ -195,12 +195,14 @@ class Compile:
                 self.close()
                 raise CompilationError(FailureCode.ACTION, "LLVM has not come to its next decision in time")
             if not (more := os.read(self._questions, 1 << 16)):
-                raise CompilationError(FailureCode.ACTION, f"LLVM ended over this decision, by {self._reap()}")
+                raise CompilationError(FailureCode.ACTION, f"LLVM ended over this decision, by {self._cause()}")
             try:
                 found = self._reader.feed(more)
             except ValueError as error:
                 self.close()
-                raise CompilationError(FailureCode.ACTION, f"LLVM does not keep to its channel's form: {error}") from None
+                raise CompilationError(
+                    FailureCode.ACTION, f"LLVM does not keep to its channel's form: {error}"
+                ) from None
         self.state = found
         if isinstance(found, Ended):
             self.close()
@@ -238,7 +240,7 @@ class Compile:
         """End it."""
         self._end()
 
-    def _reap(self) -> str:
+    def _cause(self) -> str:
         self._end.detach()
         for descriptor in (self._answers, self._questions, self._control):
             os.close(descriptor)
@@ -258,8 +260,13 @@ def _kill(worker: int, process: int, descriptors: tuple[int, int, int]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
     _dying.add(process)
-    for one in list(_dying):  # it takes a millisecond until a process is gone
+    _reap(os.WNOHANG)  # it takes a millisecond until a process is gone
+
+
+@atexit.register
+def _reap(how: int = 0) -> None:
+    for process in list(_dying):
         with contextlib.suppress(ChildProcessError):
-            if not os.waitpid(one, os.WNOHANG)[0]:
+            if not os.waitpid(process, how)[0]:
                 continue
-        _dying.discard(one)
+        _dying.discard(process)

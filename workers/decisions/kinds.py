@@ -29,6 +29,7 @@ class Kind:
         while_optimising: whether the passes ask; else it is the code generator.
         mask: the feature that says which answers are legal, if there is one.
         default: the feature with LLVM's own answer, if there is one.
+        highest: what no feature that is a real number exceeds; None if there is no such bound.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Kind:
     while_optimising: bool = False
     mask: str = ""
     default: str = ""
+    highest: float | None = None
 
 
 KINDS = {
@@ -72,10 +74,14 @@ KINDS = {
             ),
             "q",
             (
-                *(ActionSpec(f"evict-{index}", f"evict what is in register {index} of the order") for index in range(_INTERVALS)),
+                *(
+                    ActionSpec(f"evict-{index}", f"evict what is in register {index} of the order")
+                    for index in range(_INTERVALS)
+                ),
                 ActionSpec("evict-none", "give the candidate itself no register now: it is split or spilled"),
             ),
             mask="mask",
+            highest=1.0,
         ),
         Kind(
             "priority",
@@ -119,7 +125,9 @@ def value_of(kind: Kind, action: int, question: Question, features: Sequence[Fea
     """
     name = kind.actions[action].name
     if not legal_actions(kind, question, features)[action]:
-        legal = [spec.name for spec, may in zip(kind.actions, legal_actions(kind, question, features), strict=True) if may]
+        legal = [
+            spec.name for spec, may in zip(kind.actions, legal_actions(kind, question, features), strict=True) if may
+        ]
         raise CompilationError(
             FailureCode.ACTION_UNKNOWN, f"{name} is illegal for this decision: legal are {', '.join(legal)}"
         )

@@ -1,5 +1,6 @@
 """The worker's side of the environments of LLVM's decisions: one action is one answer to LLVM."""
 
+import array
 import contextlib
 import copy
 import functools
@@ -32,6 +33,7 @@ LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 _MARKED = {"Os": "OsOptsize", "Oz": "OzMinsize"}
 MOST_WAITING = 1_000  # processes that wait for a decision, of one worker; what they decided is repeated if they return
 _SPILLS = re.compile(r"([0-9.e+-]+) total (?:folded )?(?:spills|reloads) cost")
+_DENSITY = "use_def_density"
 _OF_FUNCTION = "generated in function"
 _TINY = b"""
 target triple = "%s"
@@ -91,7 +93,9 @@ class _Root:
         own: compiles as LLVM alone does.
     """
 
-    def __init__(self, benchmark: Benchmark, begin: Callable[[float], Compile], own: Callable[[float], Compile]) -> None:
+    def __init__(
+        self, benchmark: Benchmark, begin: Callable[[float], Compile], own: Callable[[float], Compile]
+    ) -> None:
         self._begin, self._own = begin, own
         self._outcome: Ended | None = None
         self._process: Compile | None = None
@@ -126,7 +130,7 @@ class _Root:
 
 
 class _Waiting:
-    """The processes that wait for decisions; the one that nobody has used for longest is ended where there are too many.
+    """The processes that wait for decisions; those that nobody has used for longest are ended where there are too many.
 
     Attributes:
         rebuilt: how many were brought back by repeating their answers.
@@ -139,6 +143,10 @@ class _Waiting:
 
     def __len__(self) -> int:
         return len(self._processes)
+
+    def processes(self) -> Sequence[Compile]:
+        """Return all that wait."""
+        return tuple(self._processes.values())
 
     def put(self, point: _Point, process: Compile) -> None:
         """Keep the process that waits at a decision."""
@@ -208,12 +216,17 @@ class DecisionSession(CompilationSession):
         """
         cls.kind, cls.level = KINDS[str(options.get("decision", "inline"))], str(options.get("level", "Oz"))
         if cls.level not in LEVELS:
-            raise CompilationError(FailureCode.COMPILER, f"there is no level {cls.level!r}: there are {', '.join(LEVELS)}")
+            raise CompilationError(
+                FailureCode.COMPILER, f"there is no level {cls.level!r}: there are {', '.join(LEVELS)}"
+            )
         LlvmSession.start(options)
         cls.engine, cls.compiler_version = LlvmSession.engine, LlvmSession.compiler_version
         natives = cls.engine.natives
         cls._compiler = Compiler(
-            natives.clang, natives.folder.parent, cls.engine.library.version_text, Path(tempfile.mkdtemp(prefix="aiocg-"))
+            natives.clang,
+            natives.folder.parent,
+            cls.engine.library.version_text,
+            Path(tempfile.mkdtemp(prefix="aiocg-")),
         )
         cls.waiting = _Waiting(int(options.get("most_waiting", MOST_WAITING)))
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -233,7 +246,9 @@ class DecisionSession(CompilationSession):
         library = cls.engine.library
         state = cls.engine.load(_TINY % library.default_triple())
         try:
-            features: tuple[Feature, ...] | None = cls._begin(Benchmark(cls.engine, state), cls.kind.options, cls.deadline).features
+            features: tuple[Feature, ...] | None = cls._begin(
+                Benchmark(cls.engine, state), cls.kind.options, cls.deadline
+            ).features
         except CompilationError as error:
             raise CompilationError(FailureCode.COMPILER, error.message) from None
         if features is None:
@@ -350,6 +365,11 @@ class DecisionSession(CompilationSession):
         return state if isinstance(state, Ended) else self._root.own(self.deadline)
 
 
+def _without_nan(data: bytes | memoryview) -> bytes:
+    """Return numbers of 32 bits with 1 for each NaN: LLVM divides by the largest one even if that is infinite."""
+    return array.array("f", [1.0 if one != one else one for one in array.array("f", bytes(data))]).tobytes()
+
+
 def _spill_cost(remarks: list[str]) -> float:
     """Return the cost of spills and reloads of all functions, weighted by block frequency, as LLVM remarks it."""
     return sum(float(cost) for one in remarks if _OF_FUNCTION in one for cost in _SPILLS.findall(one))
@@ -359,13 +379,17 @@ def _observations(kind: Kind, features: tuple[Feature, ...]) -> Iterator[Observa
     """Yield the observations of a kind of decision."""
 
     def of_feature(one: Feature) -> ObservationSpec:
-        low = None if one.dtype.startswith("int") else 0
-        return ObservationSpec(one.name, "array", dtype=one.dtype, shape=one.shape, low=low)
+        low, high = (None, None) if one.dtype.startswith("int") else (0, kind.highest)
+        return ObservationSpec(one.name, "array", dtype=one.dtype, shape=one.shape, low=low, high=high)
 
     def tensors(session: DecisionSession) -> dict[str, Array]:
         state = session.point.state
         values = state.values if isinstance(state, Question) else bytes(features[-1].end)
-        return {one.name: Array(one.dtype, one.shape, values[one.first : one.end]) for one in features}
+        found = {one.name: Array(one.dtype, one.shape, values[one.first : one.end]) for one in features}
+        if _DENSITY in found:
+            density = found[_DENSITY]
+            found[_DENSITY] = Array(density.dtype, density.shape, _without_nan(density.data))
+        return found
 
     def asked(session: DecisionSession, answer: Callable[[Question], Any], otherwise: Any) -> Any:
         state = session.point.state

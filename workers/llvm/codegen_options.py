@@ -115,7 +115,7 @@ class CodegenOptions:
         return None
 
     def set(self, options: Sequence[str]) -> bool:
-        """Set options for good, and return whether the library takes them all; the C API would end the process if not."""
+        """Set options for good; return whether the library takes them all, where the C API would end the process."""
         if self._parse is None:
             return False
         nulls = self._library.c._ZN4llvm5nullsEv
