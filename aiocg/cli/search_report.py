@@ -223,7 +223,7 @@ class Finding:
         mark = assumed_mark(getattr(env.reward_spaces.get(env.reward_space or ""), "cost", ""))
         slow = seconds is not None and result.levels >= LONG  # the others were not compiled: that would take too long
         with anyio.move_on_after(seconds):
-            for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
+            for what, names in COSTS.items() if "IrInstructionCountO0" in env.observation_spaces else ():
                 with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
                     known, problems = await _costs_at_levels(
                         env, {one: name.format(mark) for one, name in names.items() if one in KNOWN or not slow}
@@ -319,7 +319,7 @@ class Finding:
             yield NO_FUNCTIONS
         if self._untouchable:
             yield NOTHING_TO_DO
-        if not self._costs and "IrInstructionCount" in self._env.observation_spaces:
+        if not self._costs and "IrInstructionCountO0" in self._env.observation_spaces:
             yield "levels      are not in a table: they did not compile in the time"
 
     def as_json(self, output: Path | None) -> dict[str, Any]:

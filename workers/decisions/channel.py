@@ -2,7 +2,7 @@
 
 LLVM writes lines of JSON, and after some of them bytes: first the features and their types, then for each decision the
 context it is in and the features' values, one after the other (`llvm/Analysis/InteractiveModelRunner.h`,
-`TrainingLogger.h`). Our own line at the end has the result.
+`TrainingLogger.h`). We add lines with LLVM's remarks, and one at the end with the result.
 """
 
 import json
@@ -52,10 +52,12 @@ class Question:
     Attributes:
         context: the function that is compiled; empty where LLVM does not say.
         values: the values of all features.
+        remark: what LLVM said of it before it asked; empty if nothing.
     """
 
     context: str
     values: bytes
+    remark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Reader:
     def __init__(self, features: tuple[Feature, ...] | None = None, context: str = "") -> None:
         self.features = features
         self.context = context
+        self._remark = ""
         self._bytes = bytearray()
 
     def feed(self, more: bytes) -> Question | Ended | None:
@@ -101,6 +104,8 @@ class Reader:
                     self.features = features_of(parsed)
                 elif "context" in parsed:
                     self.context = parsed["context"]
+                elif "remark" in parsed:
+                    self._remark = parsed["remark"]
                 else:
                     raise ValueError(f"LLVM wrote {line[:80]!r}")
                 del self._bytes[: end + 1]
@@ -109,7 +114,8 @@ class Reader:
             elif (after := end + 1 + self.features[-1].end) < len(self._bytes):  # and a line break
                 values = bytes(self._bytes[end + 1 : after])
                 del self._bytes[: after + 1]
-                return Question(self.context, values)
+                question, self._remark = Question(self.context, values, self._remark), ""
+                return question
             else:
                 return None
         return None

@@ -24,9 +24,10 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.decisions.channel import Ended, Question, Reader
 from aiocg.workers.limits import CRASH_SIGNALS, die_with_parent
+from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_code import find_or_build
 
-__all__ = ["Compile", "Compiler"]
+__all__ = ["Compile", "Compiler", "pass_on"]
 
 _SOURCE = Path(__file__).with_name("fork.c")
 _ANSWERS, _QUESTIONS, _CONTROL, _OTHERS = 3, 4, 5, 6  # descriptors of a process that compiles, as in fork.c
@@ -103,8 +104,8 @@ class Compiler:
             _write(*work())
         except BaseException as error:
             with contextlib.suppress(BaseException):
-                text = error.message if isinstance(error, CompilationError) else traceback.format_exc()
-                _write({"failure": text}, b"")
+                known = isinstance(error, CompilationError | LlvmError)
+                _write({"failure": str(error) if known else traceback.format_exc()}, b"")
         finally:
             os._exit(0)
 
@@ -148,6 +149,11 @@ class _Ends:
 def _write(facts: dict[str, Any], content: bytes) -> None:
     with os.fdopen(_QUESTIONS, "wb", closefd=False) as file:
         file.write(json.dumps({"facts": facts, "size": len(content)}).encode() + b"\n" + content)
+
+
+def pass_on(remark: str) -> None:
+    """Send a remark of LLVM's to the worker, from a process that compiles."""
+    os.write(_QUESTIONS, json.dumps({"remark": remark}).encode() + b"\n")
 
 
 class Compile:

@@ -53,7 +53,7 @@ KINDS = {
                 "enable-ml-inliner=release",
                 "inliner-interactive-channel-base={channel}",
                 "inliner-interactive-include-default=true",
-                *OWN_OPTIONS,
+                "pass-remarks-missed=inline|regalloc",
             ),
             "q",
             (

@@ -19,7 +19,7 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
 from aiocg.workers.compilation import CompilationError, CompilationSession, Observation
 from aiocg.workers.decisions.channel import Ended, Feature, Question
-from aiocg.workers.decisions.compiling import Compile, Compiler
+from aiocg.workers.decisions.compiling import Compile, Compiler, pass_on
 from aiocg.workers.decisions.kinds import KINDS, OWN_OPTIONS, Kind, legal_actions, numbers, own_answer, value_of
 from aiocg.workers.llvm.baselines import MARKED_LEVELS, Benchmark
 from aiocg.workers.llvm.engine import Engine
@@ -33,7 +33,9 @@ LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 _MARKED = {"Os": "OsOptsize", "Oz": "OzMinsize"}
 MOST_WAITING = 1_000  # processes that wait for a decision, of one worker; what they decided is repeated if they return
 _SPILLS = re.compile(r"([0-9.e+-]+) total (?:folded )?(?:spills|reloads) cost")
+_NO_PLACE = "<unknown>:0:0: "
 _DENSITY = "use_def_density"
+_NOT_INLINED = "' not inlined into '"
 _OF_FUNCTION = "generated in function"
 _TINY = b"""
 target triple = "%s"
@@ -287,8 +289,7 @@ class DecisionSession(CompilationSession):
                 raise cls._lacking()
             engine.transitions = Transitions(0)  # what LLVM has decided before does not count
             engine.code.forget()
-            remarks: list[str] = []
-            Context.remarks = remarks
+            remarks = Context.remarks = _Remarks()
             after = engine.apply(state, pipeline) if asks_early else state
             content = engine.code.object_file(after)
             return {
@@ -365,6 +366,15 @@ class DecisionSession(CompilationSession):
         return state if isinstance(state, Ended) else self._root.own(self.deadline)
 
 
+class _Remarks(list[str]):
+    """LLVM's remarks in a process that compiles; those on a call that it would keep are passed on to the worker."""
+
+    def append(self, remark: str) -> None:
+        super().append(remark)
+        if _NOT_INLINED in remark:
+            pass_on(remark)
+
+
 def _without_nan(data: bytes | memoryview) -> bytes:
     """Return numbers of 32 bits with 1 for each NaN: LLVM divides by the largest one even if that is infinite."""
     return array.array("f", [1.0 if one != one else one for one in array.array("f", bytes(data))]).tobytes()
@@ -419,6 +429,10 @@ def _observations(kind: Kind, features: tuple[Feature, ...]) -> Iterator[Observa
         yield Observation.integer(
             "DefaultAction", "what LLVM would decide",
             lambda session: asked(session, lambda state: int(numbers(state, features, kind.default)[0]), 0),
+        )  # fmt: skip
+        yield Observation.of(
+            "Remark", "text", "why LLVM would keep the call, with caller and callee; empty where it would inline it",
+            lambda session: asked(session, lambda state: state.remark.removeprefix(_NO_PLACE), ""),
         )  # fmt: skip
         yield Observation.integer(
             "ProjectedImageSizeBytes",
