@@ -16,6 +16,7 @@ from aiocg.cli import (
     compilers,
     dataset,
     describe,
+    explain,
     explore,
     keys,
     leaderboard,
@@ -97,6 +98,7 @@ app.add_typer(cluster.app, name="cluster")
 command(app, "envs")(describe.envs)
 command(app, "datasets")(dataset.datasets)
 command(app, "describe")(describe.describe)
+command(app, "explain")(explain.explain)
 command(app, "replay")(state.replay)
 command(app, "validate")(validate.validate)
 command(app, "shell")(_shell)

@@ -53,11 +53,13 @@ class Question:
         context: the function that is compiled; empty where LLVM does not say.
         values: the values of all features.
         remark: what LLVM said of it before it asked; empty if nothing.
+        taken: what LLVM said of the decision before, after the answer; empty if nothing.
     """
 
     context: str
     values: bytes
-    remark: str
+    remark: str = ""
+    taken: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,12 @@ class Ended:
     Attributes:
         facts: what was measured, by name; `failure` alone where the compile failed.
         content: the object file.
+        taken: as of a question.
     """
 
     facts: dict[str, Any]
     content: bytes
+    taken: str = ""
 
 
 class Reader:
@@ -84,7 +88,7 @@ class Reader:
     def __init__(self, features: tuple[Feature, ...] | None = None, context: str = "") -> None:
         self.features = features
         self.context = context
-        self._remark = ""
+        self._remarks: dict[str, str] = {}
         self._bytes = bytearray()
 
     def feed(self, more: bytes) -> Question | Ended | None:
@@ -104,8 +108,8 @@ class Reader:
                     self.features = features_of(parsed)
                 elif "context" in parsed:
                     self.context = parsed["context"]
-                elif "remark" in parsed:
-                    self._remark = parsed["remark"]
+                elif parsed.keys() <= {"remark", "taken"}:
+                    self._remarks |= parsed
                 else:
                     raise ValueError(f"LLVM wrote {line[:80]!r}")
                 del self._bytes[: end + 1]
@@ -114,8 +118,8 @@ class Reader:
             elif (after := end + 1 + self.features[-1].end) < len(self._bytes):  # and a line break
                 values = bytes(self._bytes[end + 1 : after])
                 del self._bytes[: after + 1]
-                question, self._remark = Question(self.context, values, self._remark), ""
-                return question
+                remarks, self._remarks = self._remarks, {}
+                return Question(self.context, values, **remarks)
             else:
                 return None
         return None
@@ -123,4 +127,5 @@ class Reader:
     def _ended(self, parsed: dict[str, Any], first: int) -> Ended | None:
         if len(self._bytes) < first + parsed["size"]:
             return None
-        return Ended(parsed["facts"], bytes(self._bytes[first : first + parsed["size"]]))
+        content = bytes(self._bytes[first : first + parsed["size"]])
+        return Ended(parsed["facts"], content, self._remarks.get("taken", ""))

@@ -151,9 +151,9 @@ def _write(facts: dict[str, Any], content: bytes) -> None:
         file.write(json.dumps({"facts": facts, "size": len(content)}).encode() + b"\n" + content)
 
 
-def pass_on(remark: str) -> None:
-    """Send a remark of LLVM's to the worker, from a process that compiles."""
-    os.write(_QUESTIONS, json.dumps({"remark": remark}).encode() + b"\n")
+def pass_on(**remarks: str) -> None:
+    """Send remarks of LLVM's to the worker, from a process that compiles."""
+    os.write(_QUESTIONS, json.dumps(remarks).encode() + b"\n")
 
 
 class Compile:

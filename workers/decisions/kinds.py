@@ -53,6 +53,7 @@ KINDS = {
                 "enable-ml-inliner=release",
                 "inliner-interactive-channel-base={channel}",
                 "inliner-interactive-include-default=true",
+                "pass-remarks=inline-ml",
                 "pass-remarks-missed=inline|regalloc",
             ),
             "q",

@@ -36,6 +36,7 @@ _SPILLS = re.compile(r"([0-9.e+-]+) total (?:folded )?(?:spills|reloads) cost")
 _NO_PLACE = "<unknown>:0:0: "
 _DENSITY = "use_def_density"
 _NOT_INLINED = "' not inlined into '"
+_TAKEN = re.compile(r"[0-9-]{38,}(?:true|false)$")  # the name of the callee, all features, and what was decided
 _OF_FUNCTION = "generated in function"
 _TINY = b"""
 target triple = "%s"
@@ -69,16 +70,24 @@ class _Point:
     Attributes:
         answers: those that led here; None at the first decision.
         state: the decision, or the end.
+        answered: the decision that was taken last; None at the first one.
         holders: how many sessions are here.
-        projected: bytes in the image if LLVM takes the decisions that are left; None while nobody has asked.
+        projected: what is measured if LLVM takes the decisions that are left; None while nobody has asked.
     """
 
-    def __init__(self, answers: _Answers | None, before: bytes, state: Question | Ended) -> None:
+    def __init__(
+        self,
+        answers: _Answers | None,
+        before: bytes,
+        state: Question | Ended,
+        answered: Question | None = None,
+    ) -> None:
         self.answers = answers
         self.digest = hashlib.blake2b(before + (answers.value if answers else b""), digest_size=16).digest()
         self.state = state
+        self.answered = answered
         self.holders = 0
-        self.projected: int | None = None
+        self.projected: dict[str, Any] | None = None
 
     @property
     def count(self) -> int:
@@ -324,7 +333,7 @@ class DecisionSession(CompilationSession):
         value = value_of(self.kind, action, before.state, self.features)
         process = self.waiting.take(self._root, before, self.deadline)
         process.answer(value, self.deadline)
-        point = _Point(_Answers(before.answers, value, before.count + 1), before.digest, process.state)
+        point = _Point(_Answers(before.answers, value, before.count + 1), before.digest, process.state, before.state)
         self.waiting.put(point, process)
         self.close()
         self.point, point.holders = point, 1
@@ -346,8 +355,8 @@ class DecisionSession(CompilationSession):
         """Return 64 bits of a hash of the program and the answers."""
         return int.from_bytes(self.point.digest[:8])
 
-    def projected_size(self) -> int:
-        """Return the bytes in the image if LLVM takes the decisions that are left."""
+    def projected(self) -> dict[str, Any]:
+        """Return what is measured if LLVM takes the decisions that are left."""
         point = self.point
         if point.projected is None:
             state = point.state
@@ -356,7 +365,7 @@ class DecisionSession(CompilationSession):
                 while isinstance(process.state, Question):
                     process.answer(own_answer(self.kind, process.state, self.features), self.deadline)
                 state = process.state
-            point.projected = int(state.facts["ObjectImageSizeBytes"])
+            point.projected = state.facts
         return point.projected
 
     @property
@@ -372,7 +381,23 @@ class _Remarks(list[str]):
     def append(self, remark: str) -> None:
         super().append(remark)
         if _NOT_INLINED in remark:
-            pass_on(remark)
+            pass_on(remark=remark)
+        elif _TAKEN.search(remark):
+            pass_on(taken=remark)
+
+
+def _projected(name: str, session: DecisionSession) -> Any:
+    return session.projected()[name]
+
+
+def _call(point: _Point, features: tuple[Feature, ...]) -> dict[str, Any]:
+    """Return place, callee and decision from LLVM's remark, which has the values of all features without a blank."""
+    if point.answered is None:
+        return {"place": "", "callee": "", "inlined": 0}
+    written = "".join(str(int(numbers(point.answered, features, one.name)[0])) for one in features)
+    about, _, inlined = point.state.taken.rpartition(written)
+    place, _, callee = about.rpartition(": ")
+    return {"place": "" if place == _NO_PLACE[:-2] else place, "callee": callee, "inlined": int(inlined == "true")}
 
 
 def _without_nan(data: bytes | memoryview) -> bytes:
@@ -434,11 +459,22 @@ def _observations(kind: Kind, features: tuple[Feature, ...]) -> Iterator[Observa
             "Remark", "text", "why LLVM would keep the call, with caller and callee; empty where it would inline it",
             lambda session: asked(session, lambda state: state.remark.removeprefix(_NO_PLACE), ""),
         )  # fmt: skip
-        yield Observation.integer(
-            "ProjectedImageSizeBytes",
-            "bytes that the object file brings into an image if LLVM takes the decisions that are left",
-            DecisionSession.projected_size,
-        )
+        for name, projected, description in (
+            ("ProjectedImageSizeBytes", "ObjectImageSizeBytes", "bytes that the object file brings into an image"),
+            ("ProjectedIrInstructionCount", "IrInstructionCount", "IR instructions at the end of the passes"),
+        ):
+            yield Observation.integer(
+                name, description + " if LLVM takes the decisions that are left",
+                functools.partial(_projected, projected),
+            )  # fmt: skip
+        yield Observation.of(
+            "LastCall", "record", "the call that was decided on last, and its place where there is debug information",
+            lambda session: _call(session.point, features),
+            fields=(
+                ObservationSpec("place", "text"), ObservationSpec("callee", "text"),
+                ObservationSpec("inlined", "integer", low=0, high=1),
+            ),
+        )  # fmt: skip
     yield Observation.integer("Decisions", "how many decisions were taken", lambda session: session.point.count)
     yield Observation.integer(
         "Finished", "1 once the compile has ended", lambda session: int(isinstance(session.point.state, Ended)), high=1

@@ -1,0 +1,87 @@
+"""`aiocg explain`: what LLVM's inliner decided at each call of a program, and what the other answer gives."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from aiocg.cli.options import Flags, time_option
+from aiocg.cli.output import answer, counted, run, working
+
+if TYPE_CHECKING:
+    from aiocg.decisions.explanation import Explanation
+
+_LINES = "-gline-tables-only"
+
+
+def explain(
+    program: str,
+    level: str = "Oz",
+    budget: Annotated[float, time_option()] = 10.0,
+    most: int = 20,
+    workers: int | None = None,
+    json: bool = False,
+    flags: Flags = None,
+) -> None:
+    """Show which calls LLVM inlined and why it kept the others, and what the other answer would have given.
+
+    Example: aiocg explain programs-v0/json --most 10
+
+    The other answers are tried one at a time, all else as LLVM decides it, those about the largest functions first.
+
+    Args:
+        program (PROGRAM): A benchmark such as programs-v0/json, or your own .c .cc .cpp .ll or .bc file.
+        level: O1, O2, O3, Os or Oz.
+        budget: Time for trying other answers.
+        most (1..): Calls to list: those where LLVM's answer cost most.
+    """
+    explanation = run(_explain(program, level, budget, workers, json, flags or ()))
+    value = dataclasses.asdict(explanation)
+    answer(json, value, *_told(explanation, most))
+
+
+async def _explain(
+    program: str, level: str, budget: float, workers: int | None, json: bool, flags: "list[str] | tuple[()]"
+) -> "Explanation":
+    from aiocg import Runtime
+    from aiocg.decisions.explanation import explain
+
+    async with Runtime(workers=workers) as runtime:
+        benchmark = await runtime.find_benchmark(program, flags)
+        uri = benchmark.uri
+        if benchmark.program is not None and uri.scheme == "file":  # compiled from source
+            benchmark = await runtime.find_benchmark(dataclasses.replace(uri, params=(*uri.params, ("flag", _LINES))))
+        with working("explain", "compiling", json=json) as show:
+            name = f"llvm-inline-v0?level={level}"
+            lanes = [await runtime.make(name, benchmark=benchmark, reward_space=None)]
+            while len(lanes) < len(runtime.worker_pids()):
+                lanes.append(await runtime.make(name, benchmark=benchmark, reward_space=None))
+            return await explain(lanes, budget, show)
+
+
+def _told(found: "Explanation", most: int) -> Iterator[str]:
+    inlined = sum(call.inlined for call in found.calls)
+    tried = sorted(
+        (call for call in found.calls if call.bytes is not None), key=lambda call: (call.bytes or 0, call.number)
+    )
+    better = sum((call.bytes or 0) < 0 for call in tried)
+    rows = [("bytes", "instructions", "place", "call", "LLVM's decision")]
+    rows += [
+        (
+            f"{call.bytes:+,}",
+            f"{call.instructions:+,}",
+            call.place,
+            f"{call.callee} in {call.caller}" if call.caller else call.callee,
+            "inlined" if call.inlined else ": ".join(filter(None, ("kept", call.reason))),
+        )
+        for call in tried[:most]
+    ]
+    if tried:
+        yield "If a call were decided the other way, and all else as LLVM decides it:"
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for size, count, place, call, decision in rows:
+            name = call.ljust(widths[3])
+            yield f"{size:>{widths[0]}}  {count:>{widths[1]}}  {place.ljust(widths[2])}  {name}  {decision}"
+    calls, decisions = len(found.calls), counted(found.decisions, "decision")
+    yield f"LLVM        {found.bytes:,} bytes, {found.instructions:,} instructions"
+    yield f"calls       {calls:,}: {inlined:,} inlined, {calls - inlined:,} kept, in {decisions}"
+    yield f"tried       {len(tried):,} of {calls:,}: {better:,} would make it smaller the other way"
