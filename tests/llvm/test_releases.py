@@ -57,6 +57,13 @@ async def test_a_release_works_beside_the_default_one(release: str) -> None:
         assert validation.behaviour is aiocg.validation.Behaviour.SAME, validation
         again = await runtime.replay(env.state)
         assert (again.compiler_version, again.state_hash) == (env.compiler_version, env.state_hash)
+        decisions = await runtime.make("llvm-inline-v0", benchmark="programs-v0/json")
+        await decisions.reset()
+        own, over = await decisions.observe("Object"), False
+        while not over:
+            assert bool(await decisions.observe("Remark")) != await decisions.observe("DefaultAction")
+            _, _, over, _, _ = await decisions.step("default")
+        assert await decisions.observe("Object") == own and (await decisions.observe("LastCall"))["callee"] == "parse"
         bundled = [one.version.partition(".")[0] for one in on_this_machine() if one.origin == "bundled"]
         for own in bundled:  # and both at once
             other = await runtime.make("llvm-ic-v0", benchmark="programs-v0/crc32", llvm=own)

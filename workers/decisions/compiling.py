@@ -27,7 +27,7 @@ from aiocg.workers.limits import CRASH_SIGNALS, die_with_parent
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_code import find_or_build
 
-__all__ = ["Compile", "Compiler", "pass_on"]
+__all__ = ["Compile", "Compiler", "NoRoom", "pass_on"]
 
 _SOURCE = Path(__file__).with_name("fork.c")
 _ANSWERS, _QUESTIONS, _CONTROL, _OTHERS = 3, 4, 5, 6  # descriptors of a process that compiles, as in fork.c
@@ -119,14 +119,27 @@ class Compiler:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+class NoRoom(CompilationError):
+    """The system has no room for another process, or for its descriptors."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(FailureCode.ACTION, f"a compile cannot be forked: {reason}")
+
+
 class _Ends:
     """Both ends of the channel of a new process: answers, questions, control."""
 
     def __init__(self) -> None:
+        made: list[int] = []
         try:
-            self.answers, self.questions, self.control = os.pipe(), os.pipe(), socket.socketpair()
+            for _ in range(2):
+                made += os.pipe()
+            self.control = socket.socketpair()
         except OSError as error:
-            raise CompilationError(FailureCode.ACTION, f"a compile cannot be given a channel: {error}") from None
+            for descriptor in made:
+                os.close(descriptor)
+            raise NoRoom(str(error)) from None
+        self.answers, self.questions = (made[0], made[1]), (made[2], made[3])
 
     def theirs(self) -> tuple[int, int, int]:
         return self.answers[0], self.questions[1], self.control[1].fileno()
@@ -219,25 +232,27 @@ class Compile:
         """Fork it where it waits.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` if it has died, or the system has no room for another process.
+            NoRoom: if the system has no room for another process.
+            CompilationError: with `FailureCode.ACTION` if it has died.
         """
         ends = _Ends()
-        control = socket.socket(fileno=os.dup(self._control))
-        with control:
-            control.settimeout(_SECONDS)
-            try:
-                control.sendmsg([b"F"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", ends.theirs()))])
-                os.kill(self.process, _SIGNAL)
-                process = struct.unpack("q", control.recv(8))[0]
-            except (OSError, struct.error) as error:
-                process, reason = -1, str(error)
-            else:
-                reason = os.strerror(-process) if process < 0 else ""
+        control = socket.socket(fileno=self._control)
+        control.settimeout(_SECONDS)
+        try:
+            control.sendmsg([b"F"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", ends.theirs()))])
+            os.kill(self.process, _SIGNAL)
+            process = struct.unpack("q", control.recv(8))[0]
+        except (OSError, struct.error) as error:
+            process, failure = 0, CompilationError(FailureCode.ACTION, f"a compile that waits does not: {error}")
+        else:
+            failure = NoRoom(os.strerror(-process) if process < 0 else "")
+        finally:
+            control.detach()
         kept = ends.kept()
-        if process < 0:
+        if process <= 0:
             for descriptor in kept:
                 os.close(descriptor)
-            raise CompilationError(FailureCode.ACTION, f"a compile cannot be forked: {reason}")
+            raise failure
         child = Compile(process, kept, Reader(self._reader.features, self._reader.context))
         child.state = self.state
         return child

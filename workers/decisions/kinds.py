@@ -9,7 +9,7 @@ from aiocg.transport.messages import ActionSpec, FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.decisions.channel import Feature, Question
 
-__all__ = ["KINDS", "OWN_OPTIONS", "Kind", "legal_actions", "numbers", "own_answer", "value_of"]
+__all__ = ["KINDS", "OWN_OPTIONS", "Kind", "legal_actions", "numbers", "own_answer", "own_decision", "value_of"]
 
 _INTERVALS = 32  # MaxInterferences of LLVM's eviction advisor
 OWN_OPTIONS = ("pass-remarks-missed=regalloc",)  # what spills cost
@@ -29,6 +29,8 @@ class Kind:
         while_optimising: whether the passes ask; else it is the code generator.
         mask: the feature that says which answers are legal, if there is one.
         default: the feature with LLVM's own answer, if there is one.
+        tells_default: whether that feature is right; until LLVM 20 it is always 0, and LLVM's answer is to keep a call
+            exactly if it has remarked why.
         highest: what no feature that is a real number exceeds; None if there is no such bound.
     """
 
@@ -40,6 +42,7 @@ class Kind:
     while_optimising: bool = False
     mask: str = ""
     default: str = ""
+    tells_default: bool = True
     highest: float | None = None
 
 
@@ -115,7 +118,14 @@ def numbers(question: Question, features: Sequence[Feature], name: str) -> tuple
 
 def own_answer(kind: Kind, question: Question, features: Sequence[Feature]) -> bytes:
     """Return what LLVM itself would answer, where it says that."""
-    return struct.pack(kind.answer, int(numbers(question, features, kind.default)[0]))
+    return struct.pack(kind.answer, own_decision(kind, question, features))
+
+
+def own_decision(kind: Kind, question: Question, features: Sequence[Feature]) -> int:
+    """Return what LLVM itself would decide, where it says that."""
+    if kind.tells_default:
+        return int(numbers(question, features, kind.default)[0])
+    return int(not question.remark)
 
 
 def value_of(kind: Kind, action: int, question: Question, features: Sequence[Feature]) -> bytes:

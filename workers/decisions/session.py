@@ -1,8 +1,8 @@
 """The worker's side of the environments of LLVM's decisions: one action is one answer to LLVM."""
 
 import array
-import contextlib
 import copy
+import dataclasses
 import functools
 import hashlib
 import re
@@ -19,8 +19,17 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
 from aiocg.workers.compilation import CompilationError, CompilationSession, Observation
 from aiocg.workers.decisions.channel import Ended, Feature, Question
-from aiocg.workers.decisions.compiling import Compile, Compiler, pass_on
-from aiocg.workers.decisions.kinds import KINDS, OWN_OPTIONS, Kind, legal_actions, numbers, own_answer, value_of
+from aiocg.workers.decisions.compiling import Compile, Compiler, NoRoom, pass_on
+from aiocg.workers.decisions.kinds import (
+    KINDS,
+    OWN_OPTIONS,
+    Kind,
+    legal_actions,
+    numbers,
+    own_answer,
+    own_decision,
+    value_of,
+)
 from aiocg.workers.llvm.baselines import MARKED_LEVELS, Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Context
@@ -129,15 +138,30 @@ class _Root:
 
     def fork(self, deadline: float) -> Compile:
         """Return another process at the first decision."""
-        with contextlib.suppress(CompilationError):  # it has died
-            return self._at_first(deadline).fork()
-        self._process = None
-        return self._at_first(deadline).fork()
+        forked = _forked(self._at_first(deadline))
+        if forked is None:
+            self._process = None
+            forked = self._at_first(deadline).fork()
+        return forked
 
     def _at_first(self, deadline: float) -> Compile:
         if self._process is None:
             self._process = self._begin(deadline)
         return self._process
+
+
+def _forked(process: Compile) -> Compile | None:
+    """Return a fork of a process, None if that has died.
+
+    Raises:
+        NoRoom: if the system has no room for another one.
+    """
+    try:
+        return process.fork()
+    except NoRoom:
+        raise
+    except CompilationError:
+        return None
 
 
 class _Waiting:
@@ -163,6 +187,9 @@ class _Waiting:
         """Keep the process that waits at a decision."""
         if isinstance(point.state, Question):
             self._processes[point] = process
+        self._end_some()
+
+    def _end_some(self) -> None:
         while len(self._processes) > self._most:
             self._processes.popitem(last=False)[1].close()
 
@@ -179,13 +206,27 @@ class _Waiting:
         return process if process is not None and process.is_alive() else self._repeat(root, point, deadline)
 
     def fork(self, root: _Root, point: _Point, deadline: float) -> Compile:
-        """Return another process at a decision of a program."""
+        """Return another process at a decision of a program; where the system has no room, fewer wait from then on.
+
+        Raises:
+            CompilationError: if there is no room for a single one, or LLVM fails.
+        """
+        while True:
+            try:
+                return self._fork(root, point, deadline)
+            except NoRoom:
+                if not self._processes:
+                    raise
+                self._most = len(self._processes) // 2
+                self._end_some()
+
+    def _fork(self, root: _Root, point: _Point, deadline: float) -> Compile:
         if point.answers is None:
             return root.fork(deadline)
         if point in self._processes:
             self._processes.move_to_end(point)
-            with contextlib.suppress(CompilationError):  # it has died
-                return self._processes[point].fork()
+            if (forked := _forked(self._processes[point])) is not None:
+                return forked
             self.drop(point)
         process = self._repeat(root, point, deadline)
         self.put(point, process)
@@ -242,14 +283,16 @@ class DecisionSession(CompilationSession):
         cls.waiting = _Waiting(int(options.get("most_waiting", MOST_WAITING)))
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        cls.features = cls._find_features()
+        cls.features, asked = cls._find_features()
+        if cls.kind.default and isinstance(asked, Question) and not own_decision(cls.kind, asked, cls.features):
+            cls.kind = dataclasses.replace(cls.kind, tells_default=False)  # LLVM inlines the call of that program
         cls.action_spaces = (ActionSpaceSpec(cls.kind.name, cls.kind.actions, description=cls.kind.description),)
         cls.observations = {one.spec.name: one for one in _observations(cls.kind, cls.features)}
         cls.observation_spaces = tuple(one.spec for one in cls.observations.values())
 
     @classmethod
-    def _find_features(cls) -> tuple[Feature, ...]:
-        """Compile a program that has hardly anything to decide; the channel begins with its features.
+    def _find_features(cls) -> tuple[tuple[Feature, ...], Question | Ended]:
+        """Compile a program with one call, which LLVM inlines; return the features of decisions, and the first one.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` if this LLVM has no such channel.
@@ -257,14 +300,12 @@ class DecisionSession(CompilationSession):
         library = cls.engine.library
         state = cls.engine.load(_TINY % library.default_triple())
         try:
-            features: tuple[Feature, ...] | None = cls._begin(
-                Benchmark(cls.engine, state), cls.kind.options, cls.deadline
-            ).features
+            process = cls._begin(Benchmark(cls.engine, state), cls.kind.options, cls.deadline)
         except CompilationError as error:
             raise CompilationError(FailureCode.COMPILER, error.message) from None
-        if features is None:
+        if process.features is None:
             raise cls._lacking()
-        return features
+        return process.features, process.state
 
     @classmethod
     def _lacking(cls) -> CompilationError:
@@ -394,8 +435,10 @@ def _call(point: _Point, features: tuple[Feature, ...]) -> dict[str, Any]:
     """Return place, callee and decision from LLVM's remark, which has the values of all features without a blank."""
     if point.answered is None:
         return {"place": "", "callee": "", "inlined": 0}
-    written = "".join(str(int(numbers(point.answered, features, one.name)[0])) for one in features)
-    about, _, inlined = point.state.taken.rpartition(written)
+    written = [str(int(numbers(point.answered, features, one.name)[0])) for one in features]
+    about, values, inlined = point.state.taken.rpartition("".join(written))
+    if not values:  # until LLVM 21 without the last one
+        about, _, inlined = point.state.taken.rpartition("".join(written[:-1]))
     place, _, callee = about.rpartition(": ")
     return {"place": "" if place == _NO_PLACE[:-2] else place, "callee": callee, "inlined": int(inlined == "true")}
 
@@ -453,7 +496,7 @@ def _observations(kind: Kind, features: tuple[Feature, ...]) -> Iterator[Observa
     if kind.default:
         yield Observation.integer(
             "DefaultAction", "what LLVM would decide",
-            lambda session: asked(session, lambda state: int(numbers(state, features, kind.default)[0]), 0),
+            lambda session: asked(session, lambda state: own_decision(kind, state, features), 0),
         )  # fmt: skip
         yield Observation.of(
             "Remark", "text", "why LLVM would keep the call, with caller and callee; empty where it would inline it",

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import resource
 import signal
 import struct
 import subprocess
@@ -192,6 +193,25 @@ def test_few_processes_serve_many_sessions(start: Start) -> None:
         fork.close()
     assert len(outcomes) == len(forks) and len(kind.waiting) == 0
     assert kind.statistics()["processes_rebuilt"] > 5
+
+
+def test_where_the_system_has_no_room_fewer_processes_wait(start: Start) -> None:
+    kind = start("inline")
+    program = kind.load_benchmark(busy())
+    session = kind(program)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
+    try:
+        forks = [session.fork() for _ in range(30)]
+        for seed, fork in enumerate(forks):
+            go_on(fork, seed, 3)
+        assert 0 < len(kind.waiting) < 13
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    for seed, fork in enumerate(forks):
+        go_on(fork, seed)
+        assert fork.get_observation("Finished")
 
 
 def test_a_program_without_calls_is_finished_at_once(start: Start) -> None:
