@@ -1,8 +1,7 @@
-"""Learn when LLVM's inliner is wrong, and beat it on programs that the policy has never seen.
+"""Learn where LLVM's inliner is wrong, and beat it on programs that nobody has tried anything on.
 
-At each call of the training programs both answers are tried, all else as LLVM decides it. Boosted trees learn from MLGO's
-features how many bytes the other answer is worth; the policy gives it where they expect a gain. On other programs nothing
-is tried: the policy answers LLVM's questions, in one compile.
+The other answer is tried at calls of the training programs, all else as LLVM decides it. Boosted trees learn from
+MLGO's features how many bytes that makes; the policy gives the other answer where they expect a gain.
 
 Needs: pip install scikit-learn
 Run it: python examples/inliner_policy.py --programs 100 --tests 40
@@ -11,8 +10,6 @@ Run it: python examples/inliner_policy.py --programs 100 --tests 40
 import argparse
 import asyncio
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -20,19 +17,14 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import aiocg
 
 OBSERVED = ["Features", "DefaultAction"]
-LARGEST = 200  # bytes; a difference beyond says no more
-UNSEEN = 1_000_000  # the first seed of test programs
-
-
-def vector(features: dict[str, Any]) -> np.ndarray:
-    """Return the features of a call as one array."""
-    return np.concatenate([np.ravel(one) for one in features.values()]).astype(float)
+LARGEST = 200  # bytes; a larger difference says no more
+UNSEEN = 1_000_000  # the first seed of the test programs
 
 
 class Policy:
     """LLVM's answer, or the other one where that is expected to save `margin` bytes."""
 
-    def __init__(self, calls: Sequence[np.ndarray], differences: Sequence[int], margin: float) -> None:
+    def __init__(self, calls: list[np.ndarray], differences: list[int], margin: float) -> None:
         self._model = HistGradientBoostingRegressor(max_iter=200, learning_rate=0.06, max_leaf_nodes=15)
         self._model.fit(np.array(calls), np.clip(differences, -LARGEST, LARGEST))
         self._margin = margin
@@ -47,14 +39,14 @@ async def compiled(env: aiocg.Env, policy: Policy | None) -> tuple[list[np.ndarr
     calls, defaults = [], []
     finished, features, default = await env.observe("Finished", *OBSERVED)
     while not finished:
-        calls.append(vector(features))
+        calls.append(np.concatenate([np.ravel(one) for one in features.values()]).astype(float))
         defaults.append(int(default))
         action = policy.answer(calls[-1], defaults[-1]) if policy else defaults[-1]
         (features, default), _, finished, _, _ = await env.step(action, observation_spaces=OBSERVED)
     return calls, defaults, int(await env.observe("ObjectImageSizeBytes"))
 
 
-async def examples(env: aiocg.Env, seed: int, most: int) -> tuple[list[np.ndarray], list[int]]:
+async def other_answers(env: aiocg.Env, seed: int, most: int) -> list[tuple[np.ndarray, int]]:
     """Return calls of a program, and how many bytes more the other answer gives."""
     await env.reset(benchmark=f"generator://aiocg-v0/{seed}")
     calls, defaults, size = await compiled(env, None)
@@ -62,8 +54,7 @@ async def examples(env: aiocg.Env, seed: int, most: int) -> tuple[list[np.ndarra
     chosen = sorted(np.random.default_rng(seed).permutation(len(calls))[:most])
     lists = [[*defaults[:index], 1 - defaults[index]] for index in chosen]
     tried = await env.expand(lists, observation_spaces=["ProjectedImageSizeBytes"])
-    known = [(calls[i], int(one.observation[0]) - size) for i, one in zip(chosen, tried, strict=True) if not one.error]
-    return [call for call, _ in known], [difference for _, difference in known]
+    return [(calls[i], int(one.observation[0]) - size) for i, one in zip(chosen, tried, strict=True) if not one.error]
 
 
 async def main() -> None:
@@ -75,25 +66,19 @@ async def main() -> None:
     arguments = parser.parse_args()
     async with aiocg.Runtime() as runtime:
         env = await runtime.make("llvm-inline-v0", benchmark="programs-v0/gcd", reward_space=None)
-        calls: list[np.ndarray] = []
-        differences: list[int] = []
+        tried: list[tuple[np.ndarray, int]] = []
         for seed in range(arguments.programs):
-            found = await examples(env, seed, arguments.calls)
-            calls += found[0]
-            differences += found[1]
-            if (seed + 1) % 10 == 0:
-                print(f"{seed + 1} programs, {len(calls)} calls", flush=True)
-        wrong = sum(one < 0 for one in differences) / len(differences)
-        print(f"the other answer would have been smaller at {wrong:.0%} of {len(calls)} calls")
-        policy = Policy(calls, differences, arguments.margin)
+            tried += await other_answers(env, seed, arguments.calls)
+        wrong = sum(difference < 0 for _, difference in tried) / len(tried)
+        print(f"LLVM's answer costs bytes at {wrong:.0%} of {len(tried)} calls", flush=True)
+        policy = Policy([call for call, _ in tried], [difference for _, difference in tried], arguments.margin)
         ratios = []
         for seed in range(UNSEEN, UNSEEN + arguments.tests):
             await env.reset(benchmark=f"generator://aiocg-v0/{seed}")
-            own = await env.observe("ObjectImageSizeBytes")
-            _, _, size = await compiled(env, policy)
-            ratios.append(int(own) / size)
+            own = int(await env.observe("ObjectImageSizeBytes"))
+            ratios.append(own / (await compiled(env, policy))[2])
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"{mean:.3f} times smaller than by LLVM's inliner, geometric mean of {len(ratios)} unseen programs")
+        print(f"{mean:.3f} times smaller than by LLVM's inliner, geometric mean of {len(ratios)} unseen programs:")
         print(f"{sum(one > 1 for one in ratios)} smaller, {sum(one < 1 for one in ratios)} larger")
 
 

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "custom_reward.py": [],
     "gcc_bandit.py": ["--rounds", "3", "--programs", "2"],
     "greedy_search.py": ["gcd"],
+    "inliner_policy.py": ["--programs", "5", "--tests", "2", "--calls", "8"],
     "mcp_client.py": ["programs-v0/gcd", "--steps", "2", "--candidates", "20"],
     "openenv_client.py": ["programs-v0/gcd", "--steps", "2", "--candidates", "20"],
     "own_project.py": ["--seconds", "2"],
@@ -39,6 +40,7 @@ ARGUMENTS = {
     "wrapped_environment.py": ["--episodes", "2"],
 }
 NEEDED = {  # packages
+    "inliner_policy.py": ["sklearn"],
     "mcp_client.py": ["mcp"],
     "rl_cleanrl.py": ["torch"],
     "rl_loops.py": ["llvmlite", "torch"],
