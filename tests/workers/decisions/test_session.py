@@ -27,6 +27,16 @@ from .conftest import Start, bitcode, busy
 KEEP, INLINE, DEFAULT = range(3)
 KINDS = ("inline", "evict", "priority")
 PROGRAMS = ("sorting.c", "matrix.c", "calculator.c", "shapes.cc")
+GROWING = f"""
+define i64 @mixed(i64 %v0) {{
+  {" ".join(f"%v{one} = {('mul', 'xor')[one % 2]} i64 %v{one - 1}, {one + 2}{chr(10)}" for one in range(1, 30))}
+  ret i64 %v29
+}}
+define i64 @start(i64 %v0) {{
+  {" ".join(f"%v{one} = call i64 @mixed(i64 %v{one - 1}){chr(10)}" for one in range(1, 30))}
+  ret i64 %v29
+}}
+""".encode()  # LLVM makes it ten times as large at O2
 
 
 def legal(session: DecisionSession) -> list[int]:
@@ -62,17 +72,18 @@ def waiting(worker: int | None = None) -> list[int]:
     return [one.pid for one in psutil.Process(worker).children() if one.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, "growing"])
 @pytest.mark.parametrize("level", ["Oz", "O2"])
 def test_answers_that_llvm_would_give_lead_to_its_own_object(start: Start, program: str, level: str) -> None:
     kind = start("inline", level)
-    session = kind(kind.load_benchmark(bitcode(program)))
+    content = GROWING if program == "growing" else bitcode(program)
+    session = kind(kind.load_benchmark(content))
     while not session.get_observation("Finished"):
         assert session.get_observation("DefaultAction") in (KEEP, INLINE)
         session.apply_action(DEFAULT)
     assert session.get_observation("Decisions") > 0
     engine = kind.engine
-    state = engine.load(bitcode(program))
+    state = engine.load(content)
     for action in MARKED_LEVELS.get({"Oz": "OzMinsize"}.get(level, ""), (f"default<{level}>",)):
         state = engine.apply(engine.hold(state), action)
     assert session.get_observation("Object") == engine.code.object_file(state)
@@ -169,12 +180,13 @@ def test_who_does_not_come_back_in_time_is_ended(start: Start) -> None:
     session = kind(kind.load_benchmark(busy()))
     go_on(session, 7, 5)
     (process,) = (one.process for one in kind.waiting.processes())
-    os.kill(process, signal.SIGSTOP)
+    stopped = psutil.Process(process)
+    stopped.suspend()
     DEADLINE.times[kind] = time.monotonic() + 0.2
     with pytest.raises(CompilationError, match="has not come to its next decision in time"):
         session.apply_action(KEEP)
     del DEADLINE.times[kind]
-    ended(psutil.Process(process))
+    ended(stopped)
     go_on(session, 8)
 
 
