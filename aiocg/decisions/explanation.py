@@ -106,7 +106,6 @@ async def _decided(env: Env, progress: Callable[[str], object]) -> list[Call]:
         (last,), _, finished, _, info = await env.step(_DEFAULT, observation_spaces=["LastCall"])
         if "error" in info:
             raise info["error"]
-        about, _, reason = remark.partition(" because ")
-        caller = about.partition("' not inlined into '")[2].removesuffix("'")
+        caller, _, reason = remark.partition("' not inlined into '")[2].partition("' because ")
         calls.append(Call(len(calls), last["place"], last["callee"], caller, bool(last["inlined"]), reason))
     return calls

@@ -46,6 +46,7 @@ _NO_PLACE = "<unknown>:0:0: "
 _DENSITY = "use_def_density"
 _NOT_INLINED = "' not inlined into '"
 _TAKEN = re.compile(r"[0-9-]{38,}(?:true|false)$")  # the name of the callee, all features, and what was decided
+_PLACED = re.compile(r"(.*:[0-9]+:[0-9]+): (.*)", re.DOTALL)
 _OF_FUNCTION = "generated in function"
 _TINY = b"""
 target triple = "%s"
@@ -421,10 +422,10 @@ class _Remarks(list[str]):
 
     def append(self, remark: str) -> None:
         super().append(remark)
-        if _NOT_INLINED in remark:
-            pass_on(remark=remark)
-        elif _TAKEN.search(remark):
+        if _TAKEN.search(remark):
             pass_on(taken=remark)
+        elif _NOT_INLINED in remark:
+            pass_on(remark=remark)
 
 
 def _projected(name: str, session: DecisionSession) -> Any:
@@ -439,7 +440,8 @@ def _call(point: _Point, features: tuple[Feature, ...]) -> dict[str, Any]:
     about, values, inlined = point.state.taken.rpartition("".join(written))
     if not values:  # until LLVM 21 without the last one
         about, _, inlined = point.state.taken.rpartition("".join(written[:-1]))
-    place, _, callee = about.rpartition(": ")
+    told = _PLACED.fullmatch(about)
+    place, callee = told.groups() if told else ("", about)
     return {"place": "" if place == _NO_PLACE[:-2] else place, "callee": callee, "inlined": int(inlined == "true")}
 
 

@@ -233,6 +233,39 @@ def test_a_program_without_calls_is_finished_at_once(start: Start) -> None:
     assert session.get_observation("ObjectImageSizeBytes") > 0
 
 
+@pytest.mark.parametrize("place", ["", "a: b:3:4: c.c:5:6"])
+@pytest.mark.parametrize("name", ["a: b' not inlined into 'c", "12:34: z", "f-1", "7", "x because y"])
+def test_a_call_is_told_whatever_its_function_is_called(start: Start, name: str, place: str) -> None:
+    program = f"""
+define i32 @"{name}"(i32 %x) {{
+  %y = add i32 %x, 1
+  ret i32 %y
+}}
+define i32 @start(i32 %x) {"!dbg !3" if place else ""} {{
+  %a = call i32 @"{name}"(i32 %x) {", !dbg !4" if place else ""}
+  ret i32 %a
+}}
+"""
+    if place:
+        program += """
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!2}
+!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: LineTablesOnly)
+!1 = !DIFile(filename: "a: b:3:4: c.c", directory: "/")
+!2 = !{i32 2, !"Debug Info Version", i32 3}
+!3 = distinct !DISubprogram(name: "start", scope: !1, file: !1, unit: !0, type: !5)
+!4 = !DILocation(line: 5, column: 6, scope: !3)
+!5 = !DISubroutineType(types: !{})
+"""
+    kind = start("inline")
+    for action in (KEEP, INLINE):
+        session = kind(kind.load_benchmark(program.encode()))
+        assert session.get_observation("Remark") == ""
+        session.apply_action(action)
+        call = {"place": place, "callee": name, "inlined": action == INLINE}
+        assert session.get_observation("LastCall") == call
+
+
 def test_whoever_has_no_such_level_is_told_which_there_are(start: Start) -> None:
     with pytest.raises(CompilationError, match="no level 'O9': there are O1, O2, O3, Os, Oz"):
         start("inline", "O9")
