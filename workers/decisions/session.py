@@ -12,14 +12,14 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from aiocg.transport import elf
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
 from aiocg.workers.compilation import CompilationError, CompilationSession, Observation
 from aiocg.workers.decisions.channel import Ended, Feature, Question
-from aiocg.workers.decisions.compiling import Compile, Compiler, NoRoom, pass_on
+from aiocg.workers.decisions.compiling import Compile, Compiler, Killed, NoRoom, pass_on
 from aiocg.workers.decisions.kinds import (
     KINDS,
     OWN_OPTIONS,
@@ -41,6 +41,7 @@ __all__ = ["DecisionSession"]
 LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 _MARKED = {"Os": "OsOptsize", "Oz": "OzMinsize"}
 MOST_WAITING = 1_000  # processes that wait for a decision, of one worker; what they decided is repeated if they return
+_T = TypeVar("_T")
 _SPILLS = re.compile(r"([0-9.e+-]+) total (?:folded )?(?:spills|reloads) cost")
 _NO_PLACE = "<unknown>:0:0: "
 _DENSITY = "use_def_density"
@@ -159,9 +160,7 @@ def _forked(process: Compile) -> Compile | None:
     """
     try:
         return process.fork()
-    except NoRoom:
-        raise
-    except CompilationError:
+    except Killed:
         return None
 
 
@@ -350,7 +349,7 @@ class DecisionSession(CompilationSession):
                 "SpillCost": _spill_cost(remarks),
             }, content
 
-        return cls._compiler.start(work, deadline)
+        return _twice(lambda: cls._compiler.start(work, deadline))
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:
@@ -373,8 +372,13 @@ class DecisionSession(CompilationSession):
         if isinstance(before.state, Ended):
             raise CompilationError(FailureCode.ACTION, "the compile has ended: there is nothing left to decide")
         value = value_of(self.kind, action, before.state, self.features)
-        process = self.waiting.take(self._root, before, self.deadline)
-        process.answer(value, self.deadline)
+
+        def answered() -> Compile:
+            process = self.waiting.take(self._root, before, self.deadline)
+            process.answer(value, self.deadline)
+            return process
+
+        process = _twice(answered)
         point = _Point(_Answers(before.answers, value, before.count + 1), before.digest, process.state, before.state)
         self.waiting.put(point, process)
         self.close()
@@ -399,22 +403,33 @@ class DecisionSession(CompilationSession):
 
     def projected(self) -> dict[str, Any]:
         """Return what is measured if LLVM takes the decisions that are left."""
-        point = self.point
-        if point.projected is None:
-            state = point.state
-            if isinstance(state, Question):
-                process = self.waiting.fork(self._root, point, self.deadline)
-                while isinstance(process.state, Question):
-                    process.answer(own_answer(self.kind, process.state, self.features), self.deadline)
-                state = process.state
-            point.projected = state.facts
-        return point.projected
+        if self.point.projected is None:
+            self.point.projected = _twice(self._rest).facts
+        return self.point.projected
+
+    def _rest(self) -> Ended:
+        """Return the end that LLVM comes to from here."""
+        state = self.point.state
+        if isinstance(state, Ended):
+            return state
+        process = self.waiting.fork(self._root, self.point, self.deadline)
+        while isinstance(state := process.state, Question):
+            process.answer(own_answer(self.kind, state, self.features), self.deadline)
+        return state
 
     @property
     def outcome(self) -> Ended:
         """The end of the compile; that of LLVM's own while decisions are left."""
         state = self.point.state
         return state if isinstance(state, Ended) else self._root.own(self.deadline)
+
+
+def _twice(work: Callable[[], _T]) -> _T:
+    """Do something with a process, once more if somebody kills that."""
+    try:
+        return work()
+    except Killed:
+        return work()
 
 
 class _Remarks(list[str]):

@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,25 @@ def test_who_is_killed_while_it_waits_comes_back(start: Start) -> None:
         alone.apply_action(action)
     assert outcome(alone) == outcome(session)
     assert kind.statistics()["processes_rebuilt"] > 0
+
+
+def test_who_is_killed_over_an_answer_is_asked_once_more(start: Start) -> None:
+    kind = start("inline")
+    program = kind.load_benchmark(busy())
+    session = kind(program)
+    go_on(session, 5, 3)
+    (process,) = (psutil.Process(one.process) for one in kind.waiting.processes())
+    process.suspend()
+    kill = threading.Timer(0.3, process.kill)
+    kill.start()
+    session.apply_action(KEEP)
+    kill.join()
+    process = psutil.Process(kind.waiting.processes()[0].process)
+    process.suspend()
+    kill = threading.Timer(0.3, process.kill)
+    kill.start()
+    assert session.get_observation("ProjectedImageSizeBytes") > 0
+    kill.join()
 
 
 def test_who_does_not_come_back_in_time_is_ended(start: Start) -> None:
