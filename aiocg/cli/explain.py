@@ -1,11 +1,12 @@
 """`aiocg explain`: what LLVM's inliner decided at each call of a program, and what the other answer gives."""
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from aiocg.cli.options import Flags, time_option
-from aiocg.cli.output import answer, counted, run, working
+from aiocg.cli.output import answer, interrupted_status, run, was_stopped, working
 
 if TYPE_CHECKING:
     from aiocg.decisions.explanation import Explanation
@@ -27,6 +28,7 @@ def explain(
     Example: aiocg explain programs-v0/json --most 10
 
     The other answers are tried one at a time, all else as LLVM decides it, those about the largest functions first.
+    Ctrl-C shows what is known so far.
 
     Args:
         program (PROGRAM): A benchmark such as programs-v0/json, or your own .c .cc .cpp .ll or .bc file.
@@ -34,14 +36,19 @@ def explain(
         budget: Time for trying other answers.
         most (1..): Calls to list: those where LLVM's answer cost most.
     """
-    explanation = run(_explain(program, level, budget, workers, json, flags or ()))
+    explanation, complete = run(_explain(program, level, budget, workers, json, flags or ()))
     value = dataclasses.asdict(explanation)
     answer(json, value, *_told(explanation, most))
+    if not complete:
+        sys.exit(interrupted_status())
 
 
 async def _explain(
     program: str, level: str, budget: float, workers: int | None, json: bool, flags: "list[str] | tuple[()]"
-) -> "Explanation":
+) -> "tuple[Explanation, bool]":
+    """Return what is known in the end, and whether no signal came before it."""
+    import asyncio
+
     from aiocg import Runtime
     from aiocg.decisions.explanation import explain
 
@@ -52,10 +59,19 @@ async def _explain(
             benchmark = await runtime.find_benchmark(dataclasses.replace(uri, params=(*uri.params, ("flag", _LINES))))
         with working("explain", "compiling", json=json) as show:
             name = f"llvm-inline-v0?level={level}"
+            latest: Explanation | None = None
             lanes = [await runtime.make(name, benchmark=benchmark, reward_space=None)]
             while len(lanes) < len(runtime.worker_pids()):
                 lanes.append(await runtime.make(name, benchmark=benchmark, reward_space=None))
-            return await explain(lanes, budget, show)
+            try:
+                async for found in explain(lanes, budget, show):
+                    latest = found
+            except asyncio.CancelledError:
+                if latest is None or not was_stopped():
+                    raise
+                return latest, False
+            assert latest is not None
+            return latest, True
 
 
 def _told(found: "Explanation", most: int) -> Iterator[str]:
@@ -81,7 +97,7 @@ def _told(found: "Explanation", most: int) -> Iterator[str]:
         for size, count, place, call, decision in rows:
             name = call.ljust(widths[3])
             yield f"{size:>{widths[0]}}  {count:>{widths[1]}}  {place.ljust(widths[2])}  {name}  {decision}"
-    calls, decisions = len(found.calls), counted(found.decisions, "decision")
+    calls, decisions = len(found.calls), f"{found.decisions:,} decision{'s' * (found.decisions != 1)}"
     yield f"LLVM        {found.bytes:,} bytes, {found.instructions:,} instructions"
     yield f"calls       {calls:,}: {inlined:,} inlined, {calls - inlined:,} kept, in {decisions}"
     yield f"tried       {len(tried):,} of {calls:,}: {better:,} would make it smaller the other way"

@@ -1,18 +1,18 @@
 """What LLVM decided at each call of a program, and what the other answer would have given."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from aiocg.env.env import Env
-from aiocg.search.lanes import evaluate
+from aiocg.search.lanes import each, evaluate, spread
 from aiocg.transport.elf import function_sizes
 
 __all__ = ["Call", "Explanation", "explain"]
 
 _KEEP, _INLINE, _DEFAULT = "keep", "inline", "default"
 _COSTS = ("ProjectedImageSizeBytes", "ProjectedIrInstructionCount")
-_AT_ONCE = 4  # other answers that are tried together on each lane
+_SOON = 0.5  # seconds for the other answers that are tried together; on a large program one takes longer
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ class Explanation:
 
 async def explain(
     lanes: Sequence[Env], budget: float, progress: Callable[[str], object] = lambda _: None
-) -> Explanation:
+) -> AsyncIterator[Explanation]:
     """Find out what LLVM decides at each call, and try the other answers, those about large functions first.
+
+    Yields what is known, which grows.
 
     Args:
         lanes: environments `llvm-inline-v0` of the same program, which are reset.
@@ -71,8 +73,7 @@ async def explain(
     Raises:
         ServiceError: if LLVM fails.
     """
-    for lane in lanes:
-        await lane.reset()
+    await spread(each(lanes, lambda lane: lane.reset()))
     decided = await _decided(lanes[0], progress)
     first: dict[object, Call] = {}
     for call in decided:
@@ -82,17 +83,21 @@ async def explain(
     await lanes[0].reset()
     sizes = {name.decode(errors="replace"): one for name, one in function_sizes(content).items()}
     ranked = sorted(calls.values(), key=lambda call: -(sizes.get(call.caller, 0) + sizes.get(call.callee, 0)))
-    ends, tried = time.monotonic() + budget, 0
-    while tried < len(ranked) and time.monotonic() < ends:
+    ends, tried, count = time.monotonic() + budget, 0, len(lanes)
+    while True:
+        yield Explanation(tuple(calls.values()), len(decided), size, instructions)
+        if tried >= len(ranked) or (begun := time.monotonic()) >= ends:
+            return
         progress(f"trying the other answers: {tried} of {len(ranked)}")
-        some = ranked[tried : tried + _AT_ONCE * len(lanes)]
+        some = ranked[tried : tried + count]
         lists = [[_DEFAULT] * call.number + [_KEEP if call.inlined else _INLINE] for call in some]
         for call, found in zip(some, await evaluate(lanes, lists, _COSTS), strict=True):
             if found.error is None:
                 costs = (int(found.observation[0]) - size, int(found.observation[1]) - instructions)
                 calls[call.number] = replace(call, bytes=costs[0], instructions=costs[1])
         tried += len(some)
-    return Explanation(tuple(calls.values()), len(decided), size, instructions)
+        if time.monotonic() - begun < _SOON:
+            count *= 2
 
 
 async def _decided(env: Env, progress: Callable[[str], object]) -> list[Call]:
@@ -106,7 +111,6 @@ async def _decided(env: Env, progress: Callable[[str], object]) -> list[Call]:
         (last,), _, finished, _, info = await env.step(_DEFAULT, observation_spaces=["LastCall"])
         if "error" in info:
             raise info["error"]
-        about, _, reason = remark.partition(" because ")
-        caller = about.partition("' not inlined into '")[2].removesuffix("'")
+        caller, _, reason = remark.partition("' not inlined into '")[2].partition("' because ")
         calls.append(Call(len(calls), last["place"], last["callee"], caller, bool(last["inlined"]), reason))
     return calls

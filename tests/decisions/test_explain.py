@@ -1,5 +1,7 @@
 """`aiocg explain`: LLVM's decisions on calls, and the other answers."""
 
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,3 +39,19 @@ def test_each_call_is_explained_with_what_the_other_answer_gives(
 def test_bad_input_is_named(command: Callable[..., Any]) -> None:
     assert "no level 'O7': there are O1, O2, O3, Os, Oz" in command("explain", "programs-v0/gcd", "--level", "O7").err
     assert command("explain", "missing.c").status == 1
+
+
+@pytest.mark.slow
+def test_a_signal_shows_what_is_known_so_far(place: Any) -> None:
+    command = ["aiocg", "explain", "programs-v0/lisp", "--budget", "600", "--workers", "1"]
+    process = place.start(*command, stderr=subprocess.PIPE)
+    try:
+        assert any("trying the other answers: " in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    *_, calls, tried = output.splitlines()
+    assert calls.startswith("calls       ") and tried.startswith("tried       ")
+    assert place.leftovers() == [] and place.processes() == []

@@ -27,7 +27,7 @@ from aiocg.workers.limits import CRASH_SIGNALS, die_with_parent
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_code import find_or_build
 
-__all__ = ["Compile", "Compiler", "NoRoom", "pass_on"]
+__all__ = ["Compile", "Compiler", "Killed", "NoRoom", "pass_on"]
 
 _SOURCE = Path(__file__).with_name("fork.c")
 _ANSWERS, _QUESTIONS, _CONTROL, _OTHERS = 3, 4, 5, 6  # descriptors of a process that compiles, as in fork.c
@@ -126,6 +126,10 @@ class NoRoom(CompilationError):
         super().__init__(FailureCode.ACTION, f"a compile cannot be forked: {reason}")
 
 
+class Killed(CompilationError):
+    """Somebody has killed the process: it can be that another one gets further."""
+
+
 class _Ends:
     """Both ends of the channel of a new process: answers, questions, control."""
 
@@ -214,7 +218,9 @@ class Compile:
                 self.close()
                 raise CompilationError(FailureCode.ACTION, "LLVM has not come to its next decision in time")
             if not (more := os.read(self._questions, 1 << 16)):
-                raise CompilationError(FailureCode.ACTION, f"LLVM ended over this decision, by {self._cause()}")
+                cause = self._cause()
+                kind = Killed if cause == signal.SIGKILL.name else CompilationError
+                raise kind(FailureCode.ACTION, f"LLVM ended over this decision, by {cause}")
             try:
                 found = self._reader.feed(more)
             except ValueError as error:
@@ -233,7 +239,7 @@ class Compile:
 
         Raises:
             NoRoom: if the system has no room for another process.
-            CompilationError: with `FailureCode.ACTION` if it has died.
+            Killed: if it has died.
         """
         ends = _Ends()
         control = socket.socket(fileno=self._control)
@@ -242,10 +248,9 @@ class Compile:
             control.sendmsg([b"F"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", ends.theirs()))])
             os.kill(self.process, _SIGNAL)
             process = struct.unpack("q", control.recv(8))[0]
+            failure: CompilationError = NoRoom(os.strerror(-process) if process < 0 else "")
         except (OSError, struct.error) as error:
-            process, failure = 0, CompilationError(FailureCode.ACTION, f"a compile that waits does not: {error}")
-        else:
-            failure = NoRoom(os.strerror(-process) if process < 0 else "")
+            process, failure = 0, Killed(FailureCode.ACTION, f"a compile that waits does not: {error}")
         finally:
             control.detach()
         kept = ends.kept()

@@ -13,6 +13,7 @@ __all__ = ["KINDS", "OWN_OPTIONS", "Kind", "legal_actions", "numbers", "own_answ
 
 _INTERVALS = 32  # MaxInterferences of LLVM's eviction advisor
 OWN_OPTIONS = ("pass-remarks-missed=regalloc",)  # what spills cost
+MOST_GROWTH = 100  # beyond that many times its size a program is no longer asked about: its calls are kept
 PRIORITIES = tuple(1 << exponent for exponent in range(0, 32, 2))
 
 
@@ -56,6 +57,7 @@ KINDS = {
                 "enable-ml-inliner=release",
                 "inliner-interactive-channel-base={channel}",
                 "inliner-interactive-include-default=true",
+                f"ml-advisor-size-increase-threshold={MOST_GROWTH}",
                 "pass-remarks=inline-ml",
                 "pass-remarks-missed=inline|regalloc",
             ),

@@ -12,14 +12,14 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from aiocg.transport import elf
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
 from aiocg.workers.compilation import CompilationError, CompilationSession, Observation
 from aiocg.workers.decisions.channel import Ended, Feature, Question
-from aiocg.workers.decisions.compiling import Compile, Compiler, NoRoom, pass_on
+from aiocg.workers.decisions.compiling import Compile, Compiler, Killed, NoRoom, pass_on
 from aiocg.workers.decisions.kinds import (
     KINDS,
     OWN_OPTIONS,
@@ -41,11 +41,13 @@ __all__ = ["DecisionSession"]
 LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 _MARKED = {"Os": "OsOptsize", "Oz": "OzMinsize"}
 MOST_WAITING = 1_000  # processes that wait for a decision, of one worker; what they decided is repeated if they return
+_T = TypeVar("_T")
 _SPILLS = re.compile(r"([0-9.e+-]+) total (?:folded )?(?:spills|reloads) cost")
 _NO_PLACE = "<unknown>:0:0: "
 _DENSITY = "use_def_density"
 _NOT_INLINED = "' not inlined into '"
 _TAKEN = re.compile(r"[0-9-]{38,}(?:true|false)$")  # the name of the callee, all features, and what was decided
+_PLACED = re.compile(r"(.*:[0-9]+:[0-9]+): (.*)", re.DOTALL)
 _OF_FUNCTION = "generated in function"
 _TINY = b"""
 target triple = "%s"
@@ -158,9 +160,7 @@ def _forked(process: Compile) -> Compile | None:
     """
     try:
         return process.fork()
-    except NoRoom:
-        raise
-    except CompilationError:
+    except Killed:
         return None
 
 
@@ -349,7 +349,7 @@ class DecisionSession(CompilationSession):
                 "SpillCost": _spill_cost(remarks),
             }, content
 
-        return cls._compiler.start(work, deadline)
+        return _twice(lambda: cls._compiler.start(work, deadline))
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:
@@ -372,8 +372,13 @@ class DecisionSession(CompilationSession):
         if isinstance(before.state, Ended):
             raise CompilationError(FailureCode.ACTION, "the compile has ended: there is nothing left to decide")
         value = value_of(self.kind, action, before.state, self.features)
-        process = self.waiting.take(self._root, before, self.deadline)
-        process.answer(value, self.deadline)
+
+        def answered() -> Compile:
+            process = self.waiting.take(self._root, before, self.deadline)
+            process.answer(value, self.deadline)
+            return process
+
+        process = _twice(answered)
         point = _Point(_Answers(before.answers, value, before.count + 1), before.digest, process.state, before.state)
         self.waiting.put(point, process)
         self.close()
@@ -398,16 +403,22 @@ class DecisionSession(CompilationSession):
 
     def projected(self) -> dict[str, Any]:
         """Return what is measured if LLVM takes the decisions that are left."""
-        point = self.point
-        if point.projected is None:
-            state = point.state
-            if isinstance(state, Question):
-                process = self.waiting.fork(self._root, point, self.deadline)
-                while isinstance(process.state, Question):
-                    process.answer(own_answer(self.kind, process.state, self.features), self.deadline)
-                state = process.state
-            point.projected = state.facts
-        return point.projected
+        if self.point.projected is None:
+            self.point.projected = self.rest().facts
+        return self.point.projected
+
+    def rest(self) -> Ended:
+        """Return the end that LLVM comes to if it takes the decisions that are left."""
+        return _twice(self._rest)
+
+    def _rest(self) -> Ended:
+        state = self.point.state
+        if isinstance(state, Ended):
+            return state
+        process = self.waiting.fork(self._root, self.point, self.deadline)
+        while isinstance(state := process.state, Question):
+            process.answer(own_answer(self.kind, state, self.features), self.deadline)
+        return state
 
     @property
     def outcome(self) -> Ended:
@@ -416,15 +427,23 @@ class DecisionSession(CompilationSession):
         return state if isinstance(state, Ended) else self._root.own(self.deadline)
 
 
+def _twice(work: Callable[[], _T]) -> _T:
+    """Do something with a process, once more if somebody kills that."""
+    try:
+        return work()
+    except Killed:
+        return work()
+
+
 class _Remarks(list[str]):
     """LLVM's remarks in a process that compiles; those on a call that it would keep are passed on to the worker."""
 
     def append(self, remark: str) -> None:
         super().append(remark)
-        if _NOT_INLINED in remark:
-            pass_on(remark=remark)
-        elif _TAKEN.search(remark):
+        if _TAKEN.search(remark):
             pass_on(taken=remark)
+        elif _NOT_INLINED in remark:
+            pass_on(remark=remark)
 
 
 def _projected(name: str, session: DecisionSession) -> Any:
@@ -439,7 +458,8 @@ def _call(point: _Point, features: tuple[Feature, ...]) -> dict[str, Any]:
     about, values, inlined = point.state.taken.rpartition("".join(written))
     if not values:  # until LLVM 21 without the last one
         about, _, inlined = point.state.taken.rpartition("".join(written[:-1]))
-    place, _, callee = about.rpartition(": ")
+    told = _PLACED.fullmatch(about)
+    place, callee = told.groups() if told else ("", about)
     return {"place": "" if place == _NO_PLACE[:-2] else place, "callee": callee, "inlined": int(inlined == "true")}
 
 
@@ -510,6 +530,10 @@ def _observations(kind: Kind, features: tuple[Feature, ...]) -> Iterator[Observa
                 name, description + " if LLVM takes the decisions that are left",
                 functools.partial(_projected, projected),
             )  # fmt: skip
+        yield Observation.of(
+            "ProjectedObject", "binary", "the object file if LLVM takes the decisions that are left",
+            lambda session: session.rest().content,
+        )  # fmt: skip
         yield Observation.of(
             "LastCall", "record", "the call that was decided on last, and its place where there is debug information",
             lambda session: _call(session.point, features),

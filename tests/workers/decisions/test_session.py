@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,16 @@ from .conftest import Start, bitcode, busy
 KEEP, INLINE, DEFAULT = range(3)
 KINDS = ("inline", "evict", "priority")
 PROGRAMS = ("sorting.c", "matrix.c", "calculator.c", "shapes.cc")
+GROWING = f"""
+define i64 @mixed(i64 %v0) {{
+  {" ".join(f"%v{one} = {('mul', 'xor')[one % 2]} i64 %v{one - 1}, {one + 2}{chr(10)}" for one in range(1, 30))}
+  ret i64 %v29
+}}
+define i64 @start(i64 %v0) {{
+  {" ".join(f"%v{one} = call i64 @mixed(i64 %v{one - 1}){chr(10)}" for one in range(1, 30))}
+  ret i64 %v29
+}}
+""".encode()  # LLVM makes it ten times as large at O2
 
 
 def legal(session: DecisionSession) -> list[int]:
@@ -62,17 +73,18 @@ def waiting(worker: int | None = None) -> list[int]:
     return [one.pid for one in psutil.Process(worker).children() if one.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, "growing"])
 @pytest.mark.parametrize("level", ["Oz", "O2"])
 def test_answers_that_llvm_would_give_lead_to_its_own_object(start: Start, program: str, level: str) -> None:
     kind = start("inline", level)
-    session = kind(kind.load_benchmark(bitcode(program)))
+    content = GROWING if program == "growing" else bitcode(program)
+    session = kind(kind.load_benchmark(content))
     while not session.get_observation("Finished"):
         assert session.get_observation("DefaultAction") in (KEEP, INLINE)
         session.apply_action(DEFAULT)
     assert session.get_observation("Decisions") > 0
     engine = kind.engine
-    state = engine.load(bitcode(program))
+    state = engine.load(content)
     for action in MARKED_LEVELS.get({"Oz": "OzMinsize"}.get(level, ""), (f"default<{level}>",)):
         state = engine.apply(engine.hold(state), action)
     assert session.get_observation("Object") == engine.code.object_file(state)
@@ -164,17 +176,37 @@ def test_who_is_killed_while_it_waits_comes_back(start: Start) -> None:
     assert kind.statistics()["processes_rebuilt"] > 0
 
 
+def test_who_is_killed_over_an_answer_is_asked_once_more(start: Start) -> None:
+    kind = start("inline")
+    program = kind.load_benchmark(busy())
+    session = kind(program)
+    go_on(session, 5, 3)
+    (process,) = (psutil.Process(one.process) for one in kind.waiting.processes())
+    process.suspend()
+    kill = threading.Timer(0.3, process.kill)
+    kill.start()
+    session.apply_action(KEEP)
+    kill.join()
+    process = psutil.Process(kind.waiting.processes()[0].process)
+    process.suspend()
+    kill = threading.Timer(0.3, process.kill)
+    kill.start()
+    assert session.get_observation("ProjectedImageSizeBytes") > 0
+    kill.join()
+
+
 def test_who_does_not_come_back_in_time_is_ended(start: Start) -> None:
     kind = start("inline")
     session = kind(kind.load_benchmark(busy()))
     go_on(session, 7, 5)
     (process,) = (one.process for one in kind.waiting.processes())
-    os.kill(process, signal.SIGSTOP)
+    stopped = psutil.Process(process)
+    stopped.suspend()
     DEADLINE.times[kind] = time.monotonic() + 0.2
     with pytest.raises(CompilationError, match="has not come to its next decision in time"):
         session.apply_action(KEEP)
     del DEADLINE.times[kind]
-    ended(psutil.Process(process))
+    ended(stopped)
     go_on(session, 8)
 
 
@@ -219,6 +251,39 @@ def test_a_program_without_calls_is_finished_at_once(start: Start) -> None:
     session = kind(kind.load_benchmark(b"define i32 @f(i32 %x) {\n  ret i32 %x\n}\n"))
     assert session.get_observation("Finished") == 1 and session.get_observation("Decisions") == 0
     assert session.get_observation("ObjectImageSizeBytes") > 0
+
+
+@pytest.mark.parametrize("place", ["", "a: b:3:4: c.c:5:6"])
+@pytest.mark.parametrize("name", ["a: b' not inlined into 'c", "12:34: z", "f-1", "7", "x because y"])
+def test_a_call_is_told_whatever_its_function_is_called(start: Start, name: str, place: str) -> None:
+    program = f"""
+define i32 @"{name}"(i32 %x) {{
+  %y = add i32 %x, 1
+  ret i32 %y
+}}
+define i32 @start(i32 %x) {"!dbg !3" if place else ""} {{
+  %a = call i32 @"{name}"(i32 %x) {", !dbg !4" if place else ""}
+  ret i32 %a
+}}
+"""
+    if place:
+        program += """
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!2}
+!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: LineTablesOnly)
+!1 = !DIFile(filename: "a: b:3:4: c.c", directory: "/")
+!2 = !{i32 2, !"Debug Info Version", i32 3}
+!3 = distinct !DISubprogram(name: "start", scope: !1, file: !1, unit: !0, type: !5)
+!4 = !DILocation(line: 5, column: 6, scope: !3)
+!5 = !DISubroutineType(types: !{})
+"""
+    kind = start("inline")
+    for action in (KEEP, INLINE):
+        session = kind(kind.load_benchmark(program.encode()))
+        assert session.get_observation("Remark") == ""
+        session.apply_action(action)
+        call = {"place": place, "callee": name, "inlined": action == INLINE}
+        assert session.get_observation("LastCall") == call
 
 
 def test_whoever_has_no_such_level_is_told_which_there_are(start: Start) -> None:
