@@ -67,7 +67,7 @@ class LlvmError(Exception):
 
 
 class NoSuchTarget(LlvmError):
-    """The program has no such function or loop: the target of an action may be gone. Nothing was changed."""
+    """The program has no such function, call or loop: the target of an action may be gone. Nothing was changed."""
 
 
 class TargetMachine:

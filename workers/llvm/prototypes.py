@@ -25,7 +25,7 @@ def _prototypes(table: str) -> dict[str, Prototype]:
 
 PROTOTYPES = _prototypes("""
 I(P)     CountParamTypes CountParams CountStructElementTypes GetArrayLength GetFunctionCallConv GetIntrinsicID
-         GetMDNodeNumOperands GetNumSuccessors GetPointerAddressSpace
+         GetMDNodeNumOperands GetNumArgOperands GetNumSuccessors GetPointerAddressSpace
 I(Ps)    GetNamedMetadataNumOperands
 I(PsI)   GetMDKindIDInContext
 I(sQ)    GetEnumAttributeKindForName
@@ -36,11 +36,11 @@ P(P)     AliasGetAliasee BasicBlockAsValue CloneModule CopyStringRepOfTargetData
          GetFirstFunction GetFirstGlobal GetFirstGlobalAlias GetFirstGlobalIFunc GetFirstInstruction GetFirstUse
          GetGEPSourceElementType GetInitializer GetInstructionParent GetModuleDataLayout GetNextBasicBlock
          GetNextFunction GetNextGlobal GetNextGlobalAlias GetNextGlobalIFunc GetNextInstruction GetNextUse
-         GetReturnType GetUser GlobalGetValueType IsABlockAddress IsACallInst IsAConstantInt IsAFunction
+         GetReturnType GetUser GlobalGetValueType IsABlockAddress IsACallInst IsAConstant IsAConstantInt IsAFunction
          IsAGlobalAlias IsAGlobalObject IsAGlobalValue IsAInvokeInst PrintModuleToString PrintTypeToString
          PrintValueToString TypeOf ValueAsMetadata VoidTypeInContext WriteBitcodeToMemoryBuffer
 P(PI)    GetMetadata GetOperand GetOperandUse GetParam GetSuccessor StructGetTypeAtIndex
-P(PIsI)  GetStringAttributeAtIndex
+P(PIsI)  GetCallSiteStringAttribute GetStringAttributeAtIndex
 P(PII)   GetCallSiteEnumAttribute GetEnumAttributeAtIndex
 P(PIQ)   CreateEnumAttribute
 P(PP)    GetMDString GetStringAttributeValue GetValueName2
@@ -53,7 +53,7 @@ P(PsIsI) CreateStringAttribute
 P(Ps)    GetNamedFunction GetNamedGlobal
 P(PsP)   AddFunction
 P(PsPP)  RunPasses
-P(PsQ)   GetNamedGlobalAlias GetOrInsertNamedMetadata
+P(PsQ)   GetModuleFlag GetNamedGlobalAlias GetOrInsertNamedMetadata
 P(Psssiii) CreateTargetMachine
 P(sP)    ModuleCreateWithNameInContext
 P(sQsi)  CreateMemoryBufferWithMemoryRange
@@ -73,7 +73,7 @@ v(P)     ContextDispose DeleteFunction DeleteGlobal DisposeErrorMessage DisposeM
          DisposeModule DisposePassBuilderOptions DisposeTargetData DisposeTargetMachine
 v(PII)   RemoveCallSiteEnumAttribute RemoveEnumAttributeAtIndex
 v(PIP)   AddAttributeAtIndex AddCallSiteAttribute
-v(PIsI)  RemoveStringAttributeAtIndex
+v(PIsI)  RemoveCallSiteStringAttribute RemoveStringAttributeAtIndex
 v(PP)    GetMDNodeOperands GetParamTypes ReplaceAllUsesWith SetComdat SetInitializer
 v(PPP)   ContextSetDiagnosticHandler
 v(Pi)    ContextSetDiscardValueNames SetLinkage SetVisibility
