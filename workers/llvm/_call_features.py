@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from aiocg.workers.llvm._attributes import bodies
 from aiocg.workers.llvm.decisions import CallSites
 from aiocg.workers.llvm.loops import Loops
-from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.module import Module, blocks, calls_in, instructions
 
 FEATURES = (
     "caller_basic_block_count", "callee_basic_block_count", "caller_conditionally_executed_blocks",
@@ -56,28 +56,18 @@ def call_features(module: Module, loops: Loops) -> list[tuple[int, ...]]:
 
 
 def _count(c: Any, function: int, defined: set[int]) -> _Function:
-    blocks = conditional = instructions = 0
-    callees = []
-    block = c.LLVMGetFirstBasicBlock(function)
-    while block:
-        blocks += 1
+    count = conditional = length = 0
+    for block in blocks(c, function):
         end = c.LLVMGetBasicBlockTerminator(block)
         successors = c.LLVMGetNumSuccessors(end)
         if successors > 1 and c.LLVMGetInstructionOpcode(end) not in _UNCONDITIONAL:
             conditional += successors
-        one = c.LLVMGetFirstInstruction(block)
-        while one:
-            instructions += 1
-            if (c.LLVMIsACallInst(one) or c.LLVMIsAInvokeInst(one)) and (
-                callee := c.LLVMGetCalledValue(one)
-            ) in defined:
-                callees.append(callee)
-            one = c.LLVMGetNextInstruction(one)
-        block = c.LLVMGetNextBasicBlock(block)
+        count, length = count + 1, length + sum(1 for _ in instructions(c, block))
+    callees = [callee for call in calls_in(c, function) if (callee := c.LLVMGetCalledValue(call)) in defined]
     users, use = int(c.LLVMGetLinkage(function) not in _LOCAL), c.LLVMGetFirstUse(function)
     while use:
         users, use = users + 1, c.LLVMGetNextUse(use)
-    return _Function(blocks, conditional, users, instructions, callees)
+    return _Function(count, conditional, users, length, callees)
 
 
 def _heights(callees: dict[int, list[int]]) -> dict[int, int]:

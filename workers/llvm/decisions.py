@@ -7,7 +7,7 @@ with a string attribute, or a hint of ours, so that they can be taken back.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from aiocg.workers.llvm._attributes import (
     FUNCTION_INDEX,
@@ -25,7 +25,7 @@ from aiocg.workers.llvm._attributes import (
 from aiocg.workers.llvm.action_text import UNMARK, Decision, quote
 from aiocg.workers.llvm.inlining import NEVER, is_replaceable
 from aiocg.workers.llvm.loops import Loops
-from aiocg.workers.llvm.module import Module, NoSuchTarget
+from aiocg.workers.llvm.module import Module, NoSuchTarget, calls_in
 
 __all__ = ["CallSite", "CallSites", "decide", "decide_function", "numbered_calls", "unmark"]
 
@@ -86,12 +86,9 @@ class CallSites:
                 yield CallSite(call, caller, callee, number)
 
     def _calls(self, caller: int) -> Iterator[tuple[int, int]]:
-        c = self._c
-        for instruction in _instructions(c, caller):
-            if c.LLVMIsACallInst(instruction) or c.LLVMIsAInvokeInst(instruction):
-                callee = c.LLVMGetCalledValue(instruction)
-                if callee in self._callable:
-                    yield instruction, callee
+        for instruction in calls_in(self._c, caller):
+            if (callee := self._c.LLVMGetCalledValue(instruction)) in self._callable:
+                yield instruction, callee
 
     def _is_undecided(self, call: int, callee: int) -> bool:
         """Return whether the source says nothing of a call, which has the type of what it calls."""
@@ -171,7 +168,7 @@ def decide_function(module: Module, function: int, mark: str) -> None:
 def unmark(module: Module, loops: Loops) -> None:
     """Take the marks of all calls, loops and functions back, but those for size."""
     for function in bodies(module):
-        for call in _all_calls(module.library.c, function):
+        for call in calls_in(module.library.c, function):
             _mark_call(module, call, "none")
         if string_attribute(module, function, _OURS) is not None:
             decide_function(module, function, UNMARK)
@@ -186,7 +183,7 @@ def numbered_calls(module: Module, pipeline: str) -> list[bool]:
     module.run_passes(pipeline, module.machine)
     left = [False] * count
     for function in bodies(module):
-        for call in _all_calls(c, function):
+        for call in calls_in(c, function):
             if (number := call_attribute(module, call, _NUMBER)) is not None:
                 left[int(number)] = True
     return left
@@ -209,17 +206,3 @@ def _mark_call(module: Module, call: int, mark: str) -> None:
     if mark != "none":
         for attribute in (new_attribute(module, mark), new_string_attribute(module, _OURS, mark)):
             c.LLVMAddCallSiteAttribute(call, FUNCTION_INDEX, attribute)
-
-
-def _instructions(c: Any, function: int) -> Iterator[int]:
-    block = c.LLVMGetFirstBasicBlock(function)
-    while block:
-        instruction = c.LLVMGetFirstInstruction(block)
-        while instruction:
-            yield instruction
-            instruction = c.LLVMGetNextInstruction(instruction)
-        block = c.LLVMGetNextBasicBlock(block)
-
-
-def _all_calls(c: Any, function: int) -> list[int]:
-    return [one for one in _instructions(c, function) if c.LLVMIsACallInst(one) or c.LLVMIsAInvokeInst(one)]

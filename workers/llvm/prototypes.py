@@ -24,7 +24,8 @@ def _prototypes(table: str) -> dict[str, Prototype]:
 
 
 PROTOTYPES = _prototypes("""
-I(P)     CountParamTypes CountParams CountStructElementTypes GetArrayLength GetFunctionCallConv GetIntrinsicID
+I(P)     CountParamTypes CountParams CountStructElementTypes GetArrayLength GetDebugLocColumn GetDebugLocLine
+         GetFunctionCallConv GetIntrinsicID
          GetMDNodeNumOperands GetNumArgOperands GetNumSuccessors GetPointerAddressSpace
 I(Ps)    GetNamedMetadataNumOperands
 I(PsI)   GetMDKindIDInContext
@@ -43,7 +44,7 @@ P(PI)    GetMetadata GetOperand GetOperandUse GetParam GetSuccessor StructGetTyp
 P(PIsI)  GetCallSiteStringAttribute GetStringAttributeAtIndex
 P(PII)   GetCallSiteEnumAttribute GetEnumAttributeAtIndex
 P(PIQ)   CreateEnumAttribute
-P(PP)    GetMDString GetStringAttributeValue GetValueName2
+P(PP)    GetDebugLocFilename GetMDString GetStringAttributeValue GetValueName2
 P(PPIi)  FunctionType
 P(PPs)   AddGlobal
 P(PPsI)  AddGlobalInAddressSpace

@@ -11,6 +11,7 @@ from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.observations.targets import array, table
 from aiocg.workers.llvm.size_attributes import MINSIZE, mark
+from aiocg.workers.llvm.source_lines import loop_lines, source_line
 
 CALL_SITES = "CallSites"
 
@@ -24,6 +25,15 @@ def _call_sites(subject: Subject) -> list[str]:
         return [f"{names[site.caller]}:{names[site.callee]}:{site.number}" for site in sites]
 
     return subject.state.remember("call sites", find)
+
+
+def _call_lines(subject: Subject) -> list[str]:
+    module = subject.engine.module(subject.state)
+    return [source_line(module, site.call) for site in CallSites(module).all()]
+
+
+def _loop_lines(subject: Subject) -> list[str]:
+    return loop_lines(subject.engine.module(subject.state), subject.engine.loops)
 
 
 def _features(subject: Subject) -> Array:
@@ -52,6 +62,18 @@ OBSERVATIONS = (
         f"For each of `CallSites`: {', '.join(FEATURES)}. Names that MLGO has are its features.",
         _features,
         *FEATURES,
+    ),
+    Observation.of(
+        "CallSiteLines",
+        "texts",
+        "For each of `CallSites`: file, line and column in the source, `main.c:12:7`, empty without debug information.",
+        _call_lines,
+    ),
+    Observation.of(
+        "LoopLines",
+        "texts",
+        "For each of `Loops`: file, line and column in the source, `main.c:12:3`, empty without debug information.",
+        _loop_lines,
     ),
     array(
         "InlinedByOz",
