@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from aiocg.transport.codegen_options import CHOICES
+from aiocg.workers.llvm._action_spaces import DECISIONS
 from aiocg.workers.llvm.codegen_options import SMALLER
 from aiocg.workers.llvm.pass_options import OPTIONS
 from aiocg.workers.llvm.pass_table import (
@@ -40,6 +41,9 @@ lists the spaces that the library in use has; what it lacks is left out.
 | `ParametrizedPasses` | a pass with a choice for each of its parameters, or an optimisation level with options |
 | `FunctionPasses` | a function of the program, and a pass to run on that function only (LLVM 20 and later) |
 | `LoopUnroll` | a loop of the program, and how often to unroll it (LLVM 20 and later) |
+| `CallDecisions` | a call, and whether the passes that come later inline it |
+| `LoopDecisions` | a loop, and how they unroll, vectorise, interleave or distribute it |
+| `FunctionDecisions` | a function, and whether they take it to be hot or cold, or keep all calls of it |
 | `PipelineText` | any text of the language |
 
 ## The language
@@ -57,6 +61,12 @@ lists the spaces that the library in use has; what it lacks is left out.
 `-fno-omit-frame-pointer`; without in programs whose inline assembly or calls may use that register otherwise |
 | `@main(sroa,mark<optsize>)` | passes on one function, if any, and then a mark of its own, which those of all do not \
 change |
+| `@main:@parse:1(mark<noinline>)` | the second call of `parse` in `main` [marked](#decisions) for the pipeline that \
+comes later: `alwaysinline`, `noinline`, or `none` to take our mark back |
+| `@main:2(mark<unroll=4>)` | a loop marked so: {loop_marks} |
+| `@parse(mark<cold>)` | a function marked so: `hot`, `cold`, `noinline`, `none`; may come after passes, too |
+| `@main:@parse:1(mark<noinline>)@main:2(mark<unroll=full>)` | any number of calls and loops, each marked |
+| `mark<none>` | all these marks taken back; those for size stay |
 | `codegen<size>`, `codegen<size;disable-lsr=false>` | [options of the code generator]\
 (#options-of-the-code-generator) for the whole program, in place of those that it carries |
 | `@main:2(unroll<4>)`, `@main:2(unroll<full>)` | the loop of a function that has this number, unrolled |
@@ -81,6 +91,22 @@ The options of the pass builder say how LLVM builds a pipeline, so they act on `
 `scc-oz-module-inliner` and their like, and not on a pass that is named itself: `cgscc(inline)` has its own threshold.
 
 {options}
+
+## Decisions
+
+Which calls are inlined, and what becomes of a loop, LLVM decides inside of a pipeline such as `clang<Oz>` or
+`default<O2>`. These marks decide it beforehand: they are attributes of calls and functions and hints of loops, as a
+person writes them in the source, and any pipeline that comes later obeys where it can.
+
+`CallSites` lists the calls that may be decided, `CallSiteFeatures` what they are like, and `InlinedByOz` what
+`clang -Oz` does with them. The calls of a pair of functions are numbered from 0 in the order of the caller's text. Not
+among them are calls of a function to itself, those that the source decides (`always_inline`, `noinline`), those of
+functions that the linker may replace (`weak`), and those between functions for different targets or sanitizers, which
+LLVM would inline wrongly if told to. A call that LLVM cannot inline, as of a function with variable arguments, stays.
+`alwaysinline` is not the same as what the inliner does by itself: LLVM inlines such calls before it simplifies.
+
+A mark takes the place of our last one of its kind, and of what the source said of a loop in that respect. `none`
+brings back what was there. In the object file there is nothing of a mark but its effect.
 
 ## Options of the code generator
 
@@ -147,7 +173,10 @@ def render() -> str:
 
 def _lines() -> Iterator[str]:
     yield INTRODUCTION.format(
-        options="\n".join(_options()), codegen="\n".join(_codegen()), refused="\n".join(_patterns(REFUSED))
+        options="\n".join(_options()),
+        codegen="\n".join(_codegen()),
+        refused="\n".join(_patterns(REFUSED)),
+        loop_marks=", ".join(f"`{mark}`" for mark in DECISIONS["LoopDecisions"][2]),
     )
     yield PASSES.format(actions=len(ENTRIES))
     for title, entries in LEVELS.items():

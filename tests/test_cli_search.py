@@ -40,6 +40,7 @@ SEARCH_KEYS = {
     "metrics",
     "actions",
     "commandline",
+    "advice",
     "codegen_options",
     "evaluations",
     "walltime",
@@ -94,7 +95,7 @@ def test_search_prints_a_table_that_ends_with_what_it_took(command: Run, words: 
 @pytest.mark.parametrize(
     "algorithm",
     [
-        *("functionwise", "greedy", "random", "beam", "evolve", "mcts", "portfolio", "coreset"),
+        *("functionwise", "decide", "greedy", "random", "beam", "evolve", "mcts", "portfolio", "coreset"),
         *("nevergrad", "opentuner"),
     ],
 )
@@ -303,3 +304,16 @@ def test_another_environment_needs_the_name_of_a_search(command: Run) -> None:
     done = command("search", CHEAPEST, "--env", "gcc-v0")
     assert done.status == 1
     assert "name a search, as in `aiocg search screening" in done.err
+
+
+def test_what_is_decided_is_told_by_lines_of_the_source(command: Run) -> None:
+    source = next((Path(__file__).parents[1] / "datasets" / "programs").rglob("qsort.c"))
+    words = ("search", "decide", str(source), "--evaluations", "80", "--no-run")
+    found = command(*words, "--json", "--", "-g").json
+    assert found["advice"]
+    for one in found["advice"]:
+        assert re.fullmatch(r"qsort\.c:\d+:\d+", one["where"])
+        assert re.fullmatch(r"call of \w+ in \w+", one["what"])
+        assert one["source"] in ("[[clang::always_inline]]", "[[clang::noinline]]")
+    printed = command(*words, "--", "-g").out
+    assert f"advice      {found['advice'][0]['where']}: {found['advice'][0]['what']}" in printed

@@ -30,7 +30,7 @@ from aiocg.cli.output import (
     table,
     working,
 )
-from aiocg.cli.search_job import DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
+from aiocg.cli.search_job import DECIDE, DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -323,6 +323,17 @@ def _functionwise(seed: int) -> None:
     It makes machine code smaller, or with --reward IrInstructionCountOzMinsize the number of instructions.
 
     Example: aiocg search functionwise programs-v0/sha256 -o best.o --state best.json
+    """
+
+
+@_search(DECIDE, without=("start", "minimize", "env", "action_space"), default=("budget", 10.0))
+def _decide(seed: int, passes: bool = False) -> None:
+    """Decide which calls clang -Oz inlines and which it keeps, and say so by lines of the source.
+
+    Example: aiocg search decide my_program.c -- -g
+
+    Args:
+        passes: Search for passes by functionwise after that, too.
     """
 
 

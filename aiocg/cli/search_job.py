@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     SearchFunction = Callable[..., Awaitable[SearchResult]]
 
-DEFAULT = "functionwise"  # the default search
+DEFAULT, DECIDE = "functionwise", "decide"  # the default search, and one like it
 BYTES = "ObjectImageSizeOzMinsize"  # its default reward
 SCHEDULE, LOOPS = "schedule", "loops-v0"  # the search for schedules of loops, and its environment
 RACING, RUNTIME = "racing", "runtime"  # the search for running time, and its reward
@@ -268,7 +268,7 @@ class Job:
         from aiocg.search.command_lines import option_space
 
         if env.reward_space is None:
-            usual = {DEFAULT: BYTES, RACING: RUNTIME}.get(self.algorithm)
+            usual = {DEFAULT: BYTES, DECIDE: BYTES, RACING: RUNTIME}.get(self.algorithm)
             env.reward_space = usual or _default_reward(env)
         self._check(env)
         if self.algorithm in OF_BOTH and self.action_space is None and env.action_spaces.language.line is not None:
@@ -295,7 +295,9 @@ class Job:
             options["budget"] = aiocg.search.Budget(evaluations=1)  # no function to search: levels are all there is
         lines = self._searches_lines(env)
         options |= {} if self.start == "O0" else {"start": self.start}
-        options |= {} if lines or self.algorithm in (DEFAULT, RACING) else {"minimize": self.minimize is not False}
+        options |= (
+            {} if lines or self.algorithm in (DEFAULT, DECIDE, RACING) else {"minimize": self.minimize is not False}
+        )
         try:
             result = await function(env, progress=progress, **options)
         except (ImportError, ValueError) as error:  # of a library that is installed on request, or a choice

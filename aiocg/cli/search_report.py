@@ -18,7 +18,7 @@ from aiocg.states.behaviour import Behaviour
 if TYPE_CHECKING:
     from aiocg import Env
     from aiocg.gcc.rival import GccObject, SameMeaning
-    from aiocg.search import Progress, SearchResult
+    from aiocg.search import Advice, Progress, SearchResult
     from aiocg.search.metrics import Comparison
     from aiocg.search.result import Checks
     from aiocg.search.timing import Timing
@@ -142,6 +142,7 @@ MOST_SIGNS = 5  # of undefined behaviour that are printed
 UNDEFINED = "hint        the behaviour of this program is undefined in places, so that options may change what it does"
 LARGE = 2  # times as small as the best level: a gain that is not believed without a proof
 UNPROVEN = ": unproven, since a gain of more than twice was not run"
+MOST_ADVICE = 30  # lines of advice on the screen
 LONGEST = 200  # characters of an action on the screen
 
 TWO_LEVELS = (
@@ -189,6 +190,7 @@ class Finding:
         self._gcc = gcc
         self._untouchable = False  # no pass may change it
         self._codegen: list[str] = []  # options of LLVM's code generator
+        self._advice: list[Advice] = []  # its decisions, by lines of the source
         self._line: str | None = None  # the compiler's command line, for those that have such
         self._same: SameMeaning | None = None  # what it is compared with
         self.behaviour, self.reason = result.checks.behaviour, result.checks.reason
@@ -237,6 +239,7 @@ class Finding:
             found._untouchable = OPTNONE.search(await env.observe("Ir")) is not None
         if CODEGEN in env.observation_spaces:
             found._codegen = await env.observe(CODEGEN)
+            found._advice = await search.advice(env, result.actions)
         if COMMAND_LINE in env.observation_spaces:
             from aiocg.gcc.rival import same_meaning
 
@@ -270,6 +273,10 @@ class Finding:
             if self._codegen:
                 print_line(f"codegen     {' '.join(f'-mllvm -{one}' for one in self._codegen)}")
                 print_line("            for clang, if it compiles a .bc or .ll; objects that aiocg writes have them")
+            for one in self._advice[:MOST_ADVICE]:
+                print_line(f"advice      {one}")
+            if (more := len(self._advice) - MOST_ADVICE) > 0:
+                print_line(f"            and {more} more, which --json has")
         else:
             print_line(f"options     {_options(self._line)}")
             print_line(self._line if result.actions else nothing)
@@ -337,6 +344,7 @@ class Finding:
             "bytes": self._costs.get("bytes"),
             "failed_levels": self._failed,
             "codegen_options": self._codegen,
+            "advice": [one._asdict() for one in self._advice],
             ZEROED: self._costs.get(ZEROED),
             "gcc": self._gcc.to_dict() if self._gcc is not None else None,
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,

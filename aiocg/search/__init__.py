@@ -6,8 +6,9 @@ Each is an async function that takes an environment, made but not necessarily re
     best = await aiocg.search.functionwise(env)
 
 `functionwise` optimises each function of a program by itself: for size with LLVM it is the best that there is, and
-`racing` is for running time. `greedy`, `beam` and `random` look for lists of actions; `screening`, `hill_climb`,
-`genetic` and, in an action space of that kind, `random` for a choice for all options of a compiler at once.
+`racing` is for running time. `decide` chooses which calls LLVM inlines, and `advice` says what that is in the source.
+`greedy`, `beam` and `random` look for lists of actions; `screening`, `hill_climb`, `genetic` and, in an action space of
+that kind, `random` for a choice for all options of a compiler at once.
 `nevergrad` and `opentuner` have optimisers of other libraries choose either. `pareto`
 looks for programs that trade one cost for another.
 
@@ -19,13 +20,14 @@ nor on what becomes of them.
 from aiocg.search._alphabet import Alphabet
 from aiocg.search._driver import Options, Pace, tune
 from aiocg.search._evolution import evolve, portfolio
-from aiocg.search._functionwise import functionwise
+from aiocg.search._functionwise import decide, functionwise
 from aiocg.search._levelwise import beam, greedy
 from aiocg.search._mcts import mcts
 from aiocg.search._policy import coreset, policy
 from aiocg.search._racing import racing
 from aiocg.search._random import random
 from aiocg.search._schedule import schedule
+from aiocg.search.advice import Advice, advice
 from aiocg.search.budget import Budget
 from aiocg.search.command_lines import genetic, hill_climb, screening
 from aiocg.search.fronts import ParetoPoint, ParetoResult, pareto
@@ -37,6 +39,7 @@ from aiocg.search.result import Checks, Progress, SearchResult, SearchState
 from aiocg.search.tuner import Outcome, Proposal, Tuner
 
 __all__ = [
+    "Advice",
     "Alphabet",
     "Budget",
     "Checks",
@@ -50,9 +53,11 @@ __all__ = [
     "SearchResult",
     "SearchState",
     "Tuner",
+    "advice",
     "beam",
     "compare",
     "coreset",
+    "decide",
     "evolve",
     "functionwise",
     "genetic",

@@ -20,6 +20,7 @@ from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError
 from aiocg.search._alphabet import SpaceAlphabet
 from aiocg.search._checking import Checker
+from aiocg.search._decisions import Decisions, Gain, Trial
 from aiocg.search._population import MARKS, NAME, PASSES, Passes, Population, text_of
 from aiocg.search.baselines import FRAME_POINTERS, baselines
 from aiocg.search.budget import Budget, Meter, checked
@@ -38,7 +39,7 @@ from aiocg.search.result import (
 from aiocg.search.tuner import Outcome
 
 Actions = tuple[str, ...]
-MARK = "mark<minsize>"
+MARK, CLANG_OZ = "mark<minsize>", "clang<Oz>"
 PREFIX, CODEGEN = "codegen<", "codegen<size>"
 SETTINGS = (
     "disable-machine-licm=false", "disable-lsr=false", "apply-ext-tsp-for-size=false", "disable-machine-cse=true",
@@ -251,6 +252,9 @@ PATIENCE = 60  # chunks without progress after which the search leaves a base
 FRUITLESS = 3  # stages without progress after which an attempt ends
 NEXT = 6  # most bases of a later stage
 PER_NEXT = 20  # evaluations that there is time for per base of a later stage
+DECIDING = 0.3  # share of the budget in which calls are decided
+TRIALS, SLOW_TRIALS = 8, 4  # lists of marks that are evaluated together; where a level takes long
+DECISIONS = 1 << 20  # of the seed of decisions
 PER_BASE = 250  # evaluations in the budget per starting base
 TWO_BASES = 30  # evaluations in the budget from which two bases are tried even so
 COMPETING, LATER = 0.7, 0.5  # shares of what is left of the budget in which starting and later bases compete
@@ -319,17 +323,69 @@ async def functionwise(
         ValueError: if the environment has no such reward space, or `resume` is of another search.
         ServiceError: if the workers fail.
     """
+    return await _search("functionwise", env, budget, seed, progress, resume, lanes, watch, run, codegen, 0.0)
+
+
+async def decide(
+    env: Env,
+    *,
+    budget: Budget | None = None,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+    resume: SearchState | None = None,
+    lanes: int | None = None,
+    watch: WatchCallback | None = None,
+    run: bool = True,
+    codegen: bool = True,
+    passes: bool = False,
+) -> SearchResult:
+    """Decide which calls of a program `clang -Oz` inlines and which it keeps.
+
+    It begins with what LLVM decides by itself, and changes the mark of one or a few calls at a time. A change can make
+    a difference in few functions only, so an evaluation tests many changes, as long as no two concern the same
+    function, and the gains add up. What helps is kept, if all of it together makes the program smaller.
+
+    The list that is found decides calls and has the passes of `clang -Oz`, so `advice` can say what it is in the
+    source. Where nothing but size counts, `functionwise` finds smaller programs.
+
+    Args:
+        env: an LLVM environment with a reward space that `functionwise` takes.
+        budget, seed, progress, resume, lanes, watch, run, codegen: see `functionwise`.
+        passes: whether `functionwise` goes on after a part of the budget, with what was decided as its first base.
+
+    Raises:
+        ValueError, ServiceError: as `functionwise`.
+    """
+    share = DECIDING if passes else 1.0
+    return await _search("decide", env, budget, seed, progress, resume, lanes, watch, run, codegen, share)
+
+
+async def _search(
+    name: str,
+    env: Env,
+    budget: Budget | None,
+    seed: int,
+    progress: ProgressCallback | None,
+    resume: SearchState | None,
+    lanes: int | None,
+    watch: WatchCallback | None,
+    run: bool,
+    codegen: bool,
+    deciding: float,
+) -> SearchResult:
     reward = env.reward_spaces[reward_space_of(env)]
     cost = getattr(reward, "cost", "")
     if cost not in COSTS:
         raise ValueError(
-            f"functionwise knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
+            f"{name} knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
         )
     whole = checked(budget, DEFAULT_BUDGET)
     meter, total = whole.part_of_time(1 - CONFIRMING if run else 1).start(), whole.start()
     alphabet = SpaceAlphabet(env.action_space)
     progress = progress and _finished(progress, cost)
-    record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, resume)
+    record = Record(
+        begin_state(name, env), meter, lambda one: (sum(map(len, one)), alphabet.rank(one)), progress, resume
+    )
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     known = baselines(env)
     *sequences, passes = await usable(env, (*core(COSTS[cost]), PASSES))
@@ -337,7 +393,7 @@ async def functionwise(
     async with open_lanes(env, lanes, rewarded=False) as crew:
         watch = watch or (lambda outcome: None)
         options = codegen and cost in OF_CODE
-        search = _Search(record, cost, seeds, progress, watch, checker.assembles, options, sequences, passes)
+        search = _Search(record, cost, seeds, progress, watch, checker.assembles, options, sequences, passes, deciding)
         try:
             await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
             record.meter.extend(whole)
@@ -375,6 +431,7 @@ class _Search:
         codegen: whether options of the code generator may be chosen.
         core: sequences that are tried first.
         passes: what others are made of.
+        deciding: share of the budget in which calls are decided; if it is all, passes are not searched.
     """
 
     def __init__(
@@ -388,8 +445,10 @@ class _Search:
         codegen: bool,
         core: Sequence[Passes],
         passes: Passes,
+        deciding: float,
     ) -> None:
         self._record = record
+        self._deciding = deciding
         self._evaluated: list[Outcome] = []  # whole programs
         self._left_behind: list[tuple[float, Actions]] = []  # rewards and actions of bases
         self._late: dict[str, Actions] = {}  # baselines that are evaluated when the time is up
@@ -473,7 +532,10 @@ class _Search:
             self._late = {}  # without the first of them no cost is known
             return
         with anyio.move_on_after(total.left()):
-            await self.run(crew)
+            if self._deciding:
+                await self._decide(crew)
+            if self._deciding < 1:
+                await self.run(crew)
 
     async def finish(self, crew: list[Env], total: Meter) -> None:
         """Evaluate what was left behind, if there is time for it.
@@ -537,6 +599,81 @@ class _Search:
                 return
             left = [one for one in left if one.actions != record.actions]
 
+    async def _decide(self, crew: list[Env]) -> None:
+        """Decide which calls `clang -Oz` inlines, until a share of the budget is used or nothing is left to try."""
+        until = self._used + self._deciding * (1 - self._used)
+        starts = [(mark, *self._codegen) for mark in ((MARKS[0], MARK) if self._framed else (MARK,))]
+        actions = starts[0]
+        if len(starts) > 1 and self._left > 1:
+            costs = await self._evaluate(crew, (), [(*start, CLANG_OZ) for start in starts])
+            self._planned += len(starts)
+            known = [(cost, start) for cost, start in zip(costs, starts, strict=True) if cost is not None]
+            _, actions = min(known, default=(0.0, actions))
+        forks = [await lane.fork() for lane in crew]
+        self._forks.update(forks)
+        try:
+            lanes = await go_on(forks, actions)
+            if lanes:
+                await self._decide_from(lanes, actions, until)
+        finally:
+            with anyio.CancelScope(shield=True):
+                for lane in forks:
+                    await lane.close()
+
+    async def _decide_from(self, lanes: list[Env], actions: Actions, until: float) -> None:
+        """Decide calls of the program that the lanes are at, to which these actions have led."""
+        sites, inlined, removable = await lanes[0].observe("CallSites", "InlinedByOz", "RemovableFunctions")
+        decisions = Decisions(sites, list(map(bool, inlined)), removable, (*self._seed, DECISIONS))
+        (start,) = await self._decided(lanes, actions, [decisions.text(decisions.marks)])
+        if not sites or start is None:
+            self.exhausted = True
+            return
+        least = start[0]
+        decisions.take(decisions.marks, start[1])
+        slow = self._meter.seconds is not None and self.levels > SLOW
+        while self._used < until and self._left > 0:
+            trials = decisions.propose(min(SLOW_TRIALS if slow else TRIALS, self._left))
+            self.exhausted = not trials
+            if not trials or (self._deciding < 1 and not decisions.listed):
+                break
+            found = await self._try(lanes, decisions, trials)
+            for marks in decisions.combined(found) if found else ():
+                (now,) = await self._decided(lanes, actions, [decisions.text(marks)])
+                if now is not None and now[0] < least:
+                    least = now[0]
+                    decisions.take(marks, now[1])
+                    break
+        if self._left > 0:
+            await self._decided(lanes, actions, [decisions.text(marks) for marks in decisions.lighter()[: self._left]])
+
+    async def _try(self, lanes: list[Env], decisions: Decisions, trials: Sequence[Trial]) -> list[Gain]:
+        """Evaluate marks by the costs of functions alone, and return what has gained."""
+        lists = [(decisions.text(trial.marks), CLANG_OZ) for trial in trials]
+        self._planned += len(lists)
+        results = await evaluate(lanes, lists, ["Functions", COSTS[self._cost]])
+        self._meter.evaluations += len(results)
+        return [
+            gain
+            for trial, one in zip(trials, results, strict=True)
+            if one.error is None
+            for gain in decisions.gains(
+                trial, dict(zip(one.observation[0], map(float, one.observation[1]), strict=True))
+            )
+        ]
+
+    async def _decided(
+        self, lanes: list[Env], before: Actions, texts: Sequence[str]
+    ) -> list[tuple[float, dict[str, float]] | None]:
+        """Evaluate marks; return for each the cost of the program and those of its functions, None if they fail."""
+        lists = [(*filter(None, (text,)), CLANG_OZ) for text in texts]
+        self._planned += len(lists)
+        results = await evaluate(lanes, lists, [self._cost, "Functions", COSTS[self._cost]])
+        costs = self._learn(before, lists, results)
+        return [
+            None if cost is None else (cost, dict(zip(one.observation[1], map(float, one.observation[2]), strict=True)))
+            for cost, one in zip(costs, results, strict=True)
+        ]
+
     async def _attempt(self, crew: list[Env], attempt: int) -> bool:
         """Let bases compete, including the best known program, and continue from the winner while that helps.
 
@@ -592,7 +729,10 @@ class _Search:
         planned = in_time if limit is None else min(limit, in_time)
         large = self._cost in OF_CODE and in_time < PER_BASE
         marks = MARKS[:1] if self._framed else (MARK,)
-        bases = (self._record.actions, *([(*marks, *base) for base in LARGE_BASES] if large else BASES))
+        bases = (
+            self._record.actions,
+            *([(*marks, *base) for base in LARGE_BASES] if large else BASES),
+        )
         count = int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))
         return [(*base, *(one for one in self._codegen if one not in base)) for base in bases[:count]]
 

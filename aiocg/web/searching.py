@@ -19,12 +19,13 @@ from aiocg.web.session import TIME, ExplorerSession
 from aiocg.web.tree import TreeError
 
 SEED = 0
-PASSES = ("greedy", "beam", "random", "evolve", "mcts", "portfolio", "policy", "functionwise")
+PASSES = ("greedy", "beam", "random", "evolve", "mcts", "portfolio", "policy", "functionwise", "decide")
 OPTIONS = ("screening", "hill_climb", "genetic", "random")  # of whole command lines
 LIBRARIES = ("nevergrad", "opentuner")  # each needs its library
 SCHEDULES = ("schedule",)
 WITHOUT_SEED = ("greedy", "beam")
-SIZES = ("IrInstructionCount", "ObjectImageSizeMinsizeBytes")  # whose functions `functionwise` knows
+SIZES = ("IrInstructionCount", "ObjectImageSizeMinsizeBytes")  # whose functions `OF_FUNCTIONS` know
+OF_FUNCTIONS = ("functionwise", "decide")
 SPEED = "flops"
 
 
@@ -63,9 +64,10 @@ def watchable(session: ExplorerSession) -> dict[str, _Watchable]:
     names = (*(OPTIONS if lines else PASSES), *LIBRARIES)
     known = {name: _Watchable(getattr(search, name), cost, anywhere=not lines) for name in names}
     if not lines:
-        known["functionwise"] = _Watchable(search.functionwise, cost, anywhere=False)
-        if cost not in SIZES:
-            del known["functionwise"]
+        for name in OF_FUNCTIONS:
+            known[name] = _Watchable(getattr(search, name), cost, anywhere=False)
+            if cost not in SIZES:
+                del known[name]
         if env.spec.worker != "llvm":
             del known["policy"]
         elif env.benchmark.program is not None and env.benchmark.program.runs:

@@ -22,6 +22,9 @@ SPACES = (
     "ParametrizedPasses",
     "FunctionPasses",
     "LoopUnroll",
+    "CallDecisions",
+    "LoopDecisions",
+    "FunctionDecisions",
     "PipelineText",
 )
 TARGETED = ("FunctionPasses", "LoopUnroll")

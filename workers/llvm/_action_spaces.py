@@ -7,12 +7,33 @@ from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpe
 from aiocg.workers.llvm import pass_options
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import spelled
+from aiocg.workers.llvm.observations.decisions import CALL_SITES
 from aiocg.workers.llvm.observations.targets import FUNCTIONS, LOOPS
 from aiocg.workers.llvm.pass_table import FLAGS, MACROS, PARAMETRIZED, SEQUENCES, WITHOUT_EQUIVALENT, Parametrized
 from aiocg.workers.llvm.passes import Pass, nested
 from aiocg.workers.llvm.probe import Probe
 
 FACTORS = ("2", "3", "4", "8", "16", "full")
+_NONE = {"none": "Take our mark back"}
+DECISIONS = {
+    "CallDecisions": (CALL_SITES, "A call, and whether the passes inline it", {
+        "alwaysinline": "Inline the call, where LLVM can", "noinline": "Keep the call", **_NONE,
+    }),
+    "LoopDecisions": (LOOPS, "A loop, and how the passes unroll, vectorise or distribute it", {
+        **{f"unroll={one}": f"Unroll the loop {one} times" for one in ("2", "4", "8")},
+        "unroll=full": "Unroll the loop fully, where its trip count is known", "unroll=none": "Do not unroll the loop",
+        **{f"vectorize={one}": f"Vectorise the loop by {one}, where LLVM can" for one in ("2", "4", "8", "16")},
+        "vectorize=none": "Do not vectorise the loop",
+        **{f"interleave={one}": f"Interleave {one} iterations of a loop that is vectorised" for one in ("2", "4")},
+        "interleave=none": "Do not interleave iterations", "distribute": "Split the loop, where LLVM can", **_NONE,
+    }),
+    "FunctionDecisions": (FUNCTIONS, "A function, and how the passes treat it", {
+        "hot": "Take the function to be called often", "cold": "Take it to be called seldom",
+        "noinline": "Keep all calls of it", **_NONE,
+        "minsize": "Mark it as clang -Oz does", "optsize": "Mark it as clang -Os does",
+    }),
+}  # fmt: skip
+"""By space: what is decided, in words, and the marks."""
 
 
 def action_spaces(library: Library, passes: tuple[Pass, ...]) -> tuple[ActionSpaceSpec, ...]:
@@ -42,6 +63,12 @@ def action_spaces(library: Library, passes: tuple[Pass, ...]) -> tuple[ActionSpa
                 "A pass and its parameters, or an optimisation level and its options",
             ),
             *(_targeted(passes) if library.has("LLVMRunPassesOnFunction") else ()),
+            *(
+                ActionSpaceSpec(
+                    name, tuple(ActionSpec(f"mark<{one}>", what) for one, what in marks.items()), "targeted", about, at
+                )
+                for name, (at, about, marks) in DECISIONS.items()
+            ),
             ActionSpaceSpec(
                 "PipelineText",
                 kind="text",

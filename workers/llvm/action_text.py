@@ -11,9 +11,17 @@
               | target "(" [pipeline ","] mark ")"     on one function, which has this mark in the end
               | (target "(" pipeline ")") (target "(" pipeline ")")+   on several, each its own passes
               | target ":" number "(" unroll ")"     on one loop of a function
+              | (place "(" decision ")")+            decisions about calls and loops, for the pipeline that comes after
+              | "mark<none>"                         without any mark of a call or loop, or of hot or cold functions
     options  := name "=" value (";" name "=" value)*
     target   := "@" name | '@"' name '"'             a function, written as LLVM writes it
     mark     := "mark<" ("minsize" | "optsize") [";frame-pointer"] ">"   as clang does for -Oz or -Os
+              | "mark<" ("hot" | "cold" | "noinline" | "none") ">"   on functions only
+    place    := target ":" target ":" number         a call in a function of another: one of those, in order
+              | target ":" number                    a loop of a function
+    decision := "mark<" ("alwaysinline" | "noinline" | "none") ">"   of a call
+              | "mark<" family "=" ("none" | number) ">" | "mark<unroll=full>" | "mark<distribute>" | "mark<none>"
+    family   := "unroll" | "vectorize" | "interleave"
     setting  := "size" | name "=" value            what makes most programs smaller, or one option of LLVM's
     inline   := "inline<" target (";" target)* ">"  the functions whose calls are inlined
     unroll   := "unroll<" number ">" | "unroll<full>"
@@ -29,12 +37,17 @@ from typing import NamedTuple
 _PLAIN_NAME = re.compile(rb"[-a-zA-Z._][-a-zA-Z._0-9]*")  # what LLVM writes without quotes
 _TARGET = re.compile(r'@(?:(?P<plain>[-a-zA-Z$._][-a-zA-Z$._0-9]*)|"(?P<quoted>[^"]*)")')
 _NEXT_TARGET = re.compile(r'"[^"]*"|\)(@)')  # skips quoted names
-_LOOP_NUMBER = re.compile(r":(\d{1,9})")
+_NUMBER = re.compile(r":(\d{1,9})")
 _UNROLL = re.compile(r"unroll<(full|\d{1,4})>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
-_MARK = re.compile(r"(?:^|(?<=.),)(mark<(?:minsize|optsize)(?:;frame-pointer)?>)$")
+_MARK = re.compile(r"(?:^|(?<=.),)(mark<(?:(?:minsize|optsize)(?:;frame-pointer)?|hot|cold|noinline|none)>)$")
 _FACTORS = range(2, 1025)
+_OF_CALL = re.compile(r"mark<(?:alwaysinline|noinline|none)>")
+_OF_LOOP = re.compile(
+    r"mark<(?:none|distribute|unroll=(?:none|full|[2-9]|[1-9]\d{1,2})|vectorize=(?:none|2|4|8|16|32|64)|interleave=(?:none|2|4|8|16))>"
+)
+UNMARK = "mark<none>"
 LONGEST = 8_000_000  # characters; room for passes on every function of a large program
 LONG = 2_000  # characters; longer texts name many functions and seldom recur, so they are not cached
 _DEEPEST = 100  # nesting of parentheses; every pipeline parser recurses, LLVM's too
@@ -52,6 +65,32 @@ class ActionSyntaxError(ValueError):
         self.expected = expected
 
 
+class Decision(NamedTuple):
+    """A mark of a call or of a loop.
+
+    Attributes:
+        function: the name of the function that it is in.
+        callee: the name of the function that is called; None of a loop.
+        number: of the call among those of this pair, in the order of the program, or of the loop in the function.
+        mark: what it is marked with, such as `mark<noinline>`.
+    """
+
+    function: bytes
+    callee: bytes | None
+    number: int
+    mark: str
+
+    def __str__(self) -> str:
+        """Return the text of the decision."""
+        called = "" if self.callee is None else f"{quote(self.callee)}:"
+        return f"{quote(self.function)}:{called}{self.number}({self.mark})"
+
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """What may be decided once: a call, or one kind of hint for a loop."""
+        return self.function, self.callee, self.number, self.mark.partition("=")[0] if self.callee is None else ""
+
+
 class ActionText(NamedTuple):
     """A parsed action text.
 
@@ -62,6 +101,7 @@ class ActionText(NamedTuple):
         loop: the number of the target loop in that function; None for the whole function.
         factor: the unroll factor; 0 means fully.
         each: pairs of function and pipeline, in order, if there are several functions; the other fields are then empty.
+        decisions: about calls and loops; the other fields are then empty.
     """
 
     pipeline: str = ""
@@ -70,9 +110,12 @@ class ActionText(NamedTuple):
     loop: int | None = None
     factor: int = 0
     each: tuple[tuple[bytes, str], ...] = ()
+    decisions: tuple[Decision, ...] = ()
 
     def __str__(self) -> str:
         """Return the canonical text: equal actions have equal texts."""
+        if self.decisions:
+            return "".join(map(str, self.decisions))
         if self.each:
             return "".join(f"{quote(function)}({pipeline})" for function, pipeline in self.each)
         if self.function is None:
@@ -142,9 +185,15 @@ def _on_functions(text: str) -> ActionText:
     if not ends:
         return _on_function(text)
     parts = [_on_function(text[start:end]) for start, end in itertools.pairwise((0, *ends, len(text)))]
+    if all(part.decisions for part in parts):
+        decisions = tuple([part.decisions[0] for part in parts])
+        if len({one.subject for one in decisions}) < len(decisions):
+            raise ActionSyntaxError(text, 0, "one decision about each")
+        return ActionText(decisions=decisions)
     each = dict([part.each[0] if part.each else (part.function or b"", part.pipeline) for part in parts])
-    if len(each) < len(parts) or any(part.loop is not None for part in parts):
-        raise ActionSyntaxError(text, 0, "each function once, with passes over functions, where there are several")
+    if len(each) < len(parts) or any(part.loop is not None or part.decisions for part in parts):
+        expected = "each function once, with passes over functions, where there are several, or decisions only"
+        raise ActionSyntaxError(text, 0, expected)
     for pipeline in each.values():
         if _too_deep(pipeline) is not None:
             raise ActionSyntaxError(text, text.index(pipeline), f"parentheses at most {_DEEPEST} deep")
@@ -152,19 +201,24 @@ def _on_functions(text: str) -> ActionText:
 
 
 def _on_function(text: str) -> ActionText:
-    target = _TARGET.match(text)
-    function = unescape(target["plain"] or target["quoted"]) if target else b""
-    if not target or not function or b"\0" in function:  # LLVM names contain no NUL
-        raise ActionSyntaxError(text, 1, 'the name of a function, like @main or @"odd name"')
-    position = target.end()
-    number = _LOOP_NUMBER.match(text, position)
+    function, position = _name_at(text, 0)
+    callee = None
+    if text[position : position + 2] == ":@":
+        callee, position = _name_at(text, position + 1)
+    number = _NUMBER.match(text, position)
     if number:
         position = number.end()
+    elif callee is not None:
+        raise ActionSyntaxError(text, position, "':' and the number of a call")
     if text[position : position + 1] != "(":
         raise ActionSyntaxError(text, position, "'(' and a pipeline, or ':' and the number of a loop")
     if not text.endswith(")"):
         raise ActionSyntaxError(text, len(text), "')'")
     inner = text[position + 1 : -1]
+    if number and (callee is not None or inner.startswith("mark<")):
+        if not (_OF_LOOP if callee is None else _OF_CALL).fullmatch(inner):
+            raise ActionSyntaxError(text, position + 1, f"a mark of a {'loop' if callee is None else 'call'}")
+        return ActionText(decisions=(Decision(function, callee, int(number[1]), inner),))
     if not number:
         if not inner or inner.startswith(("{", "@")):
             raise ActionSyntaxError(text, position + 1, "a pipeline of passes over functions")
@@ -176,6 +230,15 @@ def _on_function(text: str) -> ActionText:
     if not unroll or (factor not in _FACTORS and unroll[1] != "full"):
         raise ActionSyntaxError(text, position + 1, "unroll<full>, or unroll<N> with N from 2 to 1024")
     return ActionText(function=function, loop=int(number[1]), factor=factor)
+
+
+def _name_at(text: str, position: int) -> tuple[bytes, int]:
+    """Return the name of a function that is written at a position, and where it ends."""
+    target = _TARGET.match(text, position)
+    function = unescape(target["plain"] or target["quoted"]) if target else b""
+    if not target or not function or b"\0" in function:  # LLVM names contain no NUL
+        raise ActionSyntaxError(text, position + 1, 'the name of a function, like @main or @"odd name"')
+    return function, target.end()
 
 
 def _too_deep(pipeline: str) -> int | None:

@@ -6,11 +6,13 @@ from functools import cached_property
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm._attributes import defined_function
 from aiocg.workers.llvm._function_sizes import FunctionSizes
-from aiocg.workers.llvm.action_text import ActionText, parse, quote, split_mark
+from aiocg.workers.llvm.action_text import UNMARK, ActionText, parse, split_mark
 from aiocg.workers.llvm.canonical import Facts, Surveyor
 from aiocg.workers.llvm.codegen_options import PREFIX, set_options
 from aiocg.workers.llvm.coroutines import split_count
+from aiocg.workers.llvm.decisions import decide, decide_function, unmark
 from aiocg.workers.llvm.inlining import inline, split
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
@@ -38,20 +40,6 @@ from aiocg.workers.programs.execution import Runner
 from aiocg.workers.programs.linking import Tools
 
 
-def _defined_function(module: Module, name: bytes) -> int:
-    """Return the function with this name, which must have a body.
-
-    Raises:
-        NoSuchTarget: if there is none.
-    """
-    function = module.function(name)
-    if function is None:
-        raise NoSuchTarget(f"the program has no function {quote(name)}")
-    if module.library.c.LLVMIsDeclaration(function):
-        raise NoSuchTarget(f"the program only declares {quote(name)}")
-    return function
-
-
 def _run_on_each(
     module: Module, each: Sequence[tuple[bytes, str]], options: int, attributes: Callable[[str], Attributes]
 ) -> None:
@@ -75,8 +63,8 @@ def _run_on_each(
     for name, pipeline in each:
         unmarked, chosen = split_mark(pipeline)
         callees, rest = split(unmarked)
-        function = _defined_function(module, name)
-        jobs.append((function, [_defined_function(module, callee) for callee in callees], rest.encode(), chosen))
+        function = defined_function(module, name)
+        jobs.append((function, [defined_function(module, callee) for callee in callees], rest.encode(), chosen))
     for function, inlined, passes, chosen in jobs:
         if inlined:
             inline(module, function, inlined, options)
@@ -84,8 +72,10 @@ def _run_on_each(
             error = c.LLVMRunPassesOnFunction(function, passes, machine, options)
             if error or module.context.errors:
                 module.raise_errors(error)
-        if chosen:
+        if chosen in MARKS:
             mark_function(module, function, attributes(chosen))
+        elif chosen:
+            decide_function(module, function, chosen)
 
 
 TRANSITION_CACHE_BYTES = 256 << 20
@@ -167,7 +157,7 @@ class Engine:
 
         Raises:
             CompilationError: with `FailureCode.ACTION` if LLVM reports an error or the verifier rejects the result,
-                and `FailureCode.ACTION_UNKNOWN` if the program lacks the function or loop that the action names.
+                and `FailureCode.ACTION_UNKNOWN` if the program lacks the function, call or loop that the action names.
         """
         if not action or action in state.inert:
             return state
@@ -213,7 +203,8 @@ class Engine:
         return Loops(self.natives.load("loops"))
 
     @cached_property
-    def _clang_oz(self) -> str:
+    def clang_oz(self) -> str:
+        """The pipeline of the action `clang<Oz>`."""
         return clang_oz(self.library)
 
     def bitcode(self, state: State) -> bytes:
@@ -431,19 +422,25 @@ class Engine:
         if action.pipeline in MARKS:
             mark(module, self._attributes(action.pipeline, module, state))
             return self._see(module, surveyor.survey(module) if surveyor else None)
+        if action.decisions:
+            decide(module, self.loops, action.decisions)
+            return self._see(module, surveyor.survey(module) if surveyor else None)
+        if action.pipeline == UNMARK:
+            unmark(module, self.loops)
+            return self._see(module, surveyor.survey(module) if surveyor else None)
         if action.pipeline.startswith(PREFIX):
             set_options(module, self.code.options.resolve(action.pipeline))
             return self._see(module, surveyor.survey(module) if surveyor else None)
         if action.each:
             _run_on_each(module, action.each, self._no_options, lambda chosen: self._attributes(chosen, module, state))
             return self._see(module, surveyor.survey(module) if surveyor else None)
-        function = None if action.function is None else _defined_function(module, action.function)
+        function = None if action.function is None else defined_function(module, action.function)
         if function is not None and action.loop is not None:
             if self.loops.unroll(module, function, action.loop, action.factor, machine):
                 return self._see(module, surveyor.survey(module) if surveyor else None)
             module.canonical = False
             return None
-        pipeline = self._clang_oz if action.pipeline == CLANG_OZ else action.pipeline
+        pipeline = self.clang_oz if action.pipeline == CLANG_OZ else action.pipeline
         if not self.library.has_size_levels and (levels := size_levels(action.pipeline)):
             mark(module, MINSIZE if "z" in levels else OPTSIZE)
             pipeline = without_size_levels(pipeline)

@@ -12,14 +12,16 @@ from aiocg.workers.llvm._attributes import FUNCTION_INDEX, bodies, has_attribute
 from aiocg.workers.llvm.action_text import unescape
 from aiocg.workers.llvm.module import Module
 
-__all__ = ["Calls", "calls", "inline", "inline_copies", "split"]
+__all__ = ["NEVER", "Calls", "calls", "inline", "inline_copies", "is_replaceable", "split"]
 
 _TARGET = r'@(?:[-a-zA-Z$._][-a-zA-Z$._0-9]*|"[^"]*")'
 _HEAD = re.compile(rf"inline<({_TARGET}(?:;{_TARGET})*)>(?:,|$)")
 _NAME = re.compile(_TARGET)
 _DISCARDABLE = (2, 3, 8, 9)  # LLVMLinkage: linkonce, linkonce_odr, internal and private
-_AVAILABLE_EXTERNALLY = 1
-_NEVER = ("noinline", "optnone", "optdebug")
+_EXTERNAL, _AVAILABLE_EXTERNALLY = 0, 1
+_REPLACEABLE = (2, 5, 12, 14)  # linkonce, weak, extern_weak and common
+_INTERPOSITION = b"SemanticInterposition"  # the module flag of -fsemantic-interposition
+NEVER = ("noinline", "optnone", "optdebug")
 
 
 class Calls(NamedTuple):
@@ -66,7 +68,7 @@ def inline(module: Module, caller: int, callees: Sequence[int], options: int) ->
     kind, attribute = kind_of(c, "alwaysinline"), new_attribute(module, "alwaysinline")
     marked: dict[int, set[int]] = {}
     for callee in callees:
-        if callee != caller and _may_be_inlined(c, callee):
+        if callee != caller and _may_be_inlined(module, callee):
             sites = {site for site in _call_sites(c, callee) if site and _function_of(c, site) == caller}
             marked[callee] = {s for s in sites if not c.LLVMGetCallSiteEnumAttribute(s, FUNCTION_INDEX, kind)}
             for site in marked[callee]:
@@ -99,7 +101,7 @@ def calls(module: Module) -> Calls:
     edges: dict[tuple[bytes, bytes], None] = {}
     removable = []
     for callee, name in functions.items():
-        if callee is None or not _may_be_inlined(c, callee):
+        if callee is None or not _may_be_inlined(module, callee):
             continue
         sites = list(_call_sites(c, callee))
         callers = {_function_of(c, site) for site in sites if site}
@@ -125,5 +127,15 @@ def _function_of(c: Any, instruction: int) -> int:
     return function
 
 
-def _may_be_inlined(c: Any, function: int) -> bool:
-    return not has_attribute(c, function, [kind_of(c, name) for name in _NEVER])
+def _may_be_inlined(module: Module, function: int) -> bool:
+    c = module.library.c
+    never = has_attribute(c, function, [kind_of(c, name) for name in NEVER])
+    return not never and not is_replaceable(module, function)
+
+
+def is_replaceable(module: Module, function: int) -> bool:
+    """Return whether the program may call another definition of a function in its place when it is linked."""
+    c = module.library.c
+    linkage = c.LLVMGetLinkage(function)
+    interposition = c.LLVMGetModuleFlag(module.pointer, _INTERPOSITION, len(_INTERPOSITION))
+    return linkage in _REPLACEABLE or (linkage == _EXTERNAL and bool(interposition))

@@ -1,7 +1,7 @@
-"""The natural loops of a program, and unrolling one of them: the Python interface to `native/loops.c`."""
+"""The natural loops of a program, unrolling and marking them: the Python interface to `native/loops.c`."""
 
 import ctypes
-from ctypes import Structure, byref, c_int64, c_void_p
+from ctypes import Structure, byref, c_char_p, c_int64, c_void_p
 from typing import NamedTuple
 
 from aiocg.workers.llvm.module import Module, NoSuchTarget, TargetMachine
@@ -14,6 +14,16 @@ _PREPARE = "loop-simplify,lcssa"
 
 # With these options the unroller unrolls only loops that request it.
 _UNROLL_WHERE_ASKED = "loop-unroll<no-partial;no-peeling;no-profile-peeling;no-runtime;no-upperbound;full-unroll-max=0>"
+
+
+# Hints by marks without a number: name, value and bits of it; 0 bits for no value.
+_HINTS: dict[str, tuple[tuple[str, int, int], ...]] = {
+    "unroll=none": (("disable", 0, 0),),
+    "unroll=full": (("full", 0, 0),),
+    "vectorize=none": (("width", 1, 32),),
+    "interleave=none": (("count", 1, 32),),
+    "distribute": (("enable", 1, 1),),
+}
 
 
 class Loop(NamedTuple):
@@ -60,6 +70,12 @@ class _Graph(Structure):
     )
 
 
+class _Hint(Structure):
+    """`struct Hint` of `native/loops.c`."""
+
+    _fields_ = (("name", c_char_p), ("number", c_int64), ("bits", c_int64))
+
+
 class _Memory:
     """The C side's working memory, with room for a function of so many blocks and edges."""
 
@@ -68,8 +84,8 @@ class _Memory:
         sizes = {"slot": slots, "first": blocks + 1, "successor": edges, "first_predecessor": blocks + 1,
                  "predecessor": edges, "stack": 2 * blocks}  # fmt: skip
         names = [name for name, kind in _Graph._fields_ if kind is c_void_p]
-        self._arrays = {name: (c_int64 * sizes.get(name, blocks))() for name in names}
-        addresses = {name: ctypes.addressof(array) for name, array in self._arrays.items()}
+        self.arrays = {name: (c_int64 * sizes.get(name, blocks))() for name in names}
+        addresses = {name: ctypes.addressof(array) for name, array in self.arrays.items()}
         self.graph = byref(_Graph(blocks=blocks, edges=edges, mask=slots - 1, **addresses))
 
 
@@ -85,6 +101,8 @@ class Loops:
             "aiocg_loop_header": (c_void_p, (c_void_p, c_void_p, c_int64)),
             "aiocg_mark_loop": (c_int64, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p)),
             "aiocg_unmark_loops": (None, (c_void_p, c_int64)),
+            "aiocg_hint_loop": (c_int64, (c_void_p, c_void_p, c_int64, c_char_p, c_void_p, c_int64)),
+            "aiocg_unhint_loops": (None, ()),
         }
         for name, (result, arguments) in prototypes.items():
             function = getattr(self._native, name)
@@ -130,6 +148,42 @@ class Loops:
         unrolled = module.write_bitcode() != before
         self._native.aiocg_unmark_loops(self._llvm, function, kept, marked)
         return unrolled
+
+    def has(self, function: int, number: int) -> bool:
+        """Return whether a function has a loop with this number."""
+        memory, loops = self._memory_for(function)
+        return bool(self._native.aiocg_loop_header(self._llvm, function, memory.graph, loops, number))
+
+    def depths(self, function: int) -> dict[int, int]:
+        """Return how many loops are around each block of a function, by its `LLVMBasicBlockRef`."""
+        memory, loops = self._memory_for(function)
+        self._native.aiocg_loop_header(self._llvm, function, memory.graph, loops, 0)
+        return dict(zip(memory.arrays["block"], memory.arrays["depth"], strict=True))
+
+    def mark(self, function: int, number: int, mark: str) -> None:
+        """Give a loop a hint that the passes obey, as `#pragma clang loop` does, in place of those of its kind.
+
+        Args:
+            function: the `LLVMValueRef` of the function that the loop is in.
+            number: the loop's number within the function; nothing is done if there is none.
+            mark: `unroll=4`, `vectorize=none` and the like, or `none` for what the loop had before it was marked.
+        """
+        memory, loops = self._memory_for(function)
+        if mark == "none":
+            self._native.aiocg_hint_loop(self._llvm, function, memory.graph, loops, number, None, None, 0)
+            return
+        kind, _, value = mark.partition("=")
+        named = _HINTS.get(mark)
+        if named is None and kind == "vectorize":
+            named = (("width", int(value), 32), ("enable", 1, 1))
+        named = named or (("count", int(value), 32),)
+        hints = (_Hint * len(named))(*[_Hint(f"llvm.loop.{kind}.{name}".encode(), *rest) for name, *rest in named])
+        family = f"llvm.loop.{kind}.".encode()
+        self._native.aiocg_hint_loop(self._llvm, function, memory.graph, loops, number, family, hints, len(hints))
+
+    def unmark(self, module: Module) -> None:
+        """Give all loops of a module the hints that they had before they were marked."""
+        self._native.aiocg_unhint_loops(self._llvm, module.pointer)
 
     def _memory_for(self, function: int) -> "tuple[_Memory, ctypes.Array[c_int64]]":
         blocks, edges, _ = self._sizes("aiocg_loop_sizes_of_function", function)

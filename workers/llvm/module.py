@@ -9,7 +9,7 @@ import contextlib
 import ctypes
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import byref, c_size_t, c_void_p
 from typing import Any, ClassVar, Self
 
@@ -67,7 +67,7 @@ class LlvmError(Exception):
 
 
 class NoSuchTarget(LlvmError):
-    """The program has no such function or loop: the target of an action may be gone. Nothing was changed."""
+    """The program has no such function, call or loop: the target of an action may be gone. Nothing was changed."""
 
 
 class TargetMachine:
@@ -421,6 +421,32 @@ class Module:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def blocks(c: Any, function: int) -> Iterator[int]:
+    """Yield the `LLVMBasicBlockRef`s of a function, in the order of its text."""
+    block = c.LLVMGetFirstBasicBlock(function)
+    while block:
+        yield block
+        block = c.LLVMGetNextBasicBlock(block)
+
+
+def instructions(c: Any, block: int) -> Iterator[int]:
+    """Yield the `LLVMValueRef`s of the instructions in a block."""
+    instruction = c.LLVMGetFirstInstruction(block)
+    while instruction:
+        yield instruction
+        instruction = c.LLVMGetNextInstruction(instruction)
+
+
+def calls_in(c: Any, function: int) -> list[int]:
+    """Return the calls and invokes of a function, in the order of its text."""
+    return [
+        one
+        for block in blocks(c, function)
+        for one in instructions(c, block)
+        if c.LLVMIsACallInst(one) or c.LLVMIsAInvokeInst(one)
+    ]
 
 
 def is_bitcode(content: bytes) -> bool:

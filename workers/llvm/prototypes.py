@@ -24,8 +24,9 @@ def _prototypes(table: str) -> dict[str, Prototype]:
 
 
 PROTOTYPES = _prototypes("""
-I(P)     CountParamTypes CountParams CountStructElementTypes GetArrayLength GetFunctionCallConv GetIntrinsicID
-         GetMDNodeNumOperands GetNumSuccessors GetPointerAddressSpace
+I(P)     CountParamTypes CountParams CountStructElementTypes GetArrayLength GetDebugLocColumn GetDebugLocLine
+         GetFunctionCallConv GetIntrinsicID
+         GetMDNodeNumOperands GetNumArgOperands GetNumSuccessors GetPointerAddressSpace
 I(Ps)    GetNamedMetadataNumOperands
 I(PsI)   GetMDKindIDInContext
 I(sQ)    GetEnumAttributeKindForName
@@ -36,14 +37,14 @@ P(P)     AliasGetAliasee BasicBlockAsValue CloneModule CopyStringRepOfTargetData
          GetFirstFunction GetFirstGlobal GetFirstGlobalAlias GetFirstGlobalIFunc GetFirstInstruction GetFirstUse
          GetGEPSourceElementType GetInitializer GetInstructionParent GetModuleDataLayout GetNextBasicBlock
          GetNextFunction GetNextGlobal GetNextGlobalAlias GetNextGlobalIFunc GetNextInstruction GetNextUse
-         GetReturnType GetUser GlobalGetValueType IsABlockAddress IsACallInst IsAConstantInt IsAFunction
+         GetReturnType GetUser GlobalGetValueType IsABlockAddress IsACallInst IsAConstant IsAConstantInt IsAFunction
          IsAGlobalAlias IsAGlobalObject IsAGlobalValue IsAInvokeInst PrintModuleToString PrintTypeToString
          PrintValueToString TypeOf ValueAsMetadata VoidTypeInContext WriteBitcodeToMemoryBuffer
 P(PI)    GetMetadata GetOperand GetOperandUse GetParam GetSuccessor StructGetTypeAtIndex
-P(PIsI)  GetStringAttributeAtIndex
+P(PIsI)  GetCallSiteStringAttribute GetStringAttributeAtIndex
 P(PII)   GetCallSiteEnumAttribute GetEnumAttributeAtIndex
 P(PIQ)   CreateEnumAttribute
-P(PP)    GetMDString GetStringAttributeValue GetValueName2
+P(PP)    GetDebugLocFilename GetMDString GetStringAttributeValue GetValueName2
 P(PPIi)  FunctionType
 P(PPs)   AddGlobal
 P(PPsI)  AddGlobalInAddressSpace
@@ -53,7 +54,7 @@ P(PsIsI) CreateStringAttribute
 P(Ps)    GetNamedFunction GetNamedGlobal
 P(PsP)   AddFunction
 P(PsPP)  RunPasses
-P(PsQ)   GetNamedGlobalAlias GetOrInsertNamedMetadata
+P(PsQ)   GetModuleFlag GetNamedGlobalAlias GetOrInsertNamedMetadata
 P(Psssiii) CreateTargetMachine
 P(sP)    ModuleCreateWithNameInContext
 P(sQsi)  CreateMemoryBufferWithMemoryRange
@@ -73,7 +74,7 @@ v(P)     ContextDispose DeleteFunction DeleteGlobal DisposeErrorMessage DisposeM
          DisposeModule DisposePassBuilderOptions DisposeTargetData DisposeTargetMachine
 v(PII)   RemoveCallSiteEnumAttribute RemoveEnumAttributeAtIndex
 v(PIP)   AddAttributeAtIndex AddCallSiteAttribute
-v(PIsI)  RemoveStringAttributeAtIndex
+v(PIsI)  RemoveCallSiteStringAttribute RemoveStringAttributeAtIndex
 v(PP)    GetMDNodeOperands GetParamTypes ReplaceAllUsesWith SetComdat SetInitializer
 v(PPP)   ContextSetDiagnosticHandler
 v(Pi)    ContextSetDiscardValueNames SetLinkage SetVisibility

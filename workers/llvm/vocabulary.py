@@ -7,7 +7,7 @@ from typing import Any
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import pass_options
-from aiocg.workers.llvm.action_text import LONG, ActionSyntaxError, ActionText, parse, quote, split_mark
+from aiocg.workers.llvm.action_text import LONG, UNMARK, ActionSyntaxError, ActionText, parse, quote, split_mark
 from aiocg.workers.llvm.codegen_options import PREFIX, CodegenOptions
 from aiocg.workers.llvm.inlining import split
 from aiocg.workers.llvm.library import Library
@@ -65,8 +65,10 @@ class Vocabulary:
             action = parse(text)
         except ActionSyntaxError as error:
             raise _unknown(str(error)) from None
-        if text in MARKS or text == CLANG_OZ:
+        if text in MARKS or text in (CLANG_OZ, UNMARK):
             return text
+        if action.decisions:
+            return str(action)
         if text.startswith(PREFIX):
             try:
                 self._codegen.resolve(text)

@@ -75,8 +75,7 @@ class TargetedActions(VectorActions):
 
     def _parts(self, text: str) -> tuple[str, str] | None:
         """Return the target and the action of a text."""
-        start = text.rfind('"') + 1 if text.startswith('@"') else 0
-        opening = text.find("(", start)
+        opening = text.find("(", text.rfind('"') + 1)
         return (text[:opening], text[opening + 1 : -1]) if opening > 0 and text.endswith(")") else None
 
     def _example(self) -> str:

@@ -8,7 +8,7 @@
 #define LLVM_FUNCTIONS(X)                                            \
     X(ref, LLVMGetModuleContext, (ref), "")                          \
     X(ref, LLVMGetGlobalParent, (ref), "")                           \
-    X(ref, LLVMInt32TypeInContext, (ref), "")                        \
+    X(ref, LLVMIntTypeInContext, (ref, unsigned), "")                \
     X(ref, LLVMConstInt, (ref, uint64, int), "")                     \
     X(uint64, LLVMConstIntGetZExtValue, (ref), "")                   \
     X(ref, LLVMGetMetadata, (ref, unsigned), "")                     \
@@ -278,13 +278,18 @@ static ref string(const struct Llvm *llvm, ref context, const char *text) {
     return llvm->LLVMMDStringInContext2(context, text, length);
 }
 
-/* Makes a hint: a node of a name and, unless it is negative, a number. */
-static ref hint(const struct Llvm *llvm, ref context, const char *name, int64 number) {
+/* Makes a hint: a node of a name and, unless it has no bits, a number. */
+static ref sized_hint(const struct Llvm *llvm, ref context, const char *name, int64 number, unsigned bits) {
     ref operands[2] = {string(llvm, context, name), 0};
-    if (number < 0) return llvm->LLVMMDNodeInContext2(context, operands, 1);
-    ref value = llvm->LLVMConstInt(llvm->LLVMInt32TypeInContext(context), (uint64)number, 0);
+    if (!bits) return llvm->LLVMMDNodeInContext2(context, operands, 1);
+    ref value = llvm->LLVMConstInt(llvm->LLVMIntTypeInContext(context, bits), (uint64)number, 0);
     operands[1] = llvm->LLVMValueAsMetadata(value);
     return llvm->LLVMMDNodeInContext2(context, operands, 2);
+}
+
+/* Makes a hint with a number of 32 bits, or without if that is negative. */
+static ref hint(const struct Llvm *llvm, ref context, const char *name, int64 number) {
+    return sized_hint(llvm, context, name, number, number < 0 ? 0 : 32);
 }
 
 /* Returns whether an operand is a hint whose name has this prefix; if it has a number, stores that. */
@@ -363,5 +368,93 @@ EXPORT void aiocg_unmark_loops(const struct Llvm *llvm, ref function, ref *kept,
         llvm->LLVMGetMDNodeOperands(node, operands);
         for (unsigned i = 1; i < count; i++) is_hint(llvm, operands[i], TAG, &number);
         llvm->LLVMSetMetadata(branch, kind, kept[number]);
+    }
+}
+
+/* ---- Hints that stay ----
+
+   A node of ours has, besides hints, one whose name is MARK and that refers to the loop's original node, if it had one.
+   So the original comes back exactly. All latches of a loop get the same node, as LLVM expects. */
+
+#define MARK "aiocg.mark"
+
+/* Returns the hint of ours among a node's operands, or null. */
+static ref mark_of(const struct Llvm *llvm, ref node) {
+    ref operands[OPERANDS + 3];
+    unsigned count = node ? llvm->LLVMGetMDNodeNumOperands(node) : 0;
+    if (count == 0 || count > OPERANDS + 3) return 0;
+    llvm->LLVMGetMDNodeOperands(node, operands);
+    for (unsigned i = 1; i < count; i++)
+        if (is_hint(llvm, operands[i], MARK, 0)) return operands[i];
+    return 0;
+}
+
+/* Returns the node that a loop had before it was marked; null if it had none. */
+static ref original_of(const struct Llvm *llvm, ref mark) {
+    ref parts[2];
+    if (llvm->LLVMGetMDNodeNumOperands(mark) != 2) return 0;
+    llvm->LLVMGetMDNodeOperands(mark, parts);
+    return parts[1];
+}
+
+/* A hint to add: see `sized_hint`. */
+struct Hint {
+    const char *name;
+    int64 number, bits;
+};
+
+/* Makes a loop's node of the hints of `old` (may be null) whose names do not begin with `family`, and of new ones. */
+static ref marked_node(const struct Llvm *llvm, ref context, ref old, const char *family, const struct Hint *hints,
+                       int64 count) {
+    ref operands[OPERANDS + 8], olds[OPERANDS], parts[2] = {string(llvm, context, MARK), 0};
+    ref mark = mark_of(llvm, old), self = operands[0] = llvm->LLVMTemporaryMDNode(context, 0, 0);
+    unsigned number = 1, old_count = old ? llvm->LLVMGetMDNodeNumOperands(old) : 0;
+    if (old_count > OPERANDS) old_count = 0;
+    if (old_count) llvm->LLVMGetMDNodeOperands(old, olds);
+    for (unsigned i = 1; i < old_count; i++)
+        if (olds[i] && !is_hint(llvm, olds[i], family, 0) && !is_hint(llvm, olds[i], MARK, 0))
+            operands[number++] = llvm->LLVMValueAsMetadata(olds[i]);
+    for (int64 i = 0; i < count; i++)
+        operands[number++] = sized_hint(llvm, context, hints[i].name, hints[i].number, (unsigned)hints[i].bits);
+    if (old && !mark) parts[1] = llvm->LLVMValueAsMetadata(old);
+    operands[number++] = mark ? llvm->LLVMValueAsMetadata(mark)
+                              : llvm->LLVMMDNodeInContext2(context, parts, parts[1] ? 2 : 1);
+    ref node = llvm->LLVMMDNodeInContext2(context, operands, number);
+    llvm->LLVMMetadataReplaceAllUsesWith(self, node);
+    return llvm->LLVMMetadataAsValue(context, node);
+}
+
+/* Marks the loop with this number by at most 4 hints in place of those of their family, or, if `family` is null, gives
+   it its original node again. Returns whether there is such a loop. */
+EXPORT int64 aiocg_hint_loop(const struct Llvm *llvm, ref function, struct Graph *graph, struct Loop *loops,
+                             int64 number, const char *family, const struct Hint *hints, int64 count) {
+    ref context = llvm->LLVMGetModuleContext(llvm->LLVMGetGlobalParent(function)), node = 0;
+    unsigned kind = loop_kind(llvm, context);
+    if (number >= find_loops(llvm, graph, function, loops)) return 0;
+    int64 head = loops[number].header, first = graph->first_predecessor[head], latches = 0;
+    for (int64 e = first; e < graph->first_predecessor[head + 1]; e++) {
+        if (!is_back_edge(graph, graph->predecessor[e], head)) continue;
+        ref branch = llvm->LLVMGetBasicBlockTerminator(graph->block[graph->predecessor[e]]);
+        ref found = llvm->LLVMGetMetadata(branch, kind);
+        node = latches++ && found != node ? 0 : found; /* LLVM ignores nodes that differ */
+    }
+    ref mark = mark_of(llvm, node);
+    if (family) node = marked_node(llvm, context, node, family, hints, count);
+    else if (mark) node = original_of(llvm, mark);
+    else return 1;
+    for (int64 e = first; e < graph->first_predecessor[head + 1]; e++) {
+        if (!is_back_edge(graph, graph->predecessor[e], head)) continue;
+        llvm->LLVMSetMetadata(llvm->LLVMGetBasicBlockTerminator(graph->block[graph->predecessor[e]]), kind, node);
+    }
+    return 1;
+}
+
+/* Gives all marked loops of a module their original nodes again. */
+EXPORT void aiocg_unhint_loops(const struct Llvm *llvm, ref module) {
+    unsigned kind = loop_kind(llvm, llvm->LLVMGetModuleContext(module));
+    FOR_FUNCTIONS(function, module) FOR_BLOCKS(block, function) {
+        ref branch = llvm->LLVMGetBasicBlockTerminator(block);
+        ref mark = branch ? mark_of(llvm, llvm->LLVMGetMetadata(branch, kind)) : 0;
+        if (mark) llvm->LLVMSetMetadata(branch, kind, original_of(llvm, mark));
     }
 }

@@ -4,6 +4,7 @@ from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.observations import (
     bitcode_file,
     counts,
+    decisions,
     ir2vec,
     lexed_ir,
     machine,
@@ -16,7 +17,7 @@ from aiocg.workers.llvm.observations.observation import Subject
 
 __all__ = ["OBSERVATIONS", "Subject"]
 
-_MODULES = (bitcode_file, counts, ir2vec, lexed_ir, machine, program, programl, sanitizers, targets)
+_MODULES = (bitcode_file, counts, decisions, ir2vec, lexed_ir, machine, program, programl, sanitizers, targets)
 OBSERVATIONS: dict[str, Observation] = {
     observation.spec.name: observation for module in _MODULES for observation in module.OBSERVATIONS
 }

@@ -69,14 +69,16 @@ def _loops(subject: Subject) -> list[str]:
 
 
 def _loop_features(subject: Subject) -> Array:
-    rows = _found_loops(subject)
+    return table(_found_loops(subject), len(FEATURES))
+
+
+def table(rows: Sequence[Sequence[int]], columns: int) -> Array:
+    """Return rows of whole numbers as an array."""
     values = [value for row in rows for value in row]
-    return Array("int64", (len(rows), len(FEATURES)), struct.pack(f"<{len(values)}q", *values))
+    return Array("int64", (len(rows), columns), struct.pack(f"<{len(values)}q", *values))
 
 
-def _array(
-    name: str, description: str, compute: Callable[[Subject], Array], *columns: str, **about: Any
-) -> Observation:
+def array(name: str, description: str, compute: Callable[[Subject], Array], *columns: str, **about: Any) -> Observation:
     """Return an observation of whole numbers: one for each of something, or a row of several."""
     shape = (-1, len(columns)) if columns else (-1,)
     nothing = Array("int64", (0, *shape[1:]), b"")
@@ -91,8 +93,8 @@ OBSERVATIONS = (
         "The functions that have a body and a name, as LLVM writes them: `@main`.",
         lambda subject: [quote(name) for name in _function_names(subject) if name],
     ),
-    _array(FUNCTION_COUNTS, "IR instructions of each of `Functions`.", _function_counts),
-    _array(
+    array(FUNCTION_COUNTS, "IR instructions of each of `Functions`.", _function_counts),
+    array(
         FUNCTION_SIZES,
         "Bytes that each of `Functions` brings into an image, marked minsize and optsize before code is generated: "
         "machine code, its entry of the unwind table, jump tables and the constants that it refers to.",
@@ -123,7 +125,7 @@ OBSERVATIONS = (
         "The natural loops: a function and a number from 0, in the order of the loops' headers: `@main:2`.",
         _loops,
     ),
-    _array(
+    array(
         "LoopFeatures",
         f"For each of `Loops`: {', '.join(FEATURES)}. Functions with a body and blocks count from 0.",
         _loop_features,

@@ -1,0 +1,208 @@
+"""Marks by which the passes inline calls, transform loops and treat functions.
+
+A call that is marked has the attribute `alwaysinline` or `noinline`, a loop has hints as from `#pragma clang loop`, and
+a function has `hot`, `cold` or `noinline`. What the source says of a call or function stays as it is. Our marks come
+with a string attribute, or a hint of ours, so that they can be taken back.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from aiocg.workers.llvm._attributes import (
+    FUNCTION_INDEX,
+    add_attributes,
+    add_string_attribute,
+    bodies,
+    call_attribute,
+    defined_function,
+    has_attribute,
+    kind_of,
+    new_attribute,
+    new_string_attribute,
+    string_attribute,
+)
+from aiocg.workers.llvm.action_text import UNMARK, Decision, quote
+from aiocg.workers.llvm.inlining import NEVER, is_replaceable
+from aiocg.workers.llvm.loops import Loops
+from aiocg.workers.llvm.module import Module, NoSuchTarget, calls_in
+
+__all__ = ["CallSite", "CallSites", "decide", "decide_function", "numbered_calls", "unmark"]
+
+_OURS = "aiocg-mark"  # attribute of calls and functions that are marked; its value is with what
+_NUMBER = "aiocg-call"
+_OF_FUNCTIONS = ("hot", "cold", "noinline")
+_OF_CALLS = ("alwaysinline", "noinline")
+_SPLIT_LATER = ("presplitcoroutine", "coroutine.presplit")  # coroutines; the second is what LLVM 14 calls them
+# Attributes in which caller and callee must be alike; of a call marked alwaysinline LLVM does not ask.
+_ALIKE = ("sanitize_address", "sanitize_hwaddress", "sanitize_memory", "sanitize_memtag", "sanitize_thread",
+          "safestack", "shadowcallstack", "strictfp", "null_pointer_is_valid")  # fmt: skip
+_ALIKE_BY_NAME = ("target-cpu", "target-features", "use-soft-float", "denormal-fp-math", "denormal-fp-math-f32")
+
+
+class CallSite(NamedTuple):
+    """A direct call between two named functions with a body.
+
+    Attributes:
+        call: the `LLVMValueRef` of the instruction.
+        caller, callee: those of the functions.
+        number: which of the calls of this pair it is, in the order of the program.
+    """
+
+    call: int
+    caller: int
+    callee: int
+    number: int
+
+
+class CallSites:
+    """Finds the calls of a module of which it may be decided whether they are inlined.
+
+    Not among them are calls of a function to itself, those that the source decides, and those that LLVM would inline
+    only because they are marked although caller and callee differ, for example in their target.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module, self._c = module, module.library.c
+        self._free: dict[int, bool] = {}
+        self._traits: dict[int, tuple[object, ...]] = {}
+        self._kinds = [kind_of(self._c, name) for name in _OF_CALLS]
+        self._callable = {one for one in bodies(module) if module.name_of(one)}
+
+    def all(self) -> Iterator[CallSite]:
+        """Yield those of all functions, in the order of the program."""
+        for function in bodies(self._module):
+            if function in self._callable:
+                yield from self.of(function)
+
+    def of(self, caller: int) -> Iterator[CallSite]:
+        """Yield those in a function, in the order of the program."""
+        if has_attribute(self._c, caller, self._kinds_of(("optnone", "optdebug"))):
+            return
+        numbers = Counter[int]()
+        for call, callee in self._calls(caller):
+            number, numbers[callee] = numbers[callee], numbers[callee] + 1
+            if callee != caller and self._may_decide(caller, callee) and self._is_undecided(call, callee):
+                yield CallSite(call, caller, callee, number)
+
+    def _calls(self, caller: int) -> Iterator[tuple[int, int]]:
+        for instruction in calls_in(self._c, caller):
+            if (callee := self._c.LLVMGetCalledValue(instruction)) in self._callable:
+                yield instruction, callee
+
+    def _is_undecided(self, call: int, callee: int) -> bool:
+        """Return whether the source says nothing of a call, which has the type of what it calls."""
+        c = self._c
+        if c.LLVMGetCalledFunctionType(call) != c.LLVMGlobalGetValueType(callee):
+            return False
+        decided = any(c.LLVMGetCallSiteEnumAttribute(call, FUNCTION_INDEX, kind) for kind in self._kinds)
+        return not decided or call_attribute(self._module, call, _OURS) is not None
+
+    def _may_decide(self, caller: int, callee: int) -> bool:
+        if callee not in self._free:
+            fixed = has_attribute(self._c, callee, self._kinds_of((*NEVER, "alwaysinline", _SPLIT_LATER[0])))
+            fixed = fixed or string_attribute(self._module, callee, _SPLIT_LATER[1]) is not None
+            self._free[callee] = not fixed and not is_replaceable(self._module, callee)
+        return self._free[callee] and self._traits_of(caller) == self._traits_of(callee)
+
+    def _traits_of(self, function: int) -> tuple[object, ...]:
+        if function not in self._traits:
+            kinds = tuple([has_attribute(self._c, function, [kind]) for kind in self._kinds_of(_ALIKE)])
+            named = tuple([string_attribute(self._module, function, name) for name in _ALIKE_BY_NAME])
+            self._traits[function] = kinds + named
+        return self._traits[function]
+
+    def _kinds_of(self, names: Sequence[str]) -> list[int]:
+        return [kind_of(self._c, name) for name in names]
+
+
+def decide(module: Module, loops: Loops, decisions: Sequence[Decision]) -> None:
+    """Mark calls and loops of a module.
+
+    Raises:
+        NoSuchTarget: if the program has no such call or loop, or it may not be decided; nothing was changed.
+    """
+    functions = {one: defined_function(module, one) for one in _names(decisions)}
+    wanted: dict[bytes, list[Decision]] = defaultdict(list)
+    for one in decisions:
+        if one.callee is not None:
+            wanted[one.function].append(one)
+        elif not loops.has(functions[one.function], one.number):
+            raise NoSuchTarget(f"{quote(one.function)} has no loop {one.number}: see the observation Loops")
+    marks: list[tuple[int, str]] = []
+    sites = CallSites(module) if wanted else None
+    for name, inside in wanted.items():
+        assert sites is not None
+        found = {(site.callee, site.number): site.call for site in sites.of(functions[name])}
+        for one in inside:
+            call = found.get((functions[one.callee or b""], one.number))
+            if call is None:
+                place = str(one).partition("(")[0]
+                raise NoSuchTarget(f"there is no call {place} that may be decided: see the observation CallSites")
+            marks.append((call, _inner(one.mark)))
+    for call, mark in marks:
+        _mark_call(module, call, mark)
+    for one in decisions:
+        if one.callee is None:
+            loops.mark(functions[one.function], one.number, _inner(one.mark))
+
+
+def decide_function(module: Module, function: int, mark: str) -> None:
+    """Mark a function by `mark<hot>`, `mark<cold>` or `mark<noinline>`, or take such a mark back by `mark<none>`.
+
+    Nothing is done if the source says one of these, or that the function is always inlined or never optimised.
+    """
+    c = module.library.c
+    before = string_attribute(module, function, _OURS)
+    names = (*_OF_FUNCTIONS, "alwaysinline", "optnone", "optdebug")
+    if before is None and has_attribute(c, function, [kind_of(c, name) for name in names]):
+        return
+    if before is not None:
+        c.LLVMRemoveEnumAttributeAtIndex(function, FUNCTION_INDEX, kind_of(c, before))
+        c.LLVMRemoveStringAttributeAtIndex(function, FUNCTION_INDEX, _OURS.encode(), len(_OURS))
+    if mark != UNMARK:
+        add_attributes(module, [_inner(mark)], [function])
+        add_string_attribute(module, function, _OURS, _inner(mark))
+
+
+def unmark(module: Module, loops: Loops) -> None:
+    """Take the marks of all calls, loops and functions back, but those for size."""
+    for function in bodies(module):
+        for call in calls_in(module.library.c, function):
+            _mark_call(module, call, "none")
+        if string_attribute(module, function, _OURS) is not None:
+            decide_function(module, function, UNMARK)
+    loops.unmark(module)
+
+
+def numbered_calls(module: Module, pipeline: str) -> list[bool]:
+    """Run passes on a module, and return for each call that `CallSites.all` finds before whether one is left of it."""
+    c, count = module.library.c, 0
+    for count, site in enumerate(list(CallSites(module).all()), 1):
+        c.LLVMAddCallSiteAttribute(site.call, FUNCTION_INDEX, new_string_attribute(module, _NUMBER, str(count - 1)))
+    module.run_passes(pipeline, module.machine)
+    left = [False] * count
+    for function in bodies(module):
+        for call in calls_in(c, function):
+            if (number := call_attribute(module, call, _NUMBER)) is not None:
+                left[int(number)] = True
+    return left
+
+
+def _names(decisions: Sequence[Decision]) -> dict[bytes, None]:
+    return dict.fromkeys(name for one in decisions for name in (one.function, one.callee) if name is not None)
+
+
+def _inner(mark: str) -> str:
+    return mark.removeprefix("mark<").removesuffix(">")
+
+
+def _mark_call(module: Module, call: int, mark: str) -> None:
+    """Mark a call that the source does not decide."""
+    c = module.library.c
+    if (before := call_attribute(module, call, _OURS)) is not None:
+        c.LLVMRemoveCallSiteEnumAttribute(call, FUNCTION_INDEX, kind_of(c, before))
+        c.LLVMRemoveCallSiteStringAttribute(call, FUNCTION_INDEX, _OURS.encode(), len(_OURS))
+    if mark != "none":
+        for attribute in (new_attribute(module, mark), new_string_attribute(module, _OURS, mark)):
+            c.LLVMAddCallSiteAttribute(call, FUNCTION_INDEX, attribute)

@@ -1,0 +1,84 @@
+"""The calls that may be inlined or not, what they are like, and what clang -Oz does with them."""
+
+import struct
+
+from aiocg.transport.arrays import Array
+from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm._call_features import FEATURES, call_features
+from aiocg.workers.llvm.action_text import quote
+from aiocg.workers.llvm.decisions import CallSites, numbered_calls
+from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.observations.observation import Subject
+from aiocg.workers.llvm.observations.targets import array, table
+from aiocg.workers.llvm.size_attributes import MINSIZE, mark
+from aiocg.workers.llvm.source_lines import loop_lines, source_line
+
+CALL_SITES = "CallSites"
+
+
+def _call_sites(subject: Subject) -> list[str]:
+    def find() -> list[str]:
+        module = subject.engine.module(subject.state)
+        sites, names = list(CallSites(module).all()), dict[int, str]()
+        for one in {function for site in sites for function in (site.caller, site.callee)}:
+            names[one] = quote(module.name_of(one).encode("utf-8", "surrogateescape"))
+        return [f"{names[site.caller]}:{names[site.callee]}:{site.number}" for site in sites]
+
+    return subject.state.remember("call sites", find)
+
+
+def _call_lines(subject: Subject) -> list[str]:
+    module = subject.engine.module(subject.state)
+    return [source_line(module, site.call) for site in CallSites(module).all()]
+
+
+def _loop_lines(subject: Subject) -> list[str]:
+    return loop_lines(subject.engine.module(subject.state), subject.engine.loops)
+
+
+def _features(subject: Subject) -> Array:
+    return table(call_features(subject.engine.module(subject.state), subject.engine.loops), len(FEATURES))
+
+
+def _inlined(subject: Subject) -> Array:
+    engine = subject.engine
+    with Module.parse(engine.library, engine.bitcode(subject.state), names=False) as copy:
+        copy.machine = engine.module(subject.state).machine
+        mark(copy, MINSIZE)
+        left = numbered_calls(copy, engine.clang_oz)
+    return Array("int64", (len(left),), struct.pack(f"<{len(left)}q", *(not one for one in left)))
+
+
+OBSERVATIONS = (
+    Observation.of(
+        CALL_SITES,
+        "texts",
+        "The direct calls that may be inlined or not: caller, callee and a number from 0 among the calls of that pair, "
+        "in the order of the program: `@main:@parse:1`.",
+        _call_sites,
+    ),
+    array(
+        "CallSiteFeatures",
+        f"For each of `CallSites`: {', '.join(FEATURES)}. Names that MLGO has are its features.",
+        _features,
+        *FEATURES,
+    ),
+    Observation.of(
+        "CallSiteLines",
+        "texts",
+        "For each of `CallSites`: file, line and column in the source, `main.c:12:7`, empty without debug information.",
+        _call_lines,
+    ),
+    Observation.of(
+        "LoopLines",
+        "texts",
+        "For each of `Loops`: file, line and column in the source, `main.c:12:3`, empty without debug information.",
+        _loop_lines,
+    ),
+    array(
+        "InlinedByOz",
+        "For each of `CallSites`: 1 if no call is left of it after clang<Oz> on a copy whose functions are marked "
+        "minsize and optsize, 0 if one is.",
+        _inlined,
+    ),
+)
