@@ -53,7 +53,7 @@ _OBSERVED = {  # by suffix of the file
     ".bc": ("Bitcode",),
     ".ll": ("Ir",),
     ".s": ("asm", "Assembly"),
-    ".o": ("obj", "ObjectFile"),
+    ".o": ("obj", "ObjectFile", "ProjectedObject", "Object"),
 }
 _EXECUTABLE = ("", ".exe", ".elf", ".out")
 
@@ -68,7 +68,7 @@ def observation_of(env: "Env", path: Path) -> str | None:
     if wanted is not None:
         found = next((name for name in wanted if name in env.observation_spaces), None)
         if found is None:
-            raise CommandError(f"{env.spec.id} has no observation {' or '.join(wanted)}, so there is nothing to write")
+            raise CommandError(f"{env.spec.id} makes no {path.suffix} file, so there is nothing to write")
         return found
     if path.suffix not in _EXECUTABLE:
         raise CommandError(

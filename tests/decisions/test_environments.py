@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
+from aiocg.transport.elf import image_size
 
 PROGRAM = "programs-v0/json"
 KINDS = ("inline", "evict", "priority")
@@ -128,6 +131,30 @@ async def test_nothing_is_left_behind(tmp_path: Path) -> None:
             break
         await asyncio.sleep(0.01)
     assert not left and folder is not None and not folder.exists()
+
+
+def test_a_file_of_a_state_is_what_llvm_makes_of_the_rest(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    actions = ["keep"] * 20
+    state = {"environment": "llvm-inline-v0?level=O2", "benchmark": f"benchmark://{PROGRAM}", "actions": actions}
+    Path("state.json").write_text(json.dumps(state | {"reward_space": "ProjectedImageSizeBytes"}))
+    assert command("replay", "state.json", "-o", "made.o", "--json").json["state"]["reward"] != 0
+    made = Path("made.o").read_bytes()
+
+    async def by_hand() -> tuple[bytes, int]:
+        async with aiocg.Runtime(workers=1) as runtime:
+            env = await runtime.make("llvm-inline-v0?level=O2", benchmark=PROGRAM, reward_space=None)
+            await env.reset()
+            await env.step(actions)
+            size = await env.observe("ProjectedImageSizeBytes")
+            while not (await env.step("default"))[2]:
+                pass
+            return await env.observe("Object"), size
+
+    content, size = asyncio.run(by_hand())
+    assert made == content and image_size(made).stored == size
 
 
 def test_gymnasium_and_vectors_reset_when_a_compile_has_ended() -> None:

@@ -404,11 +404,14 @@ class DecisionSession(CompilationSession):
     def projected(self) -> dict[str, Any]:
         """Return what is measured if LLVM takes the decisions that are left."""
         if self.point.projected is None:
-            self.point.projected = _twice(self._rest).facts
+            self.point.projected = self.rest().facts
         return self.point.projected
 
+    def rest(self) -> Ended:
+        """Return the end that LLVM comes to if it takes the decisions that are left."""
+        return _twice(self._rest)
+
     def _rest(self) -> Ended:
-        """Return the end that LLVM comes to from here."""
         state = self.point.state
         if isinstance(state, Ended):
             return state
@@ -527,6 +530,10 @@ def _observations(kind: Kind, features: tuple[Feature, ...]) -> Iterator[Observa
                 name, description + " if LLVM takes the decisions that are left",
                 functools.partial(_projected, projected),
             )  # fmt: skip
+        yield Observation.of(
+            "ProjectedObject", "binary", "the object file if LLVM takes the decisions that are left",
+            lambda session: session.rest().content,
+        )  # fmt: skip
         yield Observation.of(
             "LastCall", "record", "the call that was decided on last, and its place where there is debug information",
             lambda session: _call(session.point, features),
