@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -227,23 +228,37 @@ def test_few_processes_serve_many_sessions(start: Start) -> None:
     assert kind.statistics()["processes_rebuilt"] > 5
 
 
+@contextlib.contextmanager
+def descriptors(free: int) -> Iterator[None]:
+    """Leave this process only so many descriptors that are free."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + free, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 def test_where_the_system_has_no_room_fewer_processes_wait(start: Start) -> None:
     kind = start("inline")
     program = kind.load_benchmark(busy())
     session = kind(program)
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
-    try:
+    with descriptors(40):
         forks = [session.fork() for _ in range(30)]
         for seed, fork in enumerate(forks):
             go_on(fork, seed, 3)
         assert 0 < len(kind.waiting) < 13
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     for seed, fork in enumerate(forks):
         go_on(fork, seed)
         assert fork.get_observation("Finished")
+
+
+def test_few_descriptors_are_enough(start: Start) -> None:
+    kind = start("inline")
+    with descriptors(15):
+        session = kind(kind.load_benchmark(busy()))
+        go_on(session, 1)
+        assert session.get_observation("Finished")
 
 
 def test_a_program_without_calls_is_finished_at_once(start: Start) -> None:
@@ -295,6 +310,7 @@ def test_no_process_outlives_a_killed_worker(tmp_path: Path, run_cache: Path) ->
     (tmp_path / "program.bc").write_bytes(busy())
     script = f"""
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from aiocg.workers.decisions.session import DecisionSession as S
 S.start({{"decision": "inline", "cache_dir": {str(run_cache)!r}}})
