@@ -133,6 +133,16 @@ async def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert not left and folder is not None and not folder.exists()
 
 
+def test_searches_take_decisions_with_each_reward(command: Callable[..., Any]) -> None:
+    for reward in ("ObjectImageSizeBytes", "ProjectedImageSizeBytes", "IrInstructionCount", "SpillCost"):
+        found = command(
+            *("search", "random", "programs-v0/gcd", "--env", "llvm-inline-v0"),
+            *("--reward", reward, "--evaluations", "3", "--json"),
+        )
+        assert found.status == 0, found.err
+        assert found.json["evaluations"] == 3
+
+
 def test_a_file_of_a_state_is_what_llvm_makes_of_the_rest(
     command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
