@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
+from aiocg.agents.sessions import AgentSessions, Refused
 from aiocg.transport.elf import image_size
 
 PROGRAM = "programs-v0/json"
@@ -131,6 +132,24 @@ async def test_nothing_is_left_behind(tmp_path: Path) -> None:
             break
         await asyncio.sleep(0.01)
     assert not left and folder is not None and not folder.exists()
+
+
+async def test_agents_are_told_that_a_compile_has_ended(runtime: aiocg.Runtime) -> None:
+    pytest.importorskip("fastapi")
+    from aiocg.agents.openenv import OpenEnvSession
+
+    session = OpenEnvSession(AgentSessions(runtime, "llvm-inline-v0"), "programs-v0/sha256", steps=1000)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(session.close)
+        answer = await session.reset({})
+        for _ in range(1000):
+            assert answer["observation"]["finished"] == answer["done"]
+            if answer["done"]:
+                break
+            answer = await session.step({"actions": ["default"]})
+        with pytest.raises(Refused, match="the episode has ended: reset begins another"):
+            await session.step({"actions": ["default"]})
+        assert not (await session.reset({}))["done"]
 
 
 def test_searches_take_decisions_with_each_reward(command: Callable[..., Any]) -> None:
