@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from aiocg.transport.codegen_options import write
 from aiocg.transport.elf import image_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import DEADLINE, CompilationError
@@ -119,6 +120,18 @@ def test_forks_in_the_middle_of_a_compile_go_on_independently(start: Start, deci
         for action in (*beginning, *actions):
             alone.apply_action(action)
         assert outcome(alone) == outcome(one)
+
+
+@pytest.mark.parametrize("decision", ["evict", "priority"])
+def test_programs_that_carry_options_of_the_code_generator_are_asked_about(start: Start, decision: str) -> None:
+    kind = start(decision, "O2")
+    text = kind.engine.text(kind.engine.load(busy()))
+    options = write(["enable-shrink-wrap=false"]).decode()
+    text += f'\n!aiocg.codegen = !{{!999}}\n!999 = !{{!"{options}"}}\n'
+    session = kind(kind.load_benchmark(text.encode()))
+    assert session.get_observation("SpillCost") > 0
+    go_on(session, 1)
+    assert session.get_observation("Decisions") > 100
 
 
 def test_what_llvm_would_make_of_the_rest_is_projected(start: Start) -> None:
