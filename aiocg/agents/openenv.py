@@ -64,6 +64,7 @@ class Observation(BaseModel):
     actions_taken: int | None = None
     episode_reward: float | None = None
     state: str | None = Field(None, description="hash of the present program")
+    finished: bool | None = Field(None, description="whether the compiler has nothing left to ask, if it asks")
     had_no_effect: bool | None = Field(None, description="whether the step has left the program as it was")
     observed: dict[str, Any] = Field({}, description="by the names that reset was given")
     error: dict[str, str] | None = Field(None, description="why the step or call has failed, and so changed nothing")
@@ -140,7 +141,8 @@ class OpenEnvSession:
             return {"observation": await self._called(wanted), "reward": None, "done": self._done}
         session = self._sessions.find(self._name)
         if self._done:
-            raise Refused(f"the episode has had its {self._steps} steps: reset begins another")
+            why = "has ended" if self._told.get("finished") else f"has had its {self._steps} steps"
+            raise Refused(f"the episode {why}: reset begins another")
         self._state.step_count += 1
         try:
             told = await session.step(wanted.actions)
@@ -156,7 +158,7 @@ class OpenEnvSession:
 
     @property
     def _done(self) -> bool:
-        return self._state.step_count >= self._steps
+        return self._state.step_count >= self._steps or bool(self._told.get("finished"))
 
     async def _answer(self, more: dict[str, Any], reward: float | None) -> dict[str, Any]:
         session, observed = self._sessions.find(self._name), {}

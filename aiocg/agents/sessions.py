@@ -135,7 +135,7 @@ class AgentSession:
             self._astray = False
             for one in states:
                 one.close()
-            return self._told()
+            return await self._told()
 
     async def step(self, actions: Sequence[str]) -> dict[str, Any]:
         """Apply actions, and return the reward and where the episode stands.
@@ -150,7 +150,7 @@ class AgentSession:
             self._states.append(await self._env.snapshot())
             if len(self._states) > self._limits.undo + 1:
                 self._states.pop(0).close()
-            return {"reward": _plain(reward), "had_no_effect": info["action_had_no_effect"], **self._told()}
+            return {"reward": _plain(reward), "had_no_effect": info["action_had_no_effect"], **await self._told()}
 
     async def undo(self, steps: int) -> dict[str, Any]:
         """Take back the last calls of step, and return where the episode stands.
@@ -166,7 +166,7 @@ class AgentSession:
             for one in self._states[-steps:]:
                 one.close()
             del self._states[-steps:]
-            return self._told()
+            return await self._told()
 
     async def expand(self, candidates: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         """Return what each list of actions would do, without doing it.
@@ -206,13 +206,16 @@ class AgentSession:
             one.close()
         await self._env.close()
 
-    def _told(self) -> dict[str, Any]:
-        return {
+    async def _told(self) -> dict[str, Any]:
+        told = {
             "program": str(self._env.benchmark.uri),
             "actions_taken": len(self._env.action_texts),
             "episode_reward": _plain(self._env.episode_reward),
             "state": f"{self._env.state_hash:016x}",
         }
+        if finished := self._env.spec.finished:
+            told["finished"] = bool(await self._env.observe(finished))
+        return told
 
     def _check(self, actions: Sequence[str]) -> None:
         if not 1 <= len(actions) <= self._limits.actions:

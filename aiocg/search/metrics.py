@@ -189,5 +189,7 @@ async def _observable(env: Env, first: str, *others: str) -> dict[str, Any]:
 def _baselines(env: Env, reward: CostReward) -> dict[str, str]:
     """Return the observations that give the cost of a reward at levels of optimisation, by level."""
     levels = {level: f"{reward.cost}_{level}" for level in ("O0", "O2", "O3", "Os", "Oz")}
-    known = {level: name for level, name in levels.items() if name in env.observation_spaces}
-    return known or baselines_of(reward)
+    for names in (levels, baselines_of(reward)):
+        if known := {level: name for level, name in names.items() if name in env.observation_spaces}:
+            return known
+    return {}

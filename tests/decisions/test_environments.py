@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
+from aiocg.agents.sessions import AgentSessions, Refused
 from aiocg.transport.elf import image_size
 
 PROGRAM = "programs-v0/json"
@@ -133,16 +134,42 @@ async def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert not left and folder is not None and not folder.exists()
 
 
+async def test_agents_are_told_that_a_compile_has_ended(runtime: aiocg.Runtime) -> None:
+    pytest.importorskip("fastapi")
+    from aiocg.agents.openenv import OpenEnvSession
+
+    session = OpenEnvSession(AgentSessions(runtime, "llvm-inline-v0"), "programs-v0/sha256", steps=1000)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(session.close)
+        answer = await session.reset({})
+        for _ in range(1000):
+            assert answer["observation"]["finished"] == answer["done"]
+            if answer["done"]:
+                break
+            answer = await session.step({"actions": ["default"]})
+        with pytest.raises(Refused, match="the episode has ended: reset begins another"):
+            await session.step({"actions": ["default"]})
+        assert not (await session.reset({}))["done"]
+
+
+def test_searches_take_decisions_with_each_reward(command: Callable[..., Any]) -> None:
+    for reward in ("ObjectImageSizeBytes", "ProjectedImageSizeBytes", "IrInstructionCount", "SpillCost"):
+        found = command(
+            *("search", "random", "programs-v0/gcd", "--env", "llvm-inline-v0"),
+            *("--reward", reward, "--evaluations", "3", "--json"),
+        )
+        assert found.status == 0, found.err
+        assert found.json["evaluations"] == 3
+
+
 def test_a_file_of_a_state_is_what_llvm_makes_of_the_rest(
     command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    actions = ["keep", "inline", "inline"]
+    actions = ["keep"] * 20
     state = {"environment": "llvm-inline-v0?level=O2", "benchmark": f"benchmark://{PROGRAM}", "actions": actions}
     Path("state.json").write_text(json.dumps(state | {"reward_space": "ProjectedImageSizeBytes"}))
-    found = command("replay", "state.json", "-o", "made.o", "--json").json
-    own = command("replay", "state.json", "--json").json
-    assert found["reward"] == own["reward"] != 0
+    assert command("replay", "state.json", "-o", "made.o", "--json").json["state"]["reward"] != 0
     made = Path("made.o").read_bytes()
 
     async def by_hand() -> tuple[bytes, int]:

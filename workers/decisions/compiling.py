@@ -31,7 +31,6 @@ __all__ = ["Compile", "Compiler", "Killed", "NoRoom", "pass_on"]
 
 _SOURCE = Path(__file__).with_name("fork.c")
 _ANSWERS, _QUESTIONS, _CONTROL, _OTHERS = 3, 4, 5, 6  # descriptors of a process that compiles, as in fork.c
-_HIGH = 64  # descriptors above are not in the way of these
 _MOST_DESCRIPTORS = 1 << 20
 _SIGNAL = signal.SIGUSR1
 _RESTART = 0x10000000  # SA_RESTART
@@ -100,10 +99,10 @@ class Compiler:
             die_with_parent(worker)
             gc.disable()  # it would copy memory that is shared
             ends.take()
-            self._listen(worker)
-            _write(*work())
-        except BaseException as error:
-            with contextlib.suppress(BaseException):
+            try:
+                self._listen(worker)
+                _write(*work())
+            except BaseException as error:
                 known = isinstance(error, CompilationError | LlvmError)
                 _write({"failure": str(error) if known else traceback.format_exc()}, b"")
         finally:
@@ -157,7 +156,7 @@ class _Ends:
 
     def take(self) -> None:
         """Put the ends of the process that compiles where it expects them, and close all else."""
-        high = [fcntl.fcntl(one, fcntl.F_DUPFD, _HIGH) for one in self.theirs()]
+        high = [fcntl.fcntl(one, fcntl.F_DUPFD, _OTHERS) for one in self.theirs()]
         for descriptor, place in zip(high, (_ANSWERS, _QUESTIONS, _CONTROL), strict=True):
             os.dup2(descriptor, place)
         os.closerange(_OTHERS, _MOST_DESCRIPTORS)

@@ -85,7 +85,7 @@ class CodegenOptions:
             yield
             return
         try:
-            self.set(options)
+            self._set(options)
             yield
         finally:
             self._library.c._ZN4llvm2cl25ResetAllOptionOccurrencesEv()
@@ -97,7 +97,7 @@ class CodegenOptions:
             return frozenset()
         found = []
         for name, values in CHOICES.items():
-            if self.set([f"{name}={values[0]}"]):
+            if self._set([f"{name}={values[0]}"]):
                 found.append(name)
             self._library.c._ZN4llvm2cl25ResetAllOptionOccurrencesEv()
         return frozenset(found)
@@ -115,7 +115,12 @@ class CodegenOptions:
         return None
 
     def set(self, options: Sequence[str]) -> bool:
-        """Set options for good; return whether the library takes them all, where the C API would end the process."""
+        """Set options until code has been generated; return whether the library takes them all."""
+        _ = self._available  # finding out sets all options back
+        return self._set(options)
+
+    def _set(self, options: Sequence[str]) -> bool:
+        """Set options; return whether the library takes them all, where the C API would end the process."""
         if self._parse is None:
             return False
         nulls = self._library.c._ZN4llvm5nullsEv

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from aiocg.transport.codegen_options import write
 from aiocg.transport.elf import image_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import DEADLINE, CompilationError
@@ -118,6 +120,18 @@ def test_forks_in_the_middle_of_a_compile_go_on_independently(start: Start, deci
         for action in (*beginning, *actions):
             alone.apply_action(action)
         assert outcome(alone) == outcome(one)
+
+
+@pytest.mark.parametrize("decision", ["evict", "priority"])
+def test_programs_that_carry_options_of_the_code_generator_are_asked_about(start: Start, decision: str) -> None:
+    kind = start(decision, "O2")
+    text = kind.engine.text(kind.engine.load(busy()))
+    options = write(["enable-shrink-wrap=false"]).decode()
+    text += f'\n!aiocg.codegen = !{{!999}}\n!999 = !{{!"{options}"}}\n'
+    session = kind(kind.load_benchmark(text.encode()))
+    assert session.get_observation("SpillCost") > 0
+    go_on(session, 1)
+    assert session.get_observation("Decisions") > 100
 
 
 def test_what_llvm_would_make_of_the_rest_is_projected(start: Start) -> None:
@@ -227,23 +241,37 @@ def test_few_processes_serve_many_sessions(start: Start) -> None:
     assert kind.statistics()["processes_rebuilt"] > 5
 
 
+@contextlib.contextmanager
+def descriptors(free: int) -> Iterator[None]:
+    """Leave this process only so many descriptors that are free."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + free, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 def test_where_the_system_has_no_room_fewer_processes_wait(start: Start) -> None:
     kind = start("inline")
     program = kind.load_benchmark(busy())
     session = kind(program)
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
-    try:
+    with descriptors(40):
         forks = [session.fork() for _ in range(30)]
         for seed, fork in enumerate(forks):
             go_on(fork, seed, 3)
         assert 0 < len(kind.waiting) < 13
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     for seed, fork in enumerate(forks):
         go_on(fork, seed)
         assert fork.get_observation("Finished")
+
+
+def test_few_descriptors_are_enough(start: Start) -> None:
+    kind = start("inline")
+    with descriptors(15):
+        session = kind(kind.load_benchmark(busy()))
+        go_on(session, 1)
+        assert session.get_observation("Finished")
 
 
 def test_a_program_without_calls_is_finished_at_once(start: Start) -> None:
@@ -295,6 +323,7 @@ def test_no_process_outlives_a_killed_worker(tmp_path: Path, run_cache: Path) ->
     (tmp_path / "program.bc").write_bytes(busy())
     script = f"""
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from aiocg.workers.decisions.session import DecisionSession as S
 S.start({{"decision": "inline", "cache_dir": {str(run_cache)!r}}})
