@@ -43,6 +43,7 @@ lists the spaces that the library in use has; what it lacks is left out.
 | `LoopUnroll` | a loop of the program, and how often to unroll it (LLVM 20 and later) |
 | `CallDecisions` | a call, and whether the passes that come later inline it |
 | `LoopDecisions` | a loop, and how they unroll, vectorise, interleave or distribute it |
+| `BranchDecisions` | a branch, and how likely they take it to be |
 | `FunctionDecisions` | a function, and whether they take it to be hot or cold, or keep all calls of it |
 | `PipelineText` | any text of the language |
 
@@ -64,8 +65,10 @@ change |
 | `@main:@parse:1(mark<noinline>)` | the second call of `parse` in `main` [marked](#decisions) for the pipeline that \
 comes later: `alwaysinline`, `noinline`, or `none` to take our mark back |
 | `@main:2(mark<unroll=4>)` | a loop marked so: {loop_marks} |
+| `@main:branch:3(mark<likely>)` | a conditional branch marked so: `likely` to go where it goes if its condition is \
+true, `unlikely`, `unpredictable`, `none` |
 | `@parse(mark<cold>)` | a function marked so: `hot`, `cold`, `noinline`, `none`; may come after passes, too |
-| `@main:@parse:1(mark<noinline>)@main:2(mark<unroll=full>)` | any number of calls and loops, each marked |
+| `@main:@parse:1(mark<noinline>)@main:2(mark<unroll=full>)` | any number of calls, loops and branches, each marked |
 | `mark<none>` | all these marks taken back; those for size stay |
 | `codegen<size>`, `codegen<size;disable-lsr=false>` | [options of the code generator]\
 (#options-of-the-code-generator) for the whole program, in place of those that it carries |
@@ -95,8 +98,8 @@ The options of the pass builder say how LLVM builds a pipeline, so they act on `
 ## Decisions
 
 Which calls are inlined, and what becomes of a loop, LLVM decides inside of a pipeline such as `clang<Oz>` or
-`default<O2>`. These marks decide it beforehand: they are attributes of calls and functions and hints of loops, as a
-person writes them in the source, and any pipeline that comes later obeys where it can.
+`default<O2>`. These marks decide it beforehand: they are attributes of calls and functions, hints of loops and weights
+of branches, as a person writes them in the source, and any pipeline that comes later obeys where it can.
 
 `CallSites` lists the calls that may be decided, `CallSiteFeatures` what they are like, and `InlinedByOz` what
 `clang -Oz` does with them. The calls of a pair of functions are numbered from 0 in the order of the caller's text. Not
@@ -104,6 +107,8 @@ among them are calls of a function to itself, those that the source decides (`al
 functions that the linker may replace (`weak`), and those between functions for different targets or sanitizers, which
 LLVM would inline wrongly if told to. A call that LLVM cannot inline, as of a function with variable arguments, stays.
 `alwaysinline` is not the same as what the inliner does by itself: LLVM inlines such calls before it simplifies.
+
+`Branches` lists the conditional branches of which the source says nothing, numbered from 0 in the order of the text.
 
 A mark takes the place of our last one of its kind, and of what the source said of a loop in that respect. `none`
 brings back what was there. In the object file there is nothing of a mark but its effect.

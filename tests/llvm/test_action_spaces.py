@@ -24,6 +24,7 @@ SPACES = (
     "LoopUnroll",
     "CallDecisions",
     "LoopDecisions",
+    "BranchDecisions",
     "FunctionDecisions",
     "PipelineText",
 )

@@ -148,10 +148,12 @@ async def test_whatever_is_decided_programs_do_the_same(runtime: aiocg.Runtime, 
     env = await runtime.make("llvm-v0", benchmark=f"programs-v0/{program}")
     for marks in (["alwaysinline"], ["noinline"], ["alwaysinline", "noinline", "none"]):
         await env.reset()
-        sites, loops = await env.observe("CallSites", "Loops")
+        sites, loops, branches = await env.observe("CallSites", "Loops", "Branches")
         text = "".join(f"{site}(mark<{chance.choice(marks)}>)" for site in sites)
         hints = ["unroll=4", "vectorize=4", "unroll=none", "distribute"]
         text += "".join(f"{loop}(mark<{chance.choice(hints)}>)" for loop in loops)
+        ways = ["likely", "unlikely", "unpredictable"]
+        text += "".join(f"{branch}(mark<{chance.choice(ways)}>)" for branch in branches)
         await env.step_texts([text, pipeline])
         assert (await env.validate(sanitizers=(), minimize=False)).behaviour is Behaviour.SAME
 

@@ -7,7 +7,7 @@ from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpe
 from aiocg.workers.llvm import pass_options
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import spelled
-from aiocg.workers.llvm.observations.decisions import CALL_SITES
+from aiocg.workers.llvm.observations.decisions import BRANCHES, CALL_SITES
 from aiocg.workers.llvm.observations.targets import FUNCTIONS, LOOPS
 from aiocg.workers.llvm.pass_table import FLAGS, MACROS, PARAMETRIZED, SEQUENCES, WITHOUT_EQUIVALENT, Parametrized
 from aiocg.workers.llvm.passes import Pass, nested
@@ -26,6 +26,10 @@ DECISIONS = {
         "vectorize=none": "Do not vectorise the loop",
         **{f"interleave={one}": f"Interleave {one} iterations of a loop that is vectorised" for one in ("2", "4")},
         "interleave=none": "Do not interleave iterations", "distribute": "Split the loop, where LLVM can", **_NONE,
+    }),
+    "BranchDecisions": (BRANCHES, "A branch, and how likely it goes where it goes if its condition is true", {
+        "likely": "As by __builtin_expect", "unlikely": "As by __builtin_expect",
+        "unpredictable": "As by __builtin_unpredictable", **_NONE,
     }),
     "FunctionDecisions": (FUNCTIONS, "A function, and how the passes treat it", {
         "hot": "Take the function to be called often", "cold": "Take it to be called seldom",

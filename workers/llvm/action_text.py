@@ -11,15 +11,18 @@
               | target "(" [pipeline ","] mark ")"     on one function, which has this mark in the end
               | (target "(" pipeline ")") (target "(" pipeline ")")+   on several, each its own passes
               | target ":" number "(" unroll ")"     on one loop of a function
-              | (place "(" decision ")")+            decisions about calls and loops, for the pipeline that comes after
-              | "mark<none>"                         without any mark of a call or loop, or of hot or cold functions
+              | (place "(" decision ")")+            decisions about calls, loops and branches, for later pipelines
+              | "mark<none>"                         without any mark but those for size
     options  := name "=" value (";" name "=" value)*
     target   := "@" name | '@"' name '"'             a function, written as LLVM writes it
     mark     := "mark<" ("minsize" | "optsize") [";frame-pointer"] ">"   as clang does for -Oz or -Os
               | "mark<" ("hot" | "cold" | "noinline" | "none") ">"   on functions only
     place    := target ":" target ":" number         a call in a function of another: one of those, in order
               | target ":" number                    a loop of a function
+              | target ":branch:" number             a conditional branch of a function
     decision := "mark<" ("alwaysinline" | "noinline" | "none") ">"   of a call
+              | "mark<" ("likely" | "unlikely" | "unpredictable" | "none") ">"   of a branch: whether it goes where it
+                                                     goes if its condition is true
               | "mark<" family "=" ("none" | number) ">" | "mark<unroll=full>" | "mark<distribute>" | "mark<none>"
     family   := "unroll" | "vectorize" | "interleave"
     setting  := "size" | name "=" value            what makes most programs smaller, or one option of LLVM's
@@ -47,6 +50,8 @@ _OF_CALL = re.compile(r"mark<(?:alwaysinline|noinline|none)>")
 _OF_LOOP = re.compile(
     r"mark<(?:none|distribute|unroll=(?:none|full|[2-9]|[1-9]\d{1,2})|vectorize=(?:none|2|4|8|16|32|64)|interleave=(?:none|2|4|8|16))>"
 )
+_OF_BRANCH = re.compile(r"mark<(?:likely|unlikely|unpredictable|none)>")
+_BRANCH = ":branch"
 UNMARK = "mark<none>"
 LONGEST = 8_000_000  # characters; room for passes on every function of a large program
 LONG = 2_000  # characters; longer texts name many functions and seldom recur, so they are not cached
@@ -66,29 +71,33 @@ class ActionSyntaxError(ValueError):
 
 
 class Decision(NamedTuple):
-    """A mark of a call or of a loop.
+    """A mark of a call, of a loop or of a branch.
 
     Attributes:
         function: the name of the function that it is in.
-        callee: the name of the function that is called; None of a loop.
-        number: of the call among those of this pair, in the order of the program, or of the loop in the function.
+        callee: the name of the function that is called; None of a loop or branch.
+        number: of the call among those of this pair, in the order of the program, or of the loop or branch in the
+            function.
         mark: what it is marked with, such as `mark<noinline>`.
+        branch: whether it is a branch.
     """
 
     function: bytes
     callee: bytes | None
     number: int
     mark: str
+    branch: bool = False
 
     def __str__(self) -> str:
         """Return the text of the decision."""
-        called = "" if self.callee is None else f"{quote(self.callee)}:"
+        called = "branch:" if self.branch else "" if self.callee is None else f"{quote(self.callee)}:"
         return f"{quote(self.function)}:{called}{self.number}({self.mark})"
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What may be decided once: a call, or one kind of hint for a loop."""
-        return self.function, self.callee, self.number, self.mark.partition("=")[0] if self.callee is None else ""
+        """What may be decided once: a call, a branch, or one kind of hint for a loop."""
+        kind = self.mark.partition("=")[0] if self.callee is None and not self.branch else ""
+        return self.function, self.callee, self.number, self.branch, kind
 
 
 class ActionText(NamedTuple):
@@ -101,7 +110,7 @@ class ActionText(NamedTuple):
         loop: the number of the target loop in that function; None for the whole function.
         factor: the unroll factor; 0 means fully.
         each: pairs of function and pipeline, in order, if there are several functions; the other fields are then empty.
-        decisions: about calls and loops; the other fields are then empty.
+        decisions: about calls, loops and branches; the other fields are then empty.
     """
 
     pipeline: str = ""
@@ -205,9 +214,13 @@ def _on_function(text: str) -> ActionText:
     callee = None
     if text[position : position + 2] == ":@":
         callee, position = _name_at(text, position + 1)
+    branch = text.startswith(_BRANCH, position)
+    position += len(_BRANCH) if branch else 0
     number = _NUMBER.match(text, position)
     if number:
         position = number.end()
+    elif branch:
+        raise ActionSyntaxError(text, position, "':' and the number of a branch")
     elif callee is not None:
         raise ActionSyntaxError(text, position, "':' and the number of a call")
     if text[position : position + 1] != "(":
@@ -215,10 +228,11 @@ def _on_function(text: str) -> ActionText:
     if not text.endswith(")"):
         raise ActionSyntaxError(text, len(text), "')'")
     inner = text[position + 1 : -1]
-    if number and (callee is not None or inner.startswith("mark<")):
-        if not (_OF_LOOP if callee is None else _OF_CALL).fullmatch(inner):
-            raise ActionSyntaxError(text, position + 1, f"a mark of a {'loop' if callee is None else 'call'}")
-        return ActionText(decisions=(Decision(function, callee, int(number[1]), inner),))
+    if number and (branch or callee is not None or inner.startswith("mark<")):
+        kind, known = ("branch", _OF_BRANCH) if branch else ("loop", _OF_LOOP) if callee is None else ("call", _OF_CALL)
+        if not known.fullmatch(inner):
+            raise ActionSyntaxError(text, position + 1, f"a mark of a {kind}")
+        return ActionText(decisions=(Decision(function, callee, int(number[1]), inner, branch),))
     if not number:
         if not inner or inner.startswith(("{", "@")):
             raise ActionSyntaxError(text, position + 1, "a pipeline of passes over functions")

@@ -1,12 +1,14 @@
-"""Marks by which the passes inline calls, transform loops and treat functions.
+"""Marks by which the passes inline calls, transform loops, and treat functions and branches.
 
-A call that is marked has the attribute `alwaysinline` or `noinline`, a loop has hints as from `#pragma clang loop`, and
-a function has `hot`, `cold` or `noinline`. What the source says of a call or function stays as it is. Our marks come
-with a string attribute, or a hint of ours, so that they can be taken back.
+A call that is marked has the attribute `alwaysinline` or `noinline`, a loop has hints as from `#pragma clang loop`, a
+function has `hot`, `cold` or `noinline`, and a branch weights as from `__builtin_expect`. What the source says of a
+call, function or branch stays as it is. Our marks come with a string attribute, a hint of ours or weights that nobody
+else has, so that they can be taken back.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from ctypes import c_void_p
 from typing import NamedTuple
 
 from aiocg.workers.llvm._attributes import (
@@ -25,14 +27,17 @@ from aiocg.workers.llvm._attributes import (
 from aiocg.workers.llvm.action_text import UNMARK, Decision, quote
 from aiocg.workers.llvm.inlining import NEVER, is_replaceable
 from aiocg.workers.llvm.loops import Loops
-from aiocg.workers.llvm.module import Module, NoSuchTarget, calls_in
+from aiocg.workers.llvm.module import Module, NoSuchTarget, blocks, calls_in
 
-__all__ = ["CallSite", "CallSites", "decide", "decide_function", "numbered_calls", "unmark"]
+__all__ = ["CallSite", "CallSites", "branches", "decide", "decide_function", "numbered_calls", "unmark"]
 
 _OURS = "aiocg-mark"  # attribute of calls and functions that are marked; its value is with what
 _NUMBER = "aiocg-call"
 _OF_FUNCTIONS = ("hot", "cold", "noinline")
 _OF_CALLS = ("alwaysinline", "noinline")
+_OUR_WEIGHTS = (1999, 1)  # clang has 2000 and 1
+_TWO_WAYS = 2
+_NO_BRANCHES = (3, 4, 5, 65, 67)  # LLVMOpcode: what else may have two successors
 _SPLIT_LATER = ("presplitcoroutine", "coroutine.presplit")  # coroutines; the second is what LLVM 14 calls them
 # Attributes in which caller and callee must be alike; of a call marked alwaysinline LLVM does not ask.
 _ALIKE = ("sanitize_address", "sanitize_hwaddress", "sanitize_memory", "sanitize_memtag", "sanitize_thread",
@@ -117,18 +122,20 @@ class CallSites:
 
 
 def decide(module: Module, loops: Loops, decisions: Sequence[Decision]) -> None:
-    """Mark calls and loops of a module.
+    """Mark calls, loops and branches of a module.
 
     Raises:
-        NoSuchTarget: if the program has no such call or loop, or it may not be decided; nothing was changed.
+        NoSuchTarget: if the program has no such call, loop or branch, or it may not be decided; nothing was changed.
     """
     functions = {one: defined_function(module, one) for one in _names(decisions)}
     wanted: dict[bytes, list[Decision]] = defaultdict(list)
     for one in decisions:
         if one.callee is not None:
             wanted[one.function].append(one)
-        elif not loops.has(functions[one.function], one.number):
+        elif not one.branch and not loops.has(functions[one.function], one.number):
             raise NoSuchTarget(f"{quote(one.function)} has no loop {one.number}: see the observation Loops")
+        elif one.branch and one.number >= len(branches(module, functions[one.function])):
+            raise NoSuchTarget(f"{quote(one.function)} has no branch {one.number}: see the observation Branches")
     marks: list[tuple[int, str]] = []
     sites = CallSites(module) if wanted else None
     for name, inside in wanted.items():
@@ -143,7 +150,9 @@ def decide(module: Module, loops: Loops, decisions: Sequence[Decision]) -> None:
     for call, mark in marks:
         _mark_call(module, call, mark)
     for one in decisions:
-        if one.callee is None:
+        if one.branch:
+            _mark_branch(module, branches(module, functions[one.function])[one.number], _inner(one.mark))
+        elif one.callee is None:
             loops.mark(functions[one.function], one.number, _inner(one.mark))
 
 
@@ -165,11 +174,26 @@ def decide_function(module: Module, function: int, mark: str) -> None:
         add_string_attribute(module, function, _OURS, _inner(mark))
 
 
+def branches(module: Module, function: int) -> list[int]:
+    """Return the conditional branches of a function of which the source says nothing, in the order of its text."""
+    c, ours = module.library.c, _nodes(module)
+    found = []
+    for block in blocks(c, function):
+        end = c.LLVMGetBasicBlockTerminator(block)
+        if c.LLVMGetNumSuccessors(end) == _TWO_WAYS and c.LLVMGetInstructionOpcode(end) not in _NO_BRANCHES:
+            known = [(kind, c.LLVMGetMetadata(end, kind)) for kind in _kinds_of_branches(module)]
+            if all(node is None or (kind, node) in ours.values() for kind, node in known):
+                found.append(end)
+    return found
+
+
 def unmark(module: Module, loops: Loops) -> None:
-    """Take the marks of all calls, loops and functions back, but those for size."""
+    """Take the marks of all calls, loops, branches and functions back, but those for size."""
     for function in bodies(module):
         for call in calls_in(module.library.c, function):
             _mark_call(module, call, "none")
+        for branch in branches(module, function):
+            _mark_branch(module, branch, "none")
         if string_attribute(module, function, _OURS) is not None:
             decide_function(module, function, UNMARK)
     loops.unmark(module)
@@ -195,6 +219,40 @@ def _names(decisions: Sequence[Decision]) -> dict[bytes, None]:
 
 def _inner(mark: str) -> str:
     return mark.removeprefix("mark<").removesuffix(">")
+
+
+def _kinds_of_branches(module: Module) -> tuple[int, int]:
+    """Return the kinds of metadata for weights and for what cannot be predicted."""
+    c, context = module.library.c, module.context.pointer
+    return c.LLVMGetMDKindIDInContext(context, b"prof", 4), c.LLVMGetMDKindIDInContext(context, b"unpredictable", 13)
+
+
+def _nodes(module: Module) -> dict[str, tuple[int, int]]:
+    """Return by mark the kind of metadata, and the node, of a branch that is marked."""
+    c, context = module.library.c, module.context.pointer
+
+    def node(*operands: int) -> int:
+        made: int = c.LLVMMDNodeInContext(context, (c_void_p * len(operands))(*operands), len(operands))
+        return made
+
+    weights, unpredictable = _kinds_of_branches(module)
+    often, seldom = (c.LLVMConstInt(c.LLVMInt32TypeInContext(context), weight, 0) for weight in _OUR_WEIGHTS)
+    word, ours = (c.LLVMMDStringInContext(context, text, len(text)) for text in (b"branch_weights", _OURS.encode()))
+    return {
+        "likely": (weights, node(word, often, seldom)),
+        "unlikely": (weights, node(word, seldom, often)),
+        "unpredictable": (unpredictable, node(ours)),
+    }
+
+
+def _mark_branch(module: Module, branch: int, mark: str) -> None:
+    """Mark a branch of which the source says nothing."""
+    c, nodes = module.library.c, _nodes(module)
+    for kind, node in nodes.values():
+        if c.LLVMGetMetadata(branch, kind) == node:
+            c.LLVMSetMetadata(branch, kind, None)
+    if mark in nodes:
+        c.LLVMSetMetadata(branch, *nodes[mark])
 
 
 def _mark_call(module: Module, call: int, mark: str) -> None:

@@ -37,12 +37,14 @@ P(P)     AliasGetAliasee BasicBlockAsValue CloneModule CopyStringRepOfTargetData
          GetFirstFunction GetFirstGlobal GetFirstGlobalAlias GetFirstGlobalIFunc GetFirstInstruction GetFirstUse
          GetGEPSourceElementType GetInitializer GetInstructionParent GetModuleDataLayout GetNextBasicBlock
          GetNextFunction GetNextGlobal GetNextGlobalAlias GetNextGlobalIFunc GetNextInstruction GetNextUse
-         GetReturnType GetUser GlobalGetValueType IsABlockAddress IsACallInst IsAConstant IsAConstantInt IsAFunction
+         GetReturnType GetUser GlobalGetValueType Int32TypeInContext IsABlockAddress IsACallInst IsAConstant
+         IsAConstantInt IsAFunction
          IsAGlobalAlias IsAGlobalObject IsAGlobalValue IsAInvokeInst PrintModuleToString PrintTypeToString
          PrintValueToString TypeOf ValueAsMetadata VoidTypeInContext WriteBitcodeToMemoryBuffer
 P(PI)    GetMetadata GetOperand GetOperandUse GetParam GetSuccessor StructGetTypeAtIndex
 P(PIsI)  GetCallSiteStringAttribute GetStringAttributeAtIndex
 P(PII)   GetCallSiteEnumAttribute GetEnumAttributeAtIndex
+P(PQi)   ConstInt
 P(PIQ)   CreateEnumAttribute
 P(PP)    GetDebugLocFilename GetMDString GetStringAttributeValue GetValueName2
 P(PPIi)  FunctionType
@@ -73,7 +75,7 @@ s(P)     GetDataLayoutStr GetTarget
 v(P)     ContextDispose DeleteFunction DeleteGlobal DisposeErrorMessage DisposeMemoryBuffer DisposeMessage
          DisposeModule DisposePassBuilderOptions DisposeTargetData DisposeTargetMachine
 v(PII)   RemoveCallSiteEnumAttribute RemoveEnumAttributeAtIndex
-v(PIP)   AddAttributeAtIndex AddCallSiteAttribute
+v(PIP)   AddAttributeAtIndex AddCallSiteAttribute SetMetadata
 v(PIsI)  RemoveCallSiteStringAttribute RemoveStringAttributeAtIndex
 v(PP)    GetMDNodeOperands GetParamTypes ReplaceAllUsesWith SetComdat SetInitializer
 v(PPP)   ContextSetDiagnosticHandler

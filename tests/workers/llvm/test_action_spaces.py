@@ -104,7 +104,7 @@ def test_targets_are_observations_that_exist() -> None:
 
 
 def test_every_action_of_every_space_is_one_that_the_worker_takes() -> None:
-    target = {"Functions": "@f", "Loops": "@f:0", "CallSites": "@f:@g:0"}
+    target = {"Functions": "@f", "Loops": "@f:0", "CallSites": "@f:@g:0", "Branches": "@f:branch:0"}
     for one in LlvmSession.action_spaces:
         for action in one.actions:
             text = filled(action, [parameter.choices[0] for parameter in action.parameters])

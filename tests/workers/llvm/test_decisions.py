@@ -94,6 +94,24 @@ end:
   ret i32 0
 }
 """
+BRANCHES = b"""
+define i32 @f(i32 %n, i1 %x, i1 %y) {
+entry:
+  br i1 %x, label %one, label %two
+one:
+  br i1 %y, label %two, label %end, !prof !0
+two:
+  switch i32 %n, label %end [ i32 7, label %three ]
+three:
+  br i1 %y, label %end, label %four
+four:
+  br label %end
+end:
+  %r = phi i32 [ 1, %one ], [ 2, %two ], [ 3, %three ], [ 4, %four ]
+  ret i32 %r
+}
+!0 = !{!"branch_weights", i32 2000, i32 1}
+"""
 INLINED, KEPT = "@main:@small:0", "@main:@kept:1"
 
 
@@ -242,6 +260,9 @@ def test_what_is_not_there_is_refused(any_engine: Engine, text: str) -> None:
         "@main:@small:0(mark<none>)@main:@small:0(mark<noinline>)",
         "@main:@small:0(mark<none>)@main(sroa)",
         "@main(mark<alwaysinline>)",
+        "@main:branch(mark<likely>)",
+        "@main:branch:0(mark<noinline>)",
+        "@main:0(mark<likely>)",
         "mark<noinline>",
     ],
 )
@@ -286,6 +307,25 @@ def test_hints_of_one_kind_take_the_place_of_each_other_and_others_stay(any_engi
     assert_same(any_engine, any_engine.apply(less, "mark<none>"), before)
 
 
+@pytest.mark.parametrize("mark", ["likely", "unlikely", "unpredictable"])
+def test_branches_are_marked_unless_the_source_says_what_they_are(any_engine: Engine, mark: str) -> None:
+    before = any_engine.load(BRANCHES)
+    assert OBSERVATIONS["Branches"].compute(at(any_engine, BRANCHES)) == ["@f:branch:0", "@f:branch:1"]
+    marked = any_engine.apply(before, f"@f:branch:1(mark<{mark}>)")
+    text = any_engine.text(marked)
+    word = "unpredictable" if mark == "unpredictable" else "prof"
+    assert re.search(rf"br i1 %\d+, label %\d+, label %\d+, !{word}", text.split("i32 7, label")[1])
+    weights = {"likely": "i32 1999, i32 1}", "unlikely": "i32 1, i32 1999}"}
+    assert weights.get(mark, "aiocg-mark") in text
+    again = any_engine.apply(marked, "@f:branch:1(mark<likely>)@f:branch:0(mark<unlikely>)")
+    assert any_engine.module(again).verify() is None
+    assert_same(any_engine, again, any_engine.apply(before, "@f:branch:0(mark<unlikely>)@f:branch:1(mark<likely>)"))
+    assert_same(any_engine, any_engine.apply(again, "mark<none>"), before)
+    assert_same(any_engine, any_engine.apply(marked, "@f:branch:1(mark<none>)"), before)
+    with pytest.raises(CompilationError, match="no branch 2"):
+        any_engine.apply(before, "@f:branch:0(mark<likely>)@f:branch:2(mark<likely>)")
+
+
 @pytest.mark.parametrize("mark", ["hot", "cold", "noinline"])
 def test_functions_are_marked_and_what_the_source_says_stays(any_engine: Engine, mark: str) -> None:
     before = any_engine.load(PROGRAM)
@@ -307,12 +347,17 @@ def test_walks_with_decisions_lead_to_the_same_states(
     chance, content = random.Random(name), compile_program(name)
     engines = [forgetful(library, natives) for _ in KINDS]
     subject = at(engines[0], content)
-    places = sites(engines[0], content), OBSERVATIONS["Loops"].compute(subject)
+    places = [OBSERVATIONS[name].compute(subject) for name in ("CallSites", "Loops", "Branches")]
     path = ["mark<minsize>"]
+    marks = (
+        ("alwaysinline", "noinline", "none"),
+        ("unroll=4", "vectorize=4", "distribute", "none"),
+        ("likely", "unlikely", "unpredictable", "none"),
+    )
     for _ in range(10):
-        path += [f"{chance.choice(places[0])}(mark<{chance.choice(['alwaysinline', 'noinline', 'none'])}>)"]
-        for loop in places[1][chance.randrange(len(places[1]) or 1) :][:1]:
-            path += [f"{loop}(mark<{chance.choice(['unroll=4', 'vectorize=4', 'none', 'distribute'])}>)"]
+        path += [
+            f"{chance.choice(some)}(mark<{chance.choice(of)}>)" for some, of in zip(places, marks, strict=True) if some
+        ]
     path += ["sroa", "cgscc(inline)", "clang<Oz>", "mark<none>", "gvn"]
     assert assert_walks_agree(engines, content, path) > 10
 

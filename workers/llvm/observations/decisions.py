@@ -4,9 +4,10 @@ import struct
 
 from aiocg.transport.arrays import Array
 from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm._attributes import bodies
 from aiocg.workers.llvm._call_features import FEATURES, call_features
 from aiocg.workers.llvm.action_text import quote
-from aiocg.workers.llvm.decisions import CallSites, numbered_calls
+from aiocg.workers.llvm.decisions import CallSites, branches, numbered_calls
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.observations.observation import Subject
 from aiocg.workers.llvm.observations.targets import array, table
@@ -14,6 +15,7 @@ from aiocg.workers.llvm.size_attributes import MINSIZE, mark
 from aiocg.workers.llvm.source_lines import loop_lines, source_line
 
 CALL_SITES = "CallSites"
+BRANCHES = "Branches"
 
 
 def _call_sites(subject: Subject) -> list[str]:
@@ -25,6 +27,16 @@ def _call_sites(subject: Subject) -> list[str]:
         return [f"{names[site.caller]}:{names[site.callee]}:{site.number}" for site in sites]
 
     return subject.state.remember("call sites", find)
+
+
+def _branches(subject: Subject) -> list[str]:
+    module = subject.engine.module(subject.state)
+    named = (
+        (quote(name.encode("utf-8", "surrogateescape")), function)
+        for function in bodies(module)
+        if (name := module.name_of(function))
+    )
+    return [f"{name}:branch:{number}" for name, function in named for number in range(len(branches(module, function)))]
 
 
 def _call_lines(subject: Subject) -> list[str]:
@@ -56,6 +68,13 @@ OBSERVATIONS = (
         "The direct calls that may be inlined or not: caller, callee and a number from 0 among the calls of that pair, "
         "in the order of the program: `@main:@parse:1`.",
         _call_sites,
+    ),
+    Observation.of(
+        BRANCHES,
+        "texts",
+        "The conditional branches of which the source does not say how likely they are: a function and a number from "
+        "0, in the order of its text: `@main:branch:2`.",
+        _branches,
     ),
     array(
         "CallSiteFeatures",
