@@ -200,7 +200,7 @@ def test_mistake_is_one_line_that_helps_and_status_1(aiocg: Run, words: tuple[st
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("search wide x", "there are functionwise, greedy"),
+        ("search unknown x", "there are functionwise, decide"),
         ("search greedy", "Missing argument 'PROGRAM'"),
         ("search random x --budget -1", "no time such as 30s"),
         ("search gredy programs-v0/qsort", "Did you mean 'greedy'?"),
