@@ -191,3 +191,18 @@ async def test_decisions_are_told_by_lines_of_the_source(runtime: aiocg.Runtime,
         assert loop in second.where and bool(second.where) == bool(flags)
         assert str(first).endswith("call of half in work: [[clang::noinline]]")
     assert await advice(env, ["clang<Oz>", "@main(sroa)"]) == []
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_clang_does_with_the_advice_what_was_decided(runtime: aiocg.Runtime, tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text(SOURCE)
+    env = await runtime.make("llvm-v0", benchmark=await runtime.find_benchmark(tmp_path / "sum.c", ("-g",)))
+    (one,) = await advice(env, ["@work:@half:0(mark<noinline>)"])
+    line = int(one.where.split(":")[1])
+    lines = SOURCE.splitlines()
+    lines[line - 1] = f"{one.source} {lines[line - 1]}"
+    for text, kept in ((SOURCE, False), ("\n".join(lines), True)):
+        (tmp_path / "told.c").write_text(text)
+        await env.reset(benchmark=await runtime.find_benchmark(tmp_path / "told.c"))
+        await env.step_texts(["mark<minsize>", "clang<Oz>"])
+        assert ("@half(" in await env.observe("Ir")) == kept
