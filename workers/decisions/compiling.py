@@ -87,7 +87,11 @@ class Compiler:
         sys.stdout.flush()
         ends = _Ends()
         worker = os.getpid()
-        process = os.fork()
+        try:
+            process = os.fork()
+        except OSError as error:
+            ends.close()
+            raise NoRoom(str(error)) from None
         if process == 0:
             self._compile(work, worker, ends)
         compile_ = Compile(process, ends.kept(), Reader())
@@ -122,7 +126,7 @@ class NoRoom(CompilationError):
     """The system has no room for another process, or for its descriptors."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(FailureCode.ACTION, f"a compile cannot be forked: {reason}")
+        super().__init__(FailureCode.ACTION, f"there is no room for another compile: {reason}")
 
 
 class Killed(CompilationError):
@@ -153,6 +157,10 @@ class _Ends:
             os.close(descriptor)
         self.control[1].detach()
         return self.answers[1], self.questions[0], self.control[0].detach()
+
+    def close(self) -> None:
+        for descriptor in self.kept():
+            os.close(descriptor)
 
     def take(self) -> None:
         """Put the ends of the process that compiles where it expects them, and close all else."""
@@ -252,12 +260,10 @@ class Compile:
             process, failure = 0, Killed(FailureCode.ACTION, f"a compile that waits does not: {error}")
         finally:
             control.detach()
-        kept = ends.kept()
         if process <= 0:
-            for descriptor in kept:
-                os.close(descriptor)
+            ends.close()
             raise failure
-        child = Compile(process, kept, Reader(self._reader.features, self._reader.context))
+        child = Compile(process, ends.kept(), Reader(self._reader.features, self._reader.context))
         child.state = self.state
         return child
 

@@ -193,6 +193,22 @@ class _Waiting:
         while len(self._processes) > self._most:
             self._processes.popitem(last=False)[1].close()
 
+    def attempt(self, work: Callable[[], _T]) -> _T:
+        """Do what takes processes: once more if somebody kills one, and with fewer that wait if there is no room."""
+        killed = False
+        while True:
+            try:
+                return work()
+            except Killed:
+                if killed:
+                    raise
+                killed = True
+            except NoRoom:
+                if not self._processes:
+                    raise
+                self._most = len(self._processes) // 2
+                self._end_some()
+
     def drop(self, point: _Point) -> None:
         """End a process, if there is one."""
         if (process := self._processes.pop(point, None)) is not None:
@@ -206,21 +222,7 @@ class _Waiting:
         return process if process is not None and process.is_alive() else self._repeat(root, point, deadline)
 
     def fork(self, root: _Root, point: _Point, deadline: float) -> Compile:
-        """Return another process at a decision of a program; where the system has no room, fewer wait from then on.
-
-        Raises:
-            CompilationError: if there is no room for a single one, or LLVM fails.
-        """
-        while True:
-            try:
-                return self._fork(root, point, deadline)
-            except NoRoom:
-                if not self._processes:
-                    raise
-                self._most = len(self._processes) // 2
-                self._end_some()
-
-    def _fork(self, root: _Root, point: _Point, deadline: float) -> Compile:
+        """Return another process at a decision of a program."""
         if point.answers is None:
             return root.fork(deadline)
         if point in self._processes:
@@ -300,7 +302,8 @@ class DecisionSession(CompilationSession):
         library = cls.engine.library
         state = cls.engine.load(_TINY % library.default_triple())
         try:
-            process = cls._begin(Benchmark(cls.engine, state), cls.kind.options, cls.deadline)
+            benchmark = Benchmark(cls.engine, state)
+            process = cls.waiting.attempt(lambda: cls._begin(benchmark, cls.kind.options, cls.deadline))
         except CompilationError as error:
             raise CompilationError(FailureCode.COMPILER, error.message) from None
         if process.features is None:
@@ -349,7 +352,7 @@ class DecisionSession(CompilationSession):
                 "SpillCost": _spill_cost(remarks),
             }, content
 
-        return _twice(lambda: cls._compiler.start(work, deadline))
+        return cls._compiler.start(work, deadline)
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:
@@ -358,7 +361,7 @@ class DecisionSession(CompilationSession):
 
     def __init__(self, benchmark: _Root) -> None:
         self._root = benchmark
-        self.point = benchmark.first(self.deadline)
+        self.point = self.waiting.attempt(lambda: benchmark.first(self.deadline))
         self.point.holders += 1
 
     def apply_action(self, action: Any) -> bool:
@@ -378,7 +381,7 @@ class DecisionSession(CompilationSession):
             process.answer(value, self.deadline)
             return process
 
-        process = _twice(answered)
+        process = self.waiting.attempt(answered)
         point = _Point(_Answers(before.answers, value, before.count + 1), before.digest, process.state, before.state)
         self.waiting.put(point, process)
         self.close()
@@ -409,7 +412,7 @@ class DecisionSession(CompilationSession):
 
     def rest(self) -> Ended:
         """Return the end that LLVM comes to if it takes the decisions that are left."""
-        return _twice(self._rest)
+        return self.waiting.attempt(self._rest)
 
     def _rest(self) -> Ended:
         state = self.point.state
@@ -424,15 +427,7 @@ class DecisionSession(CompilationSession):
     def outcome(self) -> Ended:
         """The end of the compile; that of LLVM's own while decisions are left."""
         state = self.point.state
-        return state if isinstance(state, Ended) else self._root.own(self.deadline)
-
-
-def _twice(work: Callable[[], _T]) -> _T:
-    """Do something with a process, once more if somebody kills that."""
-    try:
-        return work()
-    except Killed:
-        return work()
+        return state if isinstance(state, Ended) else self.waiting.attempt(lambda: self._root.own(self.deadline))
 
 
 class _Remarks(list[str]):
