@@ -11,6 +11,7 @@ from aiocg.cli.output import answer, interrupted_status, run, was_stopped, worki
 if TYPE_CHECKING:
     from aiocg.decisions.explanation import Explanation
 
+_WIDEST = 48  # characters of a name
 _LINES = "-gline-tables-only"
 
 
@@ -74,6 +75,12 @@ async def _explain(
             return latest, True
 
 
+def _shown(text: str) -> str:
+    """Return a name, not too long and without what a terminal would obey."""
+    plain = "".join(one if one.isprintable() else "?" for one in text)
+    return plain if len(plain) <= _WIDEST else f"{plain[: _WIDEST - 1]}…"
+
+
 def _told(found: "Explanation", most: int) -> Iterator[str]:
     inlined = sum(call.inlined for call in found.calls)
     tried = sorted(
@@ -85,8 +92,8 @@ def _told(found: "Explanation", most: int) -> Iterator[str]:
         (
             f"{call.bytes:+,}",
             f"{call.instructions:+,}",
-            call.place,
-            f"{call.callee} in {call.caller}" if call.caller else call.callee,
+            _shown(call.place),
+            " in ".join(map(_shown, filter(None, (call.callee, call.caller)))),
             "inlined" if call.inlined else ": ".join(filter(None, ("kept", call.reason))),
         )
         for call in tried[:most]
