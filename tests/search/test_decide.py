@@ -14,6 +14,8 @@ from aiocg.search._decisions import INLINE, KEEP, LEAVE, Decisions
 from aiocg.search.baselines import baselines
 from aiocg.states.behaviour import Behaviour
 
+from ..machine import needs_headers
+
 SITES = ["@main:@a:0", "@main:@a:1", "@a:@leaf:0", "@b:@leaf:0", "@c:@b:0", '@d:@"odd (name":0']
 INLINED = [False, False, True, True, False, False]
 COSTS = {"@main": 100.0, "@a": 60.0, "@b": 60.0, "@c": 50.0, "@d": 50.0, '@"odd (name"': 60.0}
@@ -174,6 +176,7 @@ int main(void) {
 """
 
 
+@needs_headers
 @pytest.mark.asyncio(loop_scope="session")
 async def test_decisions_are_told_by_lines_of_the_source(runtime: aiocg.Runtime, tmp_path: Path) -> None:
     (tmp_path / "sum.c").write_text(SOURCE)
@@ -193,6 +196,7 @@ async def test_decisions_are_told_by_lines_of_the_source(runtime: aiocg.Runtime,
     assert await advice(env, ["clang<Oz>", "@main(sroa)"]) == []
 
 
+@needs_headers
 @pytest.mark.asyncio(loop_scope="session")
 async def test_clang_does_with_the_advice_what_was_decided(runtime: aiocg.Runtime, tmp_path: Path) -> None:
     (tmp_path / "sum.c").write_text(SOURCE)

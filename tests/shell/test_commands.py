@@ -111,7 +111,7 @@ async def test_an_unknown_command_and_wrong_arguments_are_told(say: Spoken) -> N
         ("load missing.json", "No such file or directory: missing.json"),
         ("save no/such/folder.json", "cannot write no/such/folder.json: No such file or directory"),
         ("write program.txt", "should end in .bc"),
-        ("write program.ll", "scripted-v0 has no observation Ir"),
+        ("write program.ll", "scripted-v0 makes no .ll file"),
         ("diff", "no action yet"),
         ("commandline", "no tool"),
     ):
