@@ -142,7 +142,7 @@ async def test_a_reward_that_functions_have_no_part_in_is_refused(runtime: aiocg
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
-    "program", ["calc", "btree", *(pytest.param(name, marks=pytest.mark.slow) for name in ("json", "lisp", "eventsim"))]
+    "program", ["calc", "btree", *(pytest.param(name, marks=pytest.mark.slow) for name in ("json", "eventsim"))]
 )
 @pytest.mark.parametrize("pipeline", ["clang<Oz>", "default<O3>"])
 async def test_whatever_is_decided_programs_do_the_same(runtime: aiocg.Runtime, program: str, pipeline: str) -> None:
