@@ -167,10 +167,10 @@ def test_runtime_starts_with_its_first_use_and_ends_with_its_block() -> None:
 def test_runtime_that_nobody_holds_ends() -> None:
     runtime = SyncRuntime(workers=1)
     runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd").reset()
-    (pid,) = runtime.worker_pids()
+    (worker,) = map(psutil.Process, runtime.worker_pids())
     del runtime
     gc.collect()
-    assert not psutil.pid_exists(pid)
+    assert psutil.wait_procs([worker], timeout=20)[0] == [worker]
 
 
 def test_default_runtime_is_one_and_comes_again_after_its_end(default: Callable[[], SyncRuntime]) -> None:
