@@ -7,9 +7,24 @@ import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError, DeadlineExceeded
-from aiocg.llvm.tools import LoadedTool, apply, run_tool
+from aiocg.llvm.tools import LoadedTool, apply, inlined, run_tool
 
 PROGRAM = b"define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  ret i32 %y\n}\n"
+CALLS = b"""
+define internal i32 @callee(i32 %x) {
+  ret i32 %x
+}
+define i32 @caller(i32 %x) {
+  %y = call i32 @callee(i32 %x)
+  ret i32 %y
+}
+"""
+
+
+def test_what_is_inlined_is_told_from_what_llvm_remarks() -> None:
+    callers, program = inlined(CALLS, ["default<Oz>"], "calls")
+    assert callers == {"callee": ["caller"]}
+    assert b"callee" not in program
 
 
 @pytest.mark.slow

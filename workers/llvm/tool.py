@@ -109,6 +109,8 @@ def _apply(arguments: argparse.Namespace) -> None:
     if options := arguments.llvm_option:
         words = [b"opt", *map(os.fsencode, options)]
         _library().c.LLVMParseCommandLineOptions(len(words), (c_char_p * len(words))(*words), None)
+    remarks: list[str] = []
+    Context.remarks = remarks if arguments.remarks else None
     compiler = _started(arguments.options)
     session = compiler(compiler.load_benchmark(arguments.input.read_bytes()))
     for action in json.loads(arguments.actions.read_bytes()):
@@ -117,7 +119,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         compiler.check_action(action)
         session.apply_action(action)
     if arguments.remarks:
-        arguments.remarks.write_text(json.dumps(Context.remarks), encoding="utf-8")
+        arguments.remarks.write_text(json.dumps(remarks), encoding="utf-8")
     if arguments.text:
         arguments.output.write_text(session.get_observation("Ir"), encoding="utf-8")
     else:
