@@ -95,6 +95,7 @@ class Start:
         files: the SHA-256 of the files that it named, by their names there.
         compiler: the words that start it again in place of the first argument.
         environment: its variables; none if they were not recorded.
+        status: its exit status.
     """
 
     arguments: tuple[str, ...]
@@ -102,6 +103,7 @@ class Start:
     files: Mapping[str, str] = field(default_factory=dict)
     compiler: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    status: int = 0
 
     def origin(self, command: CommandLine, digest: str) -> Origin:
         """Return how something was made, to be made again without the rules for `make` that variables ask for."""
@@ -347,7 +349,12 @@ def read_record(path: Path) -> list[Start]:
     starts = []
     for line in path.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
-        more = entry.get("files", {}), tuple(entry.get("compiler", ())), entry.get("environment", {})
+        more = (
+            entry.get("files", {}),
+            tuple(entry.get("compiler", ())),
+            entry.get("environment", {}),
+            entry.get("status", 0),
+        )
         starts.append(Start(tuple(entry["arguments"]), Path(entry["directory"]), *more))
     return starts
 

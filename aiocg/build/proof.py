@@ -199,7 +199,7 @@ def compile_again(unit: Unit, target: Path) -> None:
         BenchmarkInitError: when the compiler fails.
     """
     assert unit.origin is not None
-    _run([*unit.origin.compiler, *_recorded(unit), "-c", "-o", str(target)], unit, unit.origin)
+    _run([*unit.origin.compiler, *recorded_words(unit), "-c", "-o", str(target)], unit, unit.origin)
 
 
 def _at_another_time(origin: Origin) -> Origin:
@@ -344,7 +344,7 @@ def has_used(unit: Unit) -> bool:
     """
     if unit.origin is None:
         return True
-    text, _ = _conditioned([*unit.origin.compiler, *_recorded(unit), "-E"], unit, unit.origin)
+    text, _ = _conditioned([*unit.origin.compiler, *recorded_words(unit), "-E"], unit, unit.origin)
     return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, unit))
 
 
@@ -377,7 +377,7 @@ def _same_text(
 
     With it come the names of system headers that clang reads.
     """
-    by_build = [*origin.compiler, *_recorded(unit), "-E"]
+    by_build = [*origin.compiler, *recorded_words(unit), "-E"]
     by_clang = [*_known_words(unit, level, unknown), "-E"]
     text, mode = _conditioned(by_build, unit, origin)
     for name in _by_files(text, unit)[1]:
@@ -424,7 +424,7 @@ def retold(unit: Unit, scratch: Path) -> Unit:
 
 
 def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ()) -> Unit:
-    by_build = [*origin.compiler, *_recorded(unit), "-E", *more]
+    by_build = [*origin.compiler, *recorded_words(unit), "-E", *more]
     cplusplus = unit.input.language.startswith("c++")
     language = "c++-cpp-output" if cplusplus else "cpp-output"
     path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
@@ -496,7 +496,7 @@ def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractS
         BenchmarkInitError: when one tells that they would compile the same text to another program.
     """
     source = replace(unit, input=Input(os.devnull, unit.input.language, unit.input.language))
-    theirs = dict(_DEFINED.findall(_run([*origin.compiler, *_recorded(source), "-E", "-dM"], unit, origin)))
+    theirs = dict(_DEFINED.findall(_run([*origin.compiler, *recorded_words(source), "-E", "-dM"], unit, origin)))
     ours = dict(_DEFINED.findall(_clang([*_known_words(source, level, unknown), "-E", "-dM"], unit).stdout))
     if not ours:
         return set()  # clang does not take the options, and will say so
@@ -638,7 +638,7 @@ def optimisers(compiler: tuple[str, ...]) -> frozenset[str]:
 
 def added(unit: Unit, origin: Origin) -> Iterator[str]:
     """Yield the options that a compiler has and the build did not give, as those that are scripts add some."""
-    line = [*origin.compiler, *_recorded(unit), "-c", "-o", os.devnull, "-###"]
+    line = [*origin.compiler, *recorded_words(unit), "-c", "-o", os.devnull, "-###"]
     told = subprocess.run(
         line, cwd=unit.directory, env=dict(origin.environment), stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
@@ -646,7 +646,7 @@ def added(unit: Unit, origin: Origin) -> Iterator[str]:
     if not collected:
         return
     given = {
-        *_recorded(unit),
+        *recorded_words(unit),
         "-c",
         "-o",
         os.devnull,
@@ -666,7 +666,7 @@ def added(unit: Unit, origin: Origin) -> Iterator[str]:
             yield word
 
 
-def _recorded(unit: Unit) -> list[str]:
+def recorded_words(unit: Unit) -> list[str]:
     """Return the words that compile a unit as the build did, without what says how far and where to."""
     assert unit.origin is not None
     source = unit.input

@@ -26,6 +26,7 @@ from aiocg.cli import (
     shrink,
     state,
     transitions,
+    tune,
     validate,
 )
 from aiocg.cli.options import Flags, as_command, command, described, time_option
@@ -110,6 +111,7 @@ command(app, "openenv")(agents.openenv)
 
 
 command(app, "shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
+command(app, "tune", context_settings={"allow_interspersed_args": False})(tune.tune)
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]}
 

@@ -11,7 +11,8 @@ start. For their sake nothing but the standard library is imported, and of that 
 With AIOCG_CC_RECORD_FILES set to 1 as well, a compiler is run to its end, and the line also has all that is needed to
 run it again: `files`, the SHA-256 of each file that the words name, inputs and outputs, by name; `compiler`, the words
 that start it in place of the first argument; `environment`, its variables. What fails is not recorded then. Linkers
-that a build starts itself, and tools that read objects, are.
+that a build starts itself, and tools that read objects, are. With `all` instead of 1, so are archivers, and links that
+fail, with their `status`.
 """
 
 import errno
@@ -32,6 +33,7 @@ _USUAL = {"cc": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
 _COMPILER = r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99|tcc)(?:-\d[\d.]*)?"
 
 
+ALL = "all"  # the value of FILES_VARIABLE with which archivers and failed links are recorded, too
 _TOOLS = ("nm", "size", "strings", "objdump", "readelf", "objcopy", "strip")
 
 
@@ -53,8 +55,20 @@ def is_tool(word: str) -> bool:
     return os.path.basename(word).rpartition("-")[2] in _TOOLS
 
 
+def is_archiver(word: str) -> bool:
+    """Say whether the first word of a command is the name or path of a program that makes archives."""
+    import re
+
+    return re.fullmatch(r"(?:[\w.]+-)*(?:ar|ranlib)(?:-\d[\d.]*)?", os.path.basename(word)) is not None
+
+
 def record(
-    path: str, words: Sequence[str], *, compiler: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    path: str,
+    words: Sequence[str],
+    *,
+    compiler: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    status: int = 0,
 ) -> None:
     """Add a line about a compiler's start.
 
@@ -62,6 +76,7 @@ def record(
         path: the file; it is made if need be. Several processes may write to it at once.
         compiler: the words that start it again in place of the first one.
         environment: its variables; with them the files that the words name are hashed, too.
+        status: with which it failed.
 
     Raises:
         OSError: when it cannot be written, or is a relative path, which would be another file in each folder.
@@ -73,6 +88,7 @@ def record(
     if environment is not None:
         own = {name: value for name, value in environment.items() if name not in (VARIABLE, FILES_VARIABLE)}
         more = {"files": _hashes(arguments[1:]), "compiler": list(compiler), "environment": own}
+        more |= {"status": status} if status else {}
     line = json.dumps({"arguments": arguments, "directory": os.getcwd(), **more}).encode() + b"\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
@@ -102,9 +118,10 @@ def run_recorded(path: str, words: Sequence[str], command: Sequence[str], enviro
             break
         except KeyboardInterrupt:  # the compiler gets it, too
             continue
-    if not status:
+    failed_link = status > 0 and os.environ.get(FILES_VARIABLE) == ALL and "-c" not in words
+    if not status or failed_link:
         given = command[: len(command) - len(words) + 1]
-        record(path, words, compiler=given, environment=environment)
+        record(path, words, compiler=given, environment=environment, status=status)
     return status if status >= 0 else 128 - status
 
 
@@ -127,7 +144,7 @@ def _replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn
         sys.exit(127)
 
 
-def recording_commands(folder: str, search_path: str, program: str = "") -> None:
+def recording_commands(folder: str, search_path: str, program: str = "", *, archivers: bool = False) -> None:
     """Fill a folder with commands that record, and stand for the compilers of a search path.
 
     A folder that is put before the search path makes any build that calls compilers by name record itself. Where the
@@ -137,9 +154,10 @@ def recording_commands(folder: str, search_path: str, program: str = "") -> None
         folder: an empty folder.
         search_path: such as the value of PATH.
         program: what the commands start, with a compiler's path and name before its words; this file if "".
+        archivers: whether some stand for archivers, too.
     """
     found = compilers(search_path)
-    found |= _commands(search_path, is_tool)
+    found |= _commands(search_path, lambda name: is_tool(name) or (archivers and is_archiver(name)))
     for instead, names in _USUAL.items():
         language = "c" if instead == "cc" else "c++"
         for name in names:
@@ -230,6 +248,8 @@ def _main() -> NoReturn:
     path = os.environ.get(VARIABLE, "")
     if words[0] == "zig":
         counts = words[1:2] in (["cc"], ["c++"])
+    elif is_archiver(words[0]):
+        counts = os.environ.get(FILES_VARIABLE) == ALL
     else:
         counts = not (is_linker(words[0]) or is_tool(words[0])) or bool(os.environ.get(FILES_VARIABLE))
     if path and counts:

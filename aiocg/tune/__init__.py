@@ -1,0 +1,1 @@
+"""Flags of a build that lower a cost: found by search, and written down as flags that work without aiocg."""

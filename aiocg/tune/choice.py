@@ -1,0 +1,20 @@
+"""Options for all files of a build, for single ones, and for its links."""
+
+from collections.abc import Mapping
+
+Words = tuple[str, ...]
+Choice = Mapping[str, Words]
+"""Options by scope: ALL_FILES, LINK, or the name of a source, relative to the folder of the build."""
+
+ALL_FILES, LINK = "", "<link>"
+
+
+def words_of(choice: Choice, source: str) -> Words:
+    """Return the options of a source: those for all files, then its own."""
+    return (*choice.get(ALL_FILES, ()), *choice.get(source, ()))
+
+
+def with_words(choice: Choice, scope: str, words: Words) -> dict[str, Words]:
+    """Return a choice with other options for a scope."""
+    changed = {**choice, scope: words}
+    return {name: changed[name] for name in sorted(changed) if changed[name]}

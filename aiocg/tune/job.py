@@ -1,0 +1,370 @@
+"""A tuning from the build to the answer: copies, search, check, and the proof that the answer works without aiocg."""
+
+import fnmatch
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from aiocg.datasets.cache import cache_directory
+from aiocg.search import Budget
+from aiocg.shrink.delta_debugging import guilty
+from aiocg.transport.elf import sections
+from aiocg.tune.answers import answers, whole_answer
+from aiocg.tune.choice import ALL_FILES, Choice, Words, with_words, words_of
+from aiocg.tune.cost import Bound, Cost, digest_of
+from aiocg.tune.replay import Replay
+from aiocg.tune.result import Gain, Result
+from aiocg.tune.searching import Space, minimise, search
+from aiocg.tune.spaces import clang_space, gcc_space, restricted
+from aiocg.tune.tuning import Journal, Tuning, key_of
+from aiocg.tune.whole import Template, Whole, binaryen_template, changed_files, read_template, rustc_template
+from aiocg.tune.workspace import CommandFailed, TuneError, Workspace
+
+if TYPE_CHECKING:
+    from aiocg.transport.options import Option
+
+SEARCHING = 0.85  # of the time; the rest is for leaving out what does nothing
+IDENTICAL = "verified: a build with these flags alone comes out as promised, to the byte"
+SAME_CODE = "verified: a build with these flags alone comes out as promised, but for debug information"
+SAME_COST = "verified: a build with these flags alone costs what was promised, though not every byte is the same"
+_CONFIGURED = ("make", "cmake", "meson", "platformio")
+_NOT_LOADED = (".note.gnu.build-id", ".gnu_debuglink")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What is asked for.
+
+    Attributes:
+        build: the command, for the shell.
+        root: the folder that it runs in.
+        cost: a name or a command, see `Cost`.
+        space: "auto" for the options of the build's own compiler, "rustc", "binaryen", or a file.
+        check: a command that succeeds if the images work; "" for none.
+        at_most: bounds, as text.
+        only: a pattern of names of images.
+        variants: variables of each variant, as text; none for one build.
+        worst: whether the worst variant counts, not the sum.
+        without: patterns of options that are left out.
+        allow: options that are tried whatever they mean.
+        budget: seconds.
+        resume: whether to go on with what is known.
+    """
+
+    build: str
+    root: Path
+    cost: str = "size"
+    space: str = "auto"
+    check: str = ""
+    at_most: tuple[str, ...] = ()
+    only: str = "*"
+    variants: tuple[str, ...] = ()
+    worst: bool = False
+    without: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    budget: float = 600.0
+    resume: bool = False
+
+
+@dataclass(slots=True)
+class Job:
+    """A tuning of one build.
+
+    Attributes:
+        settings: what is asked for.
+        scratch: an empty folder.
+        options_of: asks a compiler for its options.
+        tell: is told what is done.
+        watch: is told when there is a better choice.
+    """
+
+    settings: Settings
+    scratch: Path
+    options_of: "Callable[[str], Sequence[Option]]"
+    tell: Callable[[str], None] = print
+    watch: Callable[[Tuning], None] = lambda _: None
+    targets: list[Replay | Whole] = field(default_factory=list, init=False)
+    tuning: Tuning = field(init=False)
+    started: float = field(default_factory=time.monotonic, init=False)
+    _template: Template | None = field(default=None, init=False)
+
+    def begin(self) -> None:
+        """Build and measure each variant with its own options.
+
+        Raises:
+            TuneError: when it cannot be built, replayed, measured, or fails the check.
+        """
+        told = self.settings
+        bounds = [Bound.read(text) for text in told.at_most]
+        self._template = _template_of(told.space)
+        about: dict[str, object] = {"build": told.build, "root": str(told.root), "cost": told.cost, "only": told.only}
+        about |= {"variants": told.variants, "worst": told.worst, "space": told.space}
+        name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:24]
+        journal = Journal(cache_directory() / "tune" / f"{name}.jsonl", about, resume=told.resume)
+        for number, variant in enumerate(told.variants or ("",)):
+            self.tell(f"building {variant or 'once'}, in a copy of the folder")
+            self.targets.append(self._target(number, variant))
+        self.tuning = Tuning(self.targets, Cost(told.cost), bounds, journal, told.worst, self.watch)
+        self.tell("measuring what the build makes")
+        self.tuning.begin()
+        if told.check and not self._holds({}):
+            raise TuneError(f"the check `{told.check}` fails with what the build itself makes")
+
+    def search(self) -> None:
+        """Search until the time is over, and leave out what does nothing."""
+        space = self._space()
+        meter = Budget(seconds=self.settings.budget * SEARCHING).start()
+        self.tell(f"searching: {len(self.tuning.sources) or 'no'} files apart, {len(space.options)} options")
+        search(self.tuning, space, meter)
+        meter.extend(Budget(seconds=max(self.settings.budget, meter.elapsed / SEARCHING)))
+        self.tell("leaving out what does nothing")
+        minimise(self.tuning, space, meter)
+
+    def result(self) -> Result:
+        """Check and verify the best choice, and return the report."""
+        told, tuning = self.settings, self.tuning
+        checked = ""
+        if told.check:
+            self.tell(f"checking: {told.check}")
+            self._settle()
+            checked = told.check
+        target = self.targets[0]
+        found = tuning.measure(tuning.best)
+        result = Result(
+            build=told.build,
+            cost=told.cost,
+            unit=tuning.cost.unit,
+            own=tuning.own.numbers,
+            best=found.numbers if tuning.best else tuning.own.numbers,
+            rivals=self._rivals(),
+            choice=tuning.best,
+            gains=tuple(self._gains()),
+            files=self._files(),
+            kept=target.kept if isinstance(target, Replay) else {},
+            checked=checked,
+            noise=tuning.noise,
+            evaluations=tuning.evaluations,
+            seconds=round(time.monotonic() - self.started, 1),
+            space=told.space,
+            only=told.only,
+            variants=told.variants,
+        )
+        return self._with_answer(result) if tuning.best else result
+
+    def _target(self, number: int, variant: str) -> "Replay | Whole":
+        told = self.settings
+        variables = variables_of(variant)
+        workspace = Workspace.of(told.root, self.scratch / f"copy-{number}")
+        if self._template is None:
+            (objects := self.scratch / f"objects-{number}").mkdir()
+            return Replay.of(workspace, objects, told.build, told.only, variables)
+        target = Whole(workspace, self._template, told.build, (), variables)
+        try:
+            target.build({})
+        except CommandFailed as error:
+            raise TuneError(f"the build failed: {error}") from None
+        names = [name for name in changed_files(workspace) if fnmatch.fnmatch(name, told.only)]
+        target.image_names = names
+        return target
+
+    def _space(self) -> Space:
+        told = self.settings
+        more = tuple(tuple(shlex.split(one)) for one in told.allow)
+        if self._template is not None:
+            return restricted(self._template.space, told.without, more)
+        (target,) = self.targets[:1]
+        assert isinstance(target, Replay)
+        compilers = {words[0]: names for words, names in target.compilers().items()}
+        main = max(compilers, key=lambda one: len(compilers[one]))
+        if "clang" in os.path.basename(main):
+            return restricted(clang_space(), told.without, more)
+        self.tell(f"asking {main} for its options")
+        return restricted(gcc_space(self.options_of(main)), told.without, more)
+
+    def _holds(self, choice: Choice) -> bool:
+        for target in self.targets:
+            try:
+                target.build(choice)
+                target.workspace.run([self.settings.check])
+            except (CommandFailed, TuneError):
+                return False
+        return True
+
+    def _settle(self) -> None:
+        """Leave out the options that make the check fail."""
+        tuning = self.tuning
+        if self._holds(tuning.best):
+            return
+        items = [(scope, word) for scope, words in tuning.best.items() for word in words]
+        self.tell(f"the check fails, so what makes it fail is looked for among {len(items)} options")
+        wrong = guilty(items, lambda some: not self._holds(_only(some)))
+        left = _only([one for one in items if one not in wrong])
+        if not self._holds(left) or tuning.measure(left).key >= tuning.own.key:
+            left = {}
+        for scope, word in wrong[:5]:
+            self.tell(f"the check fails with {word} for {scope or 'all files'}: left out")
+        tuning.best = left
+        tuning.best_result = tuning.measure(left)
+
+    def _rivals(self) -> dict[str, float]:
+        levels = ("-Os", "-Oz", "-O2", "-O3", "-O1")
+        known = {level: self.tuning.journal.results.get(key_of({ALL_FILES: (level,)})) for level in levels}
+        return {level: one.cost for level, one in known.items() if one is not None and one.cost < float("inf")}
+
+    def _gains(self) -> Iterator[Gain]:
+        """Yield what each option saves: by a file's own bytes where that is known, or by the cost."""
+        tuning, best = self.tuning, self.tuning.best
+        now = tuning.measure(best).cost
+        for scope, words in best.items():
+            for at, word in enumerate(words):
+                rest = (*words[:at], *words[at + 1 :])
+                if tuning.is_local and scope in tuning.sources:
+                    base = best.get(ALL_FILES, ())
+                    without, whole = tuning.sizes([(scope, (*base, *rest)), (scope, (*base, *words))])
+                    yield Gain(scope, word, None if without is None or whole is None else float(without - whole))
+                else:
+                    other = tuning.measure(with_words(best, scope, rest)).cost
+                    yield Gain(scope, word, other - now if other < float("inf") else None)
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        tuning = self.tuning
+        if not tuning.is_local:
+            return {}
+        before = tuning.sizes([(name, ()) for name in tuning.sources])
+        after = tuning.sizes([(name, words_of(tuning.best, name)) for name in tuning.sources])
+        pairs = zip(tuning.sources, before, after, strict=True)
+        return {name: (own, now) for name, own, now in pairs if own is not None and now is not None}
+
+    def _with_answer(self, result: Result) -> Result:
+        """Return the result with the first answer with which a build of its own comes out as promised."""
+        choice, told = self.tuning.best, self.settings
+        promised = [self._kept(number, target.build(choice)) for number, target in enumerate(self.targets)]
+        first = self.targets[0]
+        if isinstance(first, Replay):
+            possible = answers(choice, first, told.build)
+        else:
+            possible = [whole_answer(choice, first.template, told.build)]
+        images = {name: digest_of(path) for some in promised for name, path in some.items()}
+        found = [msgspec.structs.replace(result, answer=possible[0], images=images)]
+        for answer in possible:
+            self.tell(f"verifying: {answer.use}")
+            again = msgspec.structs.replace(result, answer=answer, images=images)
+            found.append(msgspec.structs.replace(again, verified=self._verdict(again, promised)))
+            if found[-1].verified in (IDENTICAL, SAME_CODE):
+                return found[-1]
+        return found[1]
+
+    def _kept(self, number: int, images: Mapping[str, Path]) -> dict[str, Path]:
+        """Copy images to where no build changes them."""
+        (folder := self.scratch / f"promised-{number}").mkdir()
+        return {name: Path(shutil.copyfile(path, folder / str(at))) for at, (name, path) in enumerate(images.items())}
+
+    def _verdict(self, result: Result, promised: Sequence[Mapping[str, Path]]) -> str:
+        """Build each variant in a new copy with the answer alone, and compare what comes out with what was promised."""
+        found = IDENTICAL
+        for number, (target, images) in enumerate(zip(self.targets, promised, strict=True)):
+            shutil.rmtree(target.workspace.copy, ignore_errors=True)  # the same path may be in the images
+            workspace = Workspace.of(target.workspace.root, target.workspace.copy)
+            told = verdict(result, workspace, number, images)
+            if told != IDENTICAL:
+                found = told
+            if told not in (IDENTICAL, SAME_CODE):
+                break
+        return found
+
+
+def verdict(result: Result, workspace: Workspace, number: int, promised: Mapping[str, Path] | None = None) -> str:
+    """Build with the answer of a result alone, and say whether what was promised comes out.
+
+    Args:
+        result: with an answer.
+        workspace: a copy of the folder in which nothing was built.
+        number: of the variant.
+        promised: the images; if they are not there any more, their digests count, or else the cost.
+    """
+    answer = result.answer
+    if answer is None:
+        return "there is nothing to verify: no flags were found"
+    environment = {**os.environ, **(variables_of(result.variants[number]) if result.variants else {})}
+    if answer.name:
+        (workspace.copy / answer.name).write_text(answer.text, encoding="utf-8")
+        environment |= {name: str(workspace.seen / one) for name, one in answer.variables.items()}
+    else:
+        environment |= answer.variables
+    build = answer.use if answer.kind not in _CONFIGURED and not answer.variables else result.build
+    try:
+        if answer.first:
+            workspace.run([result.build], None, environment)
+            workspace.run([answer.first], None, environment)
+        workspace.run([build], None, environment)
+    except CommandFailed as error:
+        return f"NOT verified: the build fails with it: {error}"
+    made = {name: workspace.copy / name for name in result.images}
+    if missing := [name for name, path in made.items() if not path.is_file() and len(result.variants) < 2]:
+        return f"NOT verified: a build with it makes no {missing[0]}"
+    changed = [name for name, path in made.items() if digest_of(path) != result.images[name]]
+    if not changed:
+        return IDENTICAL
+    if promised is not None:
+        other = [name for name in changed if _loaded(made[name]) != _loaded(promised[name])]
+        return f"NOT verified: a build with it makes another {other[0]}" if other else SAME_CODE
+    cost = Cost(result.cost).of(workspace, {name: path for name, path in made.items()})
+    name, best = next(iter(result.best.items()))
+    if cost.numbers.get(name) == best:
+        return SAME_COST
+    return (
+        f"NOT verified: a build with it makes another {changed[0]}, and costs {cost.cost:,.10g} instead of {best:,.10g}"
+    )
+
+
+def _loaded(path: Path) -> list[tuple[str, bytes]] | bytes:
+    """Return what of an image is loaded, but for its identity."""
+    content = path.read_bytes()
+    try:
+        return [
+            (one.name, content[one.offset : one.offset + one.size] if one.is_stored else b"")
+            for one in sections(content)
+            if one.is_loaded and one.name not in _NOT_LOADED
+        ]
+    except ValueError:
+        return content
+
+
+def _only(items: Sequence[tuple[str, str]]) -> dict[str, Words]:
+    choice: dict[str, Words] = {}
+    for scope, word in items:
+        choice[scope] = (*choice.get(scope, ()), word)
+    return choice
+
+
+def variables_of(variant: str) -> dict[str, str]:
+    """Return the variables of a variant.
+
+    Raises:
+        TuneError: when it is something else.
+    """
+    words = shlex.split(variant)
+    if not all("=" in word for word in words):
+        raise TuneError(f"--variant {variant!r} should be variables, such as BOARD=a LANGUAGE=de")
+    return dict(word.split("=", 1) for word in words)
+
+
+def _template_of(space: str) -> Template | None:
+    if space == "auto":
+        return None
+    known = {"rustc": rustc_template, "binaryen": binaryen_template}
+    if space in known:
+        return known[space]()
+    path = Path(space)
+    if path.suffix != ".toml":
+        raise TuneError(f"--space {space!r} is none of auto, {', '.join(known)}, or a file such as flags.toml")
+    return read_template(path)

@@ -1,0 +1,420 @@
+"""A recorded build whose single files are compiled again with other options, and whose images are linked again.
+
+The build runs once in a copy of its folder. A candidate then costs the compiles of the files whose options differ and
+the archives and links that contain them. That nothing is lost by it is proved first: with the build's own options each
+object and each image must come out as the build has made them, to the byte.
+"""
+
+import fnmatch
+import hashlib
+import itertools
+import os
+import re
+import shlex
+import shutil
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from aiocg.build.commands import Start, Unit, is_probe, object_name, read_record, run_build, units_of
+from aiocg.build.compilation import each
+from aiocg.build.proof import UNCONTRACTED, check_repeatable, compile_again, recorded_words
+from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
+from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, parse
+from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool, recording_commands
+from aiocg.shrink.image import read_image
+from aiocg.shrink.record import obstacle
+from aiocg.tune.choice import ALL_FILES, LINK, Choice, Words, words_of
+from aiocg.tune.cost import digest_of
+from aiocg.tune.workspace import CommandFailed, TuneError, Workspace
+
+_OVERFLOW = re.compile(r"overflowed by (\d+) bytes")
+_TOO_SMALL = "will not fit in region"  # which GNU's linker says with or without a number
+_USAGE = re.compile(r"^ *[\w.]+: +(\d+) ([KMG]?B) +(\d+) ([KMG]?B) ", re.MULTILINE)  # of --print-memory-usage
+_UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
+_LEVEL = re.compile(r"-O\w*")
+_CHANGING = ("objcopy", "strip")
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """An archive, a link, or a change of an image, in the order of the build.
+
+    Attributes:
+        words: the command.
+        directory: where it ran, as commands see it.
+        environment: its variables.
+        output: what it wrote; None if not known.
+        named: the files that it names, absolute.
+        libraries: the names of files that `-l` may mean.
+        sources: those that it compiles itself, relative to the root.
+        is_image: whether it links an image.
+    """
+
+    words: tuple[str, ...]
+    directory: Path
+    environment: Mapping[str, str]
+    output: Path | None
+    named: frozenset[Path]
+    libraries: frozenset[str] = frozenset()
+    sources: tuple[str, ...] = ()
+    is_image: bool = False
+
+
+@dataclass(slots=True)
+class Replay:
+    """A build that has run once, in a workspace.
+
+    Attributes:
+        workspace: in which it ran.
+        scratch: a folder for objects.
+        only: a pattern of names of images that count.
+        units: by source, relative to the root: a source may be compiled in several ways.
+        images: the outputs of links, relative to the root.
+        kept: sources that stay as the build has compiled them, and why.
+    """
+
+    workspace: Workspace
+    scratch: Path
+    only: str = "*"
+    units: dict[str, list[Unit]] = field(default_factory=dict, init=False)
+    images: dict[str, Path] = field(default_factory=dict, init=False)
+    kept: dict[str, str] = field(default_factory=dict, init=False)
+    _events: list[_Event] = field(default_factory=list, init=False)
+    _places: dict[Unit, tuple[Path, ...]] = field(default_factory=dict, init=False)
+    _copies: dict[Path, tuple[Path, ...]] = field(default_factory=dict, init=False)
+    _placed: dict[Unit, str] = field(default_factory=dict, init=False)
+    _linked: dict[int, Words] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(
+        cls, workspace: Workspace, scratch: Path, text: str, only: str = "*", variables: Mapping[str, str] | None = None
+    ) -> "Replay":
+        """Run a build, and prove that it can be replayed.
+
+        Args:
+            workspace: a copy of its folder.
+            scratch: an empty folder.
+            text: the build, for the shell.
+            only: a pattern of names of images that count.
+            variables: more for its environment.
+
+        Raises:
+            TuneError: when it fails, compiles nothing, or comes out otherwise when it is replayed; it says why.
+        """
+        self = cls(workspace, scratch, only)
+        log, commands = scratch / "build.jsonl", scratch / "commands"
+        commands.mkdir()
+        search_path = os.environ.get("PATH", os.defpath)
+        recording_commands(str(commands), search_path, archivers=True)
+        environment = {
+            **os.environ,
+            **(variables or {}),
+            "PATH": os.pathsep.join((str(commands), search_path)),
+            VARIABLE: str(log),
+            FILES_VARIABLE: ALL,
+            "CCACHE_DISABLE": "1",
+        }
+        words = workspace.line(["/bin/sh", "-c", f"cd {shlex.quote(str(workspace.seen))} && {text}"])
+        status = run_build(words, workspace.variables(environment))
+        starts = read_record(log) if log.exists() else []
+        overflows = bool(starts) and bool(starts[-1].status)
+        if status and not overflows:
+            raise TuneError(f"the build failed: `{text}` ended with {status}; what it said is above")
+        self._read(starts)
+        if not overflows:  # images of probes are gone
+            self.images = {name: path for name, path in self.images.items() if workspace.inside(path).is_file()}
+            self._events = [one for one in self._events if one.output is None or workspace.inside(one.output).exists()]
+        if not any(map(self._counts, self.images)):
+            raise TuneError(f"none of the images is named like {only!r}: {', '.join(self.images) or 'none is linked'}")
+        if not self.units:
+            raise TuneError(
+                f"`{text}` has compiled no C or C++ by a compiler's name: clean the project first (make clean); "
+                f"a build for which that is wrong is tuned as a whole with --whole"
+            )
+        self._locate()
+        self._prove(overflows)
+        return self
+
+    @property
+    def sources(self) -> list[str]:
+        """The sources whose options can be chosen, the largest first."""
+        sizes = {name: self.size(name, ()) or 0 for name in self.units if name not in self.kept}
+        return sorted(sizes, key=lambda name: (-sizes[name], name))
+
+    def compilers(self) -> dict[tuple[str, ...], list[str]]:
+        """Return the sources of each compiler."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for name, units in self.units.items():
+            if name not in self.kept and units[0].origin is not None:
+                found.setdefault(units[0].origin.compiler, []).append(name)
+        return found
+
+    def size(self, source: str, words: Words) -> int | None:
+        """Return the bytes of a source's objects that are loaded; None if it does not compile with these options."""
+        try:
+            return sum(read_image(self.object(unit, words).read_bytes()).bytes for unit in self.units[source])
+        except (BenchmarkInitError, ValueError):
+            return None
+
+    def sizes(self, jobs: Sequence[tuple[str, Words]]) -> list[int | None]:
+        """Return `size` of several, as many at once as there are processors."""
+        return [one if isinstance(one, int) else None for one in each("Compiling", lambda job: self.size(*job), jobs)]
+
+    def object(self, unit: Unit, words: Words) -> Path:
+        """Return the object of a unit with more options.
+
+        Raises:
+            BenchmarkInitError: when it does not compile.
+        """
+        path = self._path(unit, words)
+        if not path.exists():
+            new = path.with_name(f"{path.name}-{threading.get_ident()}")
+            if not words:
+                compile_again(self._ours(unit), new)
+            else:
+                self._compile(unit, words, new)
+            new.replace(path)
+        return path
+
+    def forget(self, source: str, words: Words) -> None:
+        """Remove the objects of a source with options that are not chosen."""
+        for unit in self.units[source] if words else ():
+            self._path(unit, words).unlink(missing_ok=True)
+
+    def build(self, choice: Choice) -> dict[str, Path]:
+        """Make the images with the options of a choice, and return where they are.
+
+        Raises:
+            BenchmarkInitError: when something does not compile.
+            CommandFailed: when something does not link; its `overflow` is by how many bytes too much.
+        """
+        jobs = [(unit, words_of(choice, name)) for name, units in self.units.items() for unit in units]
+        jobs = [(unit, words if self._name(unit) not in self.kept else ()) for unit, words in jobs]
+        for one in each("Compiling", lambda job: self.object(*job), jobs):
+            if isinstance(one, BenchmarkInitError):
+                raise one
+        dirty: set[Path] = set()
+        try:
+            for unit, words in jobs:
+                name = self._path(unit, words).name
+                if self._placed.get(unit) != name:
+                    for place in self._places[unit]:
+                        shutil.copyfile(self._path(unit, words), place)
+                        dirty.add(self._outside(place))
+                    self._placed[unit] = name
+            for number, event in enumerate(self._events):
+                self._repeat(number, event, choice, dirty)
+        except BaseException:
+            self._placed.clear()
+            self._linked.clear()
+            raise
+        return {name: self.workspace.inside(path) for name, path in self.images.items() if self._counts(name)}
+
+    def _counts(self, name: str) -> bool:
+        return fnmatch.fnmatch(name, self.only) or fnmatch.fnmatch(os.path.basename(name), self.only)
+
+    def links(self) -> list[tuple[Path, Path, tuple[str, ...]]]:
+        """Return the images with the folders where they are linked, and the sources that their links compile."""
+        return [(one.output, one.directory, one.sources) for one in self._events if one.is_image and one.output]
+
+    def _repeat(self, number: int, event: _Event, choice: Choice, dirty: set[Path]) -> None:
+        """Carry out an event if something that it depends on has changed."""
+        more: Words = ()
+        if event.is_image:
+            for source in event.sources[:1] or [ALL_FILES]:
+                more = (*(words_of(choice, source) if event.sources else ()), *choice.get(LINK, ()))
+            more = (*more, *(word for word in choice.get(ALL_FILES, ()) if word == "-flto" and word not in more))
+            if is_linker(event.words[0]):
+                more = tuple(one for word in more if word.startswith("-Wl,") for one in word.split(",")[1:])
+        together = [one for one in self._events if one.output == event.output] if not event.is_image else [event]
+        named = {path for one in together for path in one.named}
+        needs = not dirty.isdisjoint(named) or any(path.name in event.libraries for path in dirty)
+        needs = needs or (not event.is_image and event.output in dirty)
+        if not needs and self._linked.get(number) == more:
+            return
+        self._linked.pop(number, None)
+        if event.output is not None and event is together[0] and is_archiver(event.words[0]):
+            self.workspace.inside(event.output).unlink(missing_ok=True)
+        try:
+            self.workspace.run([*event.words, *more], event.directory, event.environment)
+        except CommandFailed as error:
+            if _TOO_SMALL not in str(error) or overflow(error):
+                raise
+            usage = "--print-memory-usage" if is_linker(event.words[0]) else "-Wl,--print-memory-usage"
+            self.workspace.run([*event.words, *more, usage], event.directory, event.environment)
+        self._linked[number] = more
+        if event.output is not None:
+            written = self.workspace.inside(event.output)
+            dirty.add(event.output)
+            for copy in self._copies.get(event.output, ()):
+                shutil.copy2(written, self.workspace.inside(copy))
+                dirty.add(copy)
+
+    def _read(self, starts: Iterable[Start]) -> None:
+        found: dict[Path, Unit] = {}
+        for start in starts:
+            first = start.arguments[0]
+            if is_archiver(first) or is_linker(first) or (is_tool(first) and first.endswith(_CHANGING)):
+                output, image = _output_of(start), is_linker(first) and "-r" not in start.arguments
+                self._events.append(self._event(start, output, is_image=image))
+                if image and output is not None:
+                    self.images[self._relative(output)] = output
+                continue
+            try:
+                whole = parse(start.arguments, str(start.directory))
+            except ValueError:
+                continue  # it was no compilation
+            if is_tool(first) or whole.mode not in ("link", "compile") or not whole.inputs:
+                continue
+            if is_probe(whole, start.directory):
+                continue
+            if whole.mode == "compile":
+                for unit in units_of(whole.plain(), start.directory):
+                    digest = start.files.get(object_name(whole, unit))
+                    if digest and unit.object is not None:
+                        found[unit.object] = replace(unit, origin=start.origin(whole, digest))
+                continue
+            output = Path(os.path.normpath(start.directory / (whole.output or "a.out")))
+            image = not obstacle(whole)
+            sources = [self._relative(start.directory / one.path) for one in whole.sources]
+            self._events = [one for one in self._events if one.output != output or not one.is_image]
+            self._events.append(self._event(start, output, whole, tuple(sources), is_image=image))
+            if image:
+                self.images[self._relative(output)] = output
+        for unit in found.values():
+            self.units.setdefault(self._name(unit), []).append(unit)
+
+    def _event(
+        self,
+        start: Start,
+        output: Path | None,
+        whole: CommandLine | None = None,
+        sources: tuple[str, ...] = (),
+        *,
+        is_image: bool,
+    ) -> _Event:
+        words = (*(start.compiler or start.arguments[:1]), *start.arguments[1:])
+        named = frozenset(Path(os.path.normpath(start.directory / name)) for name in start.files)
+        given = [word.removeprefix("-l") for word in start.arguments if word.startswith("-l")]
+        libraries = frozenset(f"lib{one}{suffix}" for one in given for suffix in (".a", ".so"))
+        return _Event(words, start.directory, start.environment, output, named - {output}, libraries, sources, is_image)
+
+    def _locate(self) -> None:
+        """Find all files that have the content of an object or an image: builds rename, copy and install them."""
+        wanted = {unit.origin.digest: unit for units in self.units.values() for unit in units if unit.origin}
+        outputs: dict[str, Path] = {}
+        places: dict[str, list[Path]] = {}
+        for event in self._events:
+            if event.output is not None and (path := self.workspace.inside(event.output)).is_file():
+                outputs[digest_of(path)] = event.output
+        for folder, folders, names in os.walk(self.workspace.copy):
+            folders[:] = [name for name in folders if name != ".git"]
+            for path in (Path(folder, name) for name in names):
+                if path.is_file() and not path.is_symlink():
+                    places.setdefault(digest_of(path), []).append(path)
+        for digest, unit in wanted.items():
+            self._places[unit] = tuple(places.get(digest, ()))
+        written = {event.output for event in self._events}
+        for digest, output in outputs.items():
+            others = [self._outside(path) for path in places.get(digest, ())]
+            self._copies[output] = tuple(path for path in others if path not in written)
+        for name, units in self.units.items():
+            for unit in units:
+                self._places.setdefault(unit, ())
+                if not self._places[unit]:
+                    self.kept[name] = "the build has changed or removed its object"
+
+    def _prove(self, overflows: bool) -> None:
+        """Keep each unit that does not compile to the same object again, and see that the images come out the same."""
+        units = [unit for units in self.units.values() for unit in units if self._name(unit) not in self.kept]
+
+        def check(unit: Unit) -> None:
+            check_repeatable(self._ours(unit), self.scratch)
+
+        for unit, error in zip(units, each("Proving", check, units), strict=True):
+            if isinstance(error, BenchmarkInitError):
+                self.kept[self._name(unit)] = first_diagnostic(error, self._name(unit))
+        for unit in (unit for units in self.units.values() for unit in units):
+            if self._places[unit]:
+                shutil.copyfile(self._places[unit][0], self._path(unit, ()))
+            else:
+                self._path(unit, ()).touch()  # it is placed nowhere
+        before = (
+            {} if overflows else {name: digest_of(self.workspace.inside(path)) for name, path in self.images.items()}
+        )
+        try:
+            made = self.build({})
+        except CommandFailed as error:
+            if overflows and overflow(error):
+                return
+            raise TuneError(f"the build cannot be replayed: {error}") from None
+        for name, path in made.items():
+            if before and digest_of(path) != before[name]:
+                raise TuneError(
+                    f"{name} comes out otherwise when its link is repeated, so the build cannot be replayed"
+                )
+
+    def _path(self, unit: Unit, words: Words) -> Path:
+        text = "\0".join((str(unit.object), *words))
+        return self.scratch / f"{hashlib.sha256(text.encode(errors='surrogateescape')).hexdigest()[:32]}.o"
+
+    def _compile(self, unit: Unit, words: Words, target: Path) -> None:
+        assert unit.origin is not None
+        line = [*unit.origin.compiler, *recorded_words(unit), *kept_meaning(unit.command.level, words)]
+        try:
+            self.workspace.run([*line, "-w", "-c", "-o", str(target)], unit.directory, unit.origin.environment)
+        except CommandFailed as error:
+            raise BenchmarkInitError(self._name(unit), str(error)) from None
+
+    def _ours(self, unit: Unit) -> Unit:
+        """Return a unit that our own process can compile: in the box if there is one."""
+        if not self.workspace.boxed or unit.origin is None:
+            return unit
+        line = (*self.workspace.line(unit.origin.compiler, unit.directory),)
+        return replace(unit, origin=replace(unit.origin, compiler=line), directory=Path("/"))
+
+    def _name(self, unit: Unit) -> str:
+        return self._relative(unit.source)
+
+    def _relative(self, path: Path) -> str:
+        plain = Path(os.path.normpath(path))
+        return str(plain.relative_to(self.workspace.seen)) if plain.is_relative_to(self.workspace.seen) else str(plain)
+
+    def _outside(self, path: Path) -> Path:
+        """Return the path at which commands see a file of the copy."""
+        return self.workspace.seen / path.relative_to(self.workspace.copy)
+
+
+def overflow(error: CommandFailed) -> int:
+    """Return by how many bytes memory was too small for a failed link; 0 if that is not why it failed."""
+    if told := sum(map(int, _OVERFLOW.findall(error.output))):
+        return told
+    found = (
+        (int(used) << _UNITS[unit]) - (int(size) << _UNITS[of]) for used, unit, size, of in _USAGE.findall(error.output)
+    )
+    return sum(max(0, more) for more in found)
+
+
+def kept_meaning(own: str, words: Words) -> list[str]:
+    """Return options with those that keep what a build's own level leaves defined, and another one does not."""
+    if own not in UNTYPED_LEVELS or not any(map(_LEVEL.fullmatch, words)):
+        return list(words)
+    return [*words, "-fno-strict-aliasing", UNCONTRACTED]
+
+
+def _output_of(start: Start) -> Path | None:
+    """Return the file that an archiver, a linker or a tool writes."""
+    words = list(start.arguments[1:])
+    if is_linker(start.arguments[0]):
+        name = next((after for word, after in itertools.pairwise(words) if word == "-o"), "a.out")
+    elif is_archiver(start.arguments[0]):
+        plain = [word for word in words if not word.startswith("-")]
+        if start.arguments[0].endswith("ranlib"):
+            name = plain[-1] if plain else ""
+        else:
+            name = plain[0] if words[0].startswith("-") and plain else plain[1] if len(plain) > 1 else ""
+    else:
+        name = words[-1] if words else ""
+    return Path(os.path.normpath(start.directory / name)) if name else None

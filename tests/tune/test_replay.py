@@ -1,0 +1,141 @@
+"""Builds that are replayed file by file."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiocg.tune.choice import ALL_FILES, LINK
+from aiocg.tune.replay import Replay, kept_meaning, overflow
+from aiocg.tune.workspace import CommandFailed, TuneError, Workspace
+
+pytestmark = pytest.mark.needs("libc", "make", "cc")
+
+MAIN = "int part(int); int main(int argc, char **argv) { return part(argc); }\n"
+PART = """
+int part(int n) { int s = 0; for (int i = 0; i < n; i++) s += i * n % 7; return s; }
+int idle(int n) { return n * part(n); }
+"""
+Building = Callable[..., Replay]
+
+
+@pytest.fixture
+def replay(tmp_path: Path) -> Building:
+    """Replays a build of `main.c` and `part.c` in a folder of its own."""
+
+    def build(text: str, only: str = "*", **files: str) -> Replay:
+        (root := tmp_path / "root").mkdir()
+        for name, content in {"main.c": MAIN, "part.c": PART, **files}.items():
+            (root / name).write_text(content)
+        (objects := tmp_path / "objects").mkdir()
+        return Replay.of(Workspace.of(root, tmp_path / "copy"), objects, text, only)
+
+    return build
+
+
+def by_itself(replay: Replay, text: str, image: str) -> bytes:
+    """Return what a build makes of the same sources with other options, in the same place."""
+    replay.workspace.run([text])
+    return (replay.workspace.copy / image).read_bytes()
+
+
+COMPILE = "cc -O2 {main} -c main.c && cc -O2 {part} -c part.c"
+WAYS = {
+    "objects": "cc -o app main.o part.o {link}",
+    "archive": "rm -f libp.a && ar rcs libp.a part.o && cc -o app main.o -L. -lp {link}",
+    "two steps": "rm -f p.a && ar qc p.a main.o && ar q p.a part.o && ranlib p.a && cc -o app p.a {link}",
+    "thin": "rm -f p.a && ar rcsT p.a main.o part.o && cc -o app p.a {link}",
+    "renamed": "mkdir -p d && mv part.o d/part.o && cc -o app main.o d/part.o {link}",
+    "stripped": "cc -o app main.o part.o {link} && strip app",
+    "copied": "cc -o a.tmp main.o part.o {link} && cp a.tmp app",
+    "objcopy": "cc -o a.elf main.o part.o {link} && objcopy -S a.elf app",
+    "relocatable": "ld -r -o all.o main.o part.o && cc -o app all.o {link}",
+    "by the link": "cc {part} -O2 -o app part.c main.o {part} {link}",
+}
+
+
+def filled(way: str, main: str = "", part: str = "", link: str = "") -> str:
+    """Return a build with options where those for files and links go."""
+    return f"{COMPILE} && {way}".format(main=main, part=part, link=link)
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, id=name) for name, way in WAYS.items()])
+def test_an_image_is_the_one_that_the_build_makes_with_these_options(replay: Building, way: str) -> None:
+    replayed = replay(filled(way))
+    app = replayed.workspace.copy / "app"
+    own = app.read_bytes()
+    options = {ALL_FILES: ("-fno-ivopts",), "part.c": ("-Os",), LINK: ("-Wl,-z,norelro",)}
+    replayed.build(options)
+    changed = app.read_bytes()
+    assert changed != own
+    replayed.build({})
+    assert app.read_bytes() == own
+    replayed.build(options)
+    assert app.read_bytes() == changed
+    assert by_itself(replayed, filled(way, "-fno-ivopts", "-fno-ivopts -Os", "-Wl,-z,norelro"), "app") == changed
+
+
+def test_the_original_folder_is_not_touched(replay: Building) -> None:
+    replayed = replay(filled(WAYS["archive"]))
+    replayed.build({"part.c": ("-Os",)})
+    assert sorted(path.name for path in replayed.workspace.root.iterdir()) == ["main.c", "part.c"]
+
+
+def test_a_file_with_the_time_in_it_stays_as_built(replay: Building) -> None:
+    text = "const char *when = __TIME__ __FILE__; int part(int n) { return n; }\n"
+    replayed = replay(f"{filled(WAYS['objects'])} && sleep 1.1", **{"part.c": text})
+    assert list(replayed.kept) == ["part.c"]
+    assert "compiling it again gives another object" in replayed.kept["part.c"]
+    assert replayed.sources == ["main.c"]
+
+
+def test_only_some_images_count(replay: Building) -> None:
+    text = f"{filled(WAYS['objects'])} && cc -o tool main.o part.o"
+    assert list(replay(text, "to*").build({})) == ["tool"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("false", "the build failed"),
+        ("true", "none is linked"),
+        ("cc -c part.c", "none is linked"),
+        (f"{filled(WAYS['objects'])} && printf x >> app", "comes out otherwise"),
+    ],
+)
+def test_a_build_that_cannot_be_replayed_says_why(replay: Building, text: str, message: str) -> None:
+    with pytest.raises(TuneError, match=message):
+        replay(text)
+
+
+def test_by_how_much_memory_is_too_small_is_a_number(replay: Building) -> None:
+    script = (
+        "MEMORY { flash : ORIGIN = 0x10000, LENGTH = 40 } "
+        "SECTIONS { .text : { *(.text*) *(.rodata*) *(.eh_frame*) } > flash }"
+    )
+    link = "cc -nostdlib -static -Wl,--build-id=none -Wl,-T,small.ld -o app part.o"
+    replayed = replay(f"cc -O2 -c part.c && {link}", **{"small.ld": script})
+    with pytest.raises(CommandFailed) as caught:
+        replayed.build({})
+    assert 0 < overflow(caught.value) < 1000
+    with pytest.raises(CommandFailed) as smaller:
+        replayed.build({"part.c": ("-Os", "-fno-asynchronous-unwind-tables")})
+    assert overflow(smaller.value) < overflow(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("own", "words", "kept"),
+    [("", ("-Os",), True), ("-O1", ("-fx", "-O2"), True), ("-O2", ("-Os",), False), ("-O0", ("-fx",), False)],
+)
+def test_what_a_low_level_leaves_defined_stays_so(own: str, words: tuple[str, ...], kept: bool) -> None:
+    assert ("-fno-strict-aliasing" in kept_meaning(own, words)) is kept
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    (root := tmp_path / "root").mkdir()
+    (root / "file").write_text("x")
+    (tmp_path / "place").write_text("a file where the folder should be")
+    with pytest.raises(TuneError, match="cannot be copied"):
+        Workspace.of(root, tmp_path / "place" / "copy")
+    assert subprocess.run(["ls", root], capture_output=True, text=True).stdout == "file\n"

@@ -1,0 +1,252 @@
+"""`aiocg tune` on real builds, whose answers are used without it."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.needs("libc", "make", "cc"), pytest.mark.slow]
+
+SOURCES = {
+    "main.c": """
+#include <stdio.h>
+int sum(int), product(int), large(int);
+int never(int n) { return n * sum(n) + 7; }
+int main(int argc, char **argv) { printf("%d %d %d\\n", sum(argc + 8), product(argc + 3), large(argc)); return 0; }
+""",
+    "sub/sum.c": "int sum(int n) { int s = 0; for (int i = 0; i < n; i++) s += i * i % 7; return s; }\n",
+    "sub/product.c": "int product(int n) { int p = 1; while (n > 0) p *= n--; return p; }\n",
+    "sub/large.c": "".join(f"int f{n}(int x) {{ return x * {n} + x % {n + 2}; }}\n" for n in range(40))
+    + "int large(int x) { int s = 0;"
+    + "".join(f" if (x & {1 << n % 20}) s += f{n}(x);" for n in range(40))
+    + " return s; }\n",
+}
+EXPECTED = "15 24 22\n"
+MAKEFILE = """
+{variable} = -O2 -Wall
+app: main.o sub/libsub.a
+\tcc $({variable}) $(LDFLAGS) -o $@ main.o -Lsub -lsub
+main.o: main.c
+\tcc $({variable}) -c -o $@ $<
+sub/libsub.a: always
+\t$(MAKE) -C sub
+test: app
+\ttest "`./app`" = "15 24 22"
+clean:
+\trm -f app *.o sub/*.o sub/*.a
+.PHONY: always test clean
+"""
+SUBMAKE = """
+{variable} = -O2
+libsub.a: sum.o product.o large.o
+\tar rcs $@ $^
+%.o: %.c
+\tcc $({variable}) -c $< -o $@
+"""
+CMAKE = """
+cmake_minimum_required(VERSION 3.13)
+project(app C)
+set(CMAKE_BUILD_TYPE Release)
+add_subdirectory(sub)
+add_executable(app main.c)
+target_link_libraries(app sub)
+"""
+MESON = "project('app', 'c')\nexecutable('app', 'main.c', 'sub/sum.c', 'sub/product.c', 'sub/large.c')\n"
+
+
+class Project:
+    """A project in a folder of its own."""
+
+    def __init__(self, place: Any, cache: Path) -> None:
+        self.place, self.folder = place, Path(place.folder)
+        place.environment.update({"AIOCG_CACHE": str(cache), "LC_ALL": "C"})
+        (self.folder / "sub").mkdir()
+        for name, text in SOURCES.items():
+            (self.folder / name).write_text(text)
+
+    def with_make(self, variable: str = "CFLAGS") -> "Project":
+        """Write makefiles whose options are in a variable."""
+        (self.folder / "Makefile").write_text(MAKEFILE.replace("{variable}", variable))
+        (self.folder / "sub" / "Makefile").write_text(SUBMAKE.replace("{variable}", variable))
+        return self
+
+    def command(self, *words: str) -> list[str]:
+        """Return the words that tune."""
+        return [sys.executable, "-P", "-m", "aiocg.cli", "tune", *words]
+
+    def tune(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Tune, and leave nothing behind."""
+        done: subprocess.CompletedProcess[str] = self.place.run(*self.command(*words))
+        assert self.place.leftovers() == []
+        assert self.place.processes() == []
+        return done
+
+    def report(self, *words: str) -> dict[str, Any]:
+        """Tune, and return the report."""
+        done = self.tune("--json", *words)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    @property
+    def files(self) -> set[str]:
+        """The names of all files."""
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def project(place: Any, new_cache: Any) -> Project:
+    return Project(place, new_cache())
+
+
+@pytest.mark.parametrize("variable", ["CFLAGS", "OPTIMISATION_FLAGS"])
+def test_a_makefile_builds_what_was_promised_with_the_file_of_flags_alone(project: Project, variable: str) -> None:
+    project.with_make(variable)
+    before = project.files
+    report = project.report("--budget", "8", "--check", "make test", "--html", "page.html", "--", "make")
+    assert project.files == {*before, "aiocg-tune.json", "aiocg.mk", "page.html"}
+    assert report["best"]["size"] < report["own"]["size"]
+    assert report["best"]["size"] <= min(report["rivals"].values())
+    assert report["verified"].startswith("verified: a build with these flags alone comes out as promised, to the byte")
+    assert project.tune("--verify").stdout.startswith("verified: a build with these flags alone comes out as promised")
+    project.place.run("env", f"MAKEFILES={project.folder}/aiocg.mk", "make")
+    assert project.place.run("./app").stdout == EXPECTED
+    assert project.place.run("sha256sum", "app").stdout.split()[0] == report["images"]["app"]
+
+
+@pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
+def test_cmake_builds_what_was_promised(project: Project, generator: str) -> None:
+    if shutil.which("cmake") is None or (generator == "Ninja" and shutil.which("ninja") is None):
+        pytest.skip("there is no cmake, or no ninja")
+    (project.folder / "CMakeLists.txt").write_text(CMAKE)
+    (project.folder / "sub/CMakeLists.txt").write_text("add_library(sub STATIC sum.c product.c large.c)\n")
+    build = f"cmake -G '{generator}' -S . -B build && cmake --build build"
+    report = project.report("--budget", "8", "--check", "test \"`build/app`\" = '15 24 22'", "--", "sh", "-c", build)
+    assert report["answer"]["kind"] == "cmake"
+    assert report["best"]["size"] < report["own"]["size"]
+    assert report["verified"].startswith("verified: a build with these flags alone comes out as promised, to the byte")
+
+
+def test_meson_builds_what_was_promised(project: Project) -> None:
+    if shutil.which("meson") is None or shutil.which("ninja") is None:
+        pytest.skip("there is no meson, or no ninja")
+    (project.folder / "meson.build").write_text(MESON)
+    build = "(test -d build || meson setup build) && ninja -C build"
+    report = project.report("--budget", "8", "--", "sh", "-c", build)
+    assert report["answer"]["kind"] == "meson"
+    assert set(report["choice"]) <= {"", "<link>"}
+    assert report["best"]["size"] < report["own"]["size"]
+    assert report["verified"].startswith("verified: a build with these flags alone comes out as promised")
+
+
+def test_an_option_that_breaks_the_program_is_left_out(project: Project) -> None:
+    project.with_make()
+    (project.folder / "sub/sum.c").write_text(
+        "#ifndef SMALL\nstatic const char table[4000] = {1, 2, 3};\n#else\nstatic const char table[4] = {9};\n#endif\n"
+        "int sum(int n) { return 15 + (table[n % 3] > 5); }\n"
+    )
+    report = project.report("--budget", "6", "--allow=-DSMALL", "--check", "make test", "--", "make")
+    assert "-DSMALL" not in json.dumps(report["choice"])
+    assert report["best"]["size"] < report["own"]["size"]
+    assert report["checked"] == "make test"
+
+
+def test_a_command_is_the_cost_within_a_bound(project: Project) -> None:
+    project.with_make()
+    cost = "s=`stat -c %s main.o`; t=`stat -c %s sub/large.o`; echo '{\"main\": '$s', \"large\": '$t'}'"
+    report = project.report("--budget", "5", "--cost", cost, "--at-most", "large=+0%", "--", "make")
+    assert report["best"]["main"] < report["own"]["main"]
+    assert report["best"]["large"] <= report["own"]["large"]
+    assert report["noise"] == 0
+
+
+def test_variants_get_the_same_flags(project: Project) -> None:
+    project.with_make("BOARD_FLAGS")
+    for name in ("Makefile", "sub/Makefile"):
+        path = project.folder / name
+        path.write_text(path.read_text().replace("BOARD_FLAGS = -O2", "BOARD_FLAGS = -O2 -DBOARD=$(BOARD)"))
+    variants = [word for board in ("1", "2") for word in ("--variant", f"BOARD={board}")]
+    report = project.report("--budget", "6", *variants, "--over", "worst", "--", "make")
+    assert report["variants"] == ["BOARD=1", "BOARD=2"]
+    assert report["best"]["size"] < report["own"]["size"]
+    assert report["verified"].startswith("verified")
+
+
+def test_a_space_of_the_users_own_stands_in_the_command(project: Project) -> None:
+    project.with_make()
+    (project.folder / "flags.toml").write_text('options = ["-Os", "-O1 -fno-inline", "-bad"]\n')
+    build = "make clean && make CFLAGS='{flags}'"
+    report = project.report("--space", "flags.toml", "--budget", "8", "--", "sh", "-c", build)
+    assert report["best"]["size"] < report["own"]["size"]
+    assert "-bad" not in report["choice"][""]
+    assert report["verified"].startswith("verified")
+
+
+def test_an_interrupted_search_gives_the_best_so_far_and_goes_on(project: Project) -> None:
+    project.with_make()
+    words = project.command("--json", "--budget", "600", "--", "make")
+    environment, folder = project.place.environment, project.folder
+    with subprocess.Popen(
+        words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "best so far" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    report = json.loads(output.splitlines()[-1])
+    assert report["best"]["size"] < report["own"]["size"]
+    assert project.place.processes() == []
+    again = project.report("--resume", "--budget", "3", "--", "make")
+    assert again["best"]["size"] <= report["best"]["size"]
+
+
+def test_a_killed_search_goes_on(project: Project) -> None:
+    project.with_make()
+    environment, folder = project.place.environment, project.folder
+    with subprocess.Popen(
+        project.command("--budget", "600", "--", "make"), cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "best so far" in line:
+                break
+        process.kill()
+    time.sleep(0.5)
+    report = project.report("--resume", "--budget", "4", "--", "make")
+    assert report["best"]["size"] < report["own"]["size"]
+    assert project.place.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--", "false"], "the build failed"),
+        (["--"], "say what to build"),
+        (["--verify"], "aiocg-tune.json is no file of aiocg tune"),
+        (["--at-most", "size", "--", "make"], "is no bound"),
+        (["--at-most", "speed=+1%", "--", "make"], "the cost has no speed, only size"),
+        (["--cost", "echo none", "--", "make"], "should print a number"),
+        (["--cost", "exit 4", "--", "make"], "ended with 4"),
+        (["--check", "false", "--", "make"], "fails with what the build itself makes"),
+        (["--only", "*.elf", "--", "make"], "none of the images is named like '*.elf': app"),
+        (["--variant", "x", "--", "make"], "should be variables"),
+        (["--space", "fortran", "--", "make"], "none of auto, rustc, binaryen"),
+        (["--space", "none.toml", "--", "make"], "is no space of options"),
+        (["--space", "binaryen", "--", "make"], "should have {passes}"),
+        (["--lock", "no/where.json", "--", "make"], "there is no directory"),
+    ],
+)
+def test_what_cannot_be_done_is_said(project: Project, words: list[str], message: str) -> None:
+    done = project.with_make().tune(*words)
+    assert done.returncode in (1, 2)
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
