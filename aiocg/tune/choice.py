@@ -18,3 +18,17 @@ def with_words(choice: Choice, scope: str, words: Words) -> dict[str, Words]:
     """Return a choice with other options for a scope."""
     changed = {**choice, scope: words}
     return {name: changed[name] for name in sorted(changed) if changed[name]}
+
+
+def with_option(words: Words, option: Words) -> Words:
+    """Return options with another one behind them, which takes the place of what it outdoes: `-fx` that of `-fno-x`."""
+    names = {_name(word) for word in option}
+    return (*(word for word in words if _name(word) not in names), *option)
+
+
+def _name(word: str) -> str:
+    if word.startswith("-O"):
+        return "-O"
+    if "=" in word:
+        return word.rpartition("=")[0]
+    return f"-f{word[5:]}" if word.startswith("-fno-") else word

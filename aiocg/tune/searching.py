@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from aiocg.search.budget import Meter
-from aiocg.tune.choice import ALL_FILES, LINK, Choice, Words, with_words, words_of
+from aiocg.tune.choice import ALL_FILES, LINK, Choice, Words, with_option, with_words
 
 LTO = "-flto"
 LEAST_BYTES = 256  # of a file for which single options are tried
 LEADING = 0.5  # the share of the bytes in the files for which an option is tried first
+EVEN = 0.5  # how often a random change that makes no difference is kept, as it may make one later
 CHANGES = 3  # options that a random change touches at most
 SHARE_OF_SCREENING = 0.6  # of the time, where single options are tried by their costs
 SHARE_OF_FILES = 0.8  # of the time, after which files get no more options, as what they have is still minimised
@@ -31,12 +32,14 @@ class Space:
         options: sets of words that belong together, those first that help most often.
         whole: choices for all files and the link together, such as sections that the linker collects.
         per_file: whether single files may have options of their own.
+        ordered: whether the order of options matters, and each may be given several times, as passes are.
     """
 
     levels: tuple[Words, ...] = ()
     options: tuple[Words, ...] = ()
     whole: tuple[Choice, ...] = ()
     per_file: bool = True
+    ordered: bool = False
 
 
 class Judge(Protocol):
@@ -65,7 +68,8 @@ def search(judge: Judge, space: Space, meter: Meter, seed: int = 0) -> None:
     """Search until the time is over; the result is the judge's best choice."""
     for level in space.levels:
         if _go_on(meter):
-            judge.improves(with_words(judge.best, ALL_FILES, (*level, *_without_levels(judge.best, space))))
+            own = () if space.ordered else judge.best.get(ALL_FILES, ())
+            judge.improves(with_words(judge.best, ALL_FILES, with_option(own, level)))
     lto = None
     for choice in space.whole:
         if not _go_on(meter):
@@ -109,17 +113,11 @@ def _go_on(meter: Meter) -> bool:
 
 
 def _combined(choice: Choice, more: Choice) -> dict[str, Words]:
-    """Return a choice with the words of another added that it does not have."""
+    """Return a choice with the words of another added."""
     result = dict(choice)
     for scope, words in more.items():
-        have = result.get(scope, ())
-        result = with_words(result, scope, (*have, *(word for word in words if word not in have)))
+        result = with_words(result, scope, with_option(result.get(scope, ()), words))
     return result
-
-
-def _without_levels(choice: Choice, space: Space) -> Words:
-    levels = {word for level in space.levels for word in level}
-    return tuple(word for word in choice.get(ALL_FILES, ()) if word not in levels)
 
 
 def _choose_by_file(judge: Judge, space: Space, meter: Meter) -> None:
@@ -135,7 +133,7 @@ def _choose_by_file(judge: Judge, space: Space, meter: Meter) -> None:
             break
         better: dict[str, int] = {}
         for names in _leading(known):
-            jobs = [(name, (*base, *files[name], *option)) for name in names]
+            jobs = [(name, (*base, *with_option(files[name], option))) for name in names]
             found = dict(zip(names, judge.sizes(jobs), strict=True))
             smaller = {name: size for name, size in found.items() if size is not None and size < known[name]}
             better |= smaller
@@ -146,10 +144,10 @@ def _choose_by_file(judge: Judge, space: Space, meter: Meter) -> None:
                 break
             choice: Choice = judge.best
             for name in group:
-                choice = with_words(choice, name, (*files[name], *option))
+                choice = with_words(choice, name, with_option(files[name], option))
             if judge.improves(choice):
                 for name in group:
-                    files[name], known[name] = (*files[name], *option), better[name]
+                    files[name], known[name] = with_option(files[name], option), better[name]
                 break
     meter.extend(whole)
 
@@ -214,28 +212,34 @@ def _screen(judge: Judge, space: Space, meter: Meter) -> None:
     for option in space.options:
         if not _go_on(meter):
             break
-        if judge.improves(_combined(judge.best, {ALL_FILES: option})):
+        own = judge.best.get(ALL_FILES, ())
+        words = (*own, *option) if space.ordered else with_option(own, option)
+        if judge.improves(with_words(judge.best, ALL_FILES, words)):
             useful.append(option)
     for name in judge.sources if space.per_file and len(judge.sources) > 1 else ():
         for option in (*space.levels, *useful[::-1]):
             if _go_on(meter):
-                judge.improves(with_words(judge.best, name, (*judge.best.get(name, ()), *option)))
+                judge.improves(_combined(judge.best, {name: option}))
     meter.extend(whole)
 
 
 def _vary(judge: Judge, space: Space, meter: Meter, dice: random.Random) -> None:
     """Change the best choice at random, for the rest of the time."""
     scopes = [ALL_FILES, *(judge.sources if space.per_file and len(judge.sources) > 1 else ())]
-    choices = [*space.levels, *space.options]
+    choices = [*(() if space.ordered else space.levels), *space.options]
     while choices and _go_on(meter):
         changed: Choice = judge.best
         for _ in range(dice.randint(1, CHANGES)):
             scope = dice.choice(scopes) if dice.random() < 0.5 else ALL_FILES
-            words = changed.get(scope, ())
+            words, option = changed.get(scope, ()), dice.choice(choices)
             if words and dice.random() < 0.4:
                 at = dice.randrange(len(words))
-                changed = with_words(changed, scope, (*words[:at], *words[at + 1 :]))
+                words = (*words[:at], *words[at + 1 :])
+            elif space.ordered:
+                at = dice.randint(0, len(words))
+                words = (*words[:at], *option, *words[at:])
             else:
-                changed = with_words(changed, scope, (*words, *dice.choice(choices)))
-        if changed != judge.best and len(words_of(changed, ALL_FILES)) < 200:
-            judge.improves(changed)
+                words = with_option(words, option)
+            changed = with_words(changed, scope, words)
+        if changed != judge.best:
+            judge.improves(changed, equal=dice.random() < EVEN)

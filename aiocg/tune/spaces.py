@@ -3,6 +3,7 @@
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from aiocg.gcc.meaning import is_meaning
 from aiocg.search.variation import KNOWN
@@ -17,7 +18,7 @@ _WHOLE: tuple[Choice, ...] = (_SECTIONS, {ALL_FILES: (LTO,)})
 _FACTORS = (0, 1 / 8, 1 / 4, 1 / 2, 2, 4, 8)  # of a number's default
 
 CLANG: tuple[Words, ...] = tuple(
-    tuple(word for option in line.split() for word in ("-mllvm", option))
+    tuple(f"-mllvm={option}" for option in line.split())
     for line in (
         "-inline-threshold=0",
         "-inline-threshold=5",
@@ -100,9 +101,8 @@ def restricted(space: Space, without: Sequence[str], more: Iterable[Words]) -> S
 
     whole = tuple(one for one in space.whole if is_in(word for words in one.values() for word in words))
     options = (*more, *space.options)
-    return Space(
-        tuple(filter(is_in, space.levels)), tuple(filter(is_in, dict.fromkeys(options))), whole, space.per_file
-    )
+    levels = tuple(filter(is_in, space.levels))
+    return replace(space, levels=levels, options=tuple(filter(is_in, dict.fromkeys(options))), whole=whole)
 
 
 def _words(option: Option) -> Iterator[str]:

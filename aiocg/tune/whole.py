@@ -42,53 +42,31 @@ _LLVM = (
 
 BINARYEN = tuple(
     f"--{name}"
-    for name in (
-        "code-folding",
-        "code-pushing",
-        "coalesce-locals",
-        "coalesce-locals-learning",
-        "const-hoisting",
-        "dae-optimizing",
-        "dce",
-        "directize",
-        "duplicate-function-elimination",
-        "duplicate-import-elimination",
-        "flatten",
-        "generate-global-effects",
-        "heap2local",
-        "inlining-optimizing",
-        "licm",
-        "local-cse",
-        "local-subtyping",
-        "memory-packing",
-        "merge-blocks",
-        "merge-locals",
-        "merge-similar-functions",
-        "monomorphize",
-        "once-reduction",
-        "optimize-added-constants",
-        "optimize-casts",
-        "optimize-instructions",
-        "pick-load-signs",
-        "precompute-propagate",
-        "redundant-set-elimination",
-        "remove-unused-brs",
-        "remove-unused-module-elements",
-        "remove-unused-names",
-        "reorder-functions",
-        "reorder-globals",
-        "reorder-locals",
-        "rereloop",
-        "rse",
-        "simplify-globals-optimizing",
-        "simplify-locals",
-        "ssa",
-        "tuple-optimization",
-        "untee",
-        "vacuum",
-    )
+    for name in """
+        avoid-reinterprets code-folding code-pushing coalesce-locals coalesce-locals-learning const-hoisting dae-optimizing
+        dce directize duplicate-function-elimination duplicate-import-elimination generate-global-effects heap2local
+        inlining-optimizing intrinsic-lowering licm local-cse local-subtyping memory-packing merge-blocks merge-locals
+        merge-similar-functions monomorphize once-reduction optimize-added-constants-propagate optimize-instructions
+        pick-load-signs precompute precompute-propagate redundant-set-elimination remove-unused-brs
+        remove-unused-module-elements remove-unused-names reorder-functions reorder-globals reorder-locals rereloop rse
+        simplify-globals-optimizing simplify-locals simplify-locals-nostructure simplify-locals-notee ssa ssa-nomerge
+        tuple-optimization untee vacuum
+    """.split()  # noqa: SIM905
 )
 """Passes of `wasm-opt` that keep what a module does."""
+_PIPELINE = tuple(
+    f"--{name}"
+    for name in """
+        duplicate-function-elimination memory-packing once-reduction ssa-nomerge dce remove-unused-names
+        remove-unused-brs remove-unused-names optimize-instructions pick-load-signs precompute-propagate code-pushing
+        simplify-locals-nostructure vacuum reorder-locals remove-unused-brs coalesce-locals simplify-locals vacuum
+        reorder-locals coalesce-locals reorder-locals vacuum code-folding merge-blocks remove-unused-brs
+        remove-unused-names merge-blocks precompute-propagate optimize-instructions rse vacuum dae-optimizing
+        inlining-optimizing duplicate-function-elimination duplicate-import-elimination simplify-globals-optimizing
+        remove-unused-module-elements directize
+    """.split()  # noqa: SIM905
+)
+"""What `-Oz` does, pass by pass, so that single ones can be left out (Binaryen, `src/passes/pass.cpp`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +115,9 @@ def rustc_template() -> Template:
 
 def binaryen_template() -> Template:
     """Return how `wasm-opt` is tuned: passes in place of `{passes}` in the build."""
-    levels = (("-Oz",), ("-Os",), ("-O3",), ("-Oz", "-Oz"), ("-Oz", "--converge"))
-    return Template("binaryen", Space(levels, tuple((one,) for one in BINARYEN), per_file=False), "{passes}")
+    levels = (("-Oz",), ("-Os",), ("-O3",), ("-O4",), ("-Oz", "-Oz"), _PIPELINE)
+    space = Space(levels, tuple((one,) for one in BINARYEN), per_file=False, ordered=True)
+    return Template("binaryen", space, "{passes}")
 
 
 def read_template(path: Path) -> Template:
