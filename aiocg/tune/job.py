@@ -183,8 +183,7 @@ class Job:
             return restricted(self._template.space, told.without, more)
         (target,) = self.targets[:1]
         assert isinstance(target, Replay)
-        compilers = {words[0]: names for words, names in target.compilers().items()}
-        main = max(compilers, key=lambda one: len(compilers[one]))
+        main = target.compiler
         if "clang" in os.path.basename(main):
             return restricted(clang_space(), told.without, more)
         self.tell(f"asking {main} for its options")

@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -126,13 +127,13 @@ class Replay:
         if not overflows:  # images of probes are gone
             self.images = {name: path for name, path in self.images.items() if workspace.inside(path).is_file()}
             self._events = [one for one in self._events if one.output is None or workspace.inside(one.output).exists()]
+        if not self.units and not any(one.sources for one in self._events):
+            raise TuneError(
+                f"`{text}` has compiled no C or C++ by a compiler's name: if it was built before, clean it first "
+                f"(make clean); for other compilers there is --space"
+            )
         if not any(map(self._counts, self.images)):
             raise TuneError(f"none of the images is named like {only!r}: {', '.join(self.images) or 'none is linked'}")
-        if not self.units:
-            raise TuneError(
-                f"`{text}` has compiled no C or C++ by a compiler's name: clean the project first (make clean); "
-                f"a build for which that is wrong is tuned as a whole with --whole"
-            )
         self._locate()
         self._prove(overflows)
         return self
@@ -143,13 +144,13 @@ class Replay:
         sizes = {name: self.size(name, ()) or 0 for name in self.units if name not in self.kept}
         return sorted(sizes, key=lambda name: (-sizes[name], name))
 
-    def compilers(self) -> dict[tuple[str, ...], list[str]]:
-        """Return the sources of each compiler."""
-        found: dict[tuple[str, ...], list[str]] = {}
-        for name, units in self.units.items():
-            if name not in self.kept and units[0].origin is not None:
-                found.setdefault(units[0].origin.compiler, []).append(name)
-        return found
+    @property
+    def compiler(self) -> str:
+        """The compiler of most files."""
+        units = (unit for name, units in self.units.items() if name not in self.kept for unit in units)
+        used = Counter(unit.origin.compiler[0] for unit in units if unit.origin is not None)
+        used.update(one.words[0] for one in self._events if one.sources)
+        return max(used, key=lambda name: used[name], default="cc")
 
     def size(self, source: str, words: Words) -> int | None:
         """Return the bytes of a source's objects that are loaded; None if it does not compile with these options."""

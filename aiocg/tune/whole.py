@@ -43,8 +43,9 @@ _LLVM = (
 BINARYEN = tuple(
     f"--{name}"
     for name in """
-        avoid-reinterprets code-folding code-pushing coalesce-locals coalesce-locals-learning const-hoisting dae-optimizing
-        dce directize duplicate-function-elimination duplicate-import-elimination generate-global-effects heap2local
+        avoid-reinterprets code-folding code-pushing coalesce-locals coalesce-locals-learning const-hoisting
+        dae-optimizing dce directize duplicate-function-elimination duplicate-import-elimination
+        generate-global-effects heap2local
         inlining-optimizing intrinsic-lowering licm local-cse local-subtyping memory-packing merge-blocks merge-locals
         merge-similar-functions monomorphize once-reduction optimize-added-constants-propagate optimize-instructions
         pick-load-signs precompute precompute-propagate redundant-set-elimination remove-unused-brs

@@ -90,6 +90,14 @@ def test_a_file_with_the_time_in_it_stays_as_built(replay: Building) -> None:
     assert replayed.sources == ["main.c"]
 
 
+def test_a_program_that_is_compiled_and_linked_at_once_has_options_for_all(replay: Building) -> None:
+    replayed = replay("cc -O2 -o app main.c part.c")
+    own = replayed.build({})["app"].read_bytes()
+    assert replayed.sources == []
+    assert replayed.build({ALL_FILES: ("-Os",)})["app"].read_bytes() != own
+    assert replayed.compiler.endswith("cc")
+
+
 def test_only_some_images_count(replay: Building) -> None:
     text = f"{filled(WAYS['objects'])} && cc -o tool main.o part.o"
     assert list(replay(text, "to*").build({})) == ["tool"]
@@ -99,7 +107,7 @@ def test_only_some_images_count(replay: Building) -> None:
     ("text", "message"),
     [
         ("false", "the build failed"),
-        ("true", "none is linked"),
+        ("true", "has compiled no C"),
         ("cc -c part.c", "none is linked"),
         (f"{filled(WAYS['objects'])} && printf x >> app", "comes out otherwise"),
     ],
