@@ -50,8 +50,6 @@ def answers(choice: Choice, replay: Replay, text: str) -> list[Answer]:
     units = {name: units for name, units in replay.units.items() if name not in replay.kept}
     if any(_TARGET.search(str(unit.object)) for some in units.values() for unit in some):
         return [_for_cmake(choice, replay, units, text)]
-    if (replay.workspace.copy / "platformio.ini").is_file():
-        return [_for_platformio(choice, units, text)]
     if _is_meson(replay):
         return [_for_meson(choice, replay, text)]
     return [_for_make(choice, replay, units, text, variables) for variables in _variables(replay)]
@@ -195,25 +193,3 @@ def _for_meson(choice: Choice, replay: Replay, text: str) -> Answer:
     )
     first = f"meson configure {shlex.quote(folder)} {args}"
     return Answer("meson", first, "", f"{first} && {text}", {}, first)
-
-
-def _for_platformio(choice: Choice, units: Mapping[str, Sequence[Unit]], text: str) -> Answer:
-    table = {name: list(_words(choice, name, some[0])) for name, some in sorted(units.items())}
-    table = {name: words for name, words in table.items() if words}
-    lines = [
-        '"""Options for single files, found by aiocg tune: `extra_scripts = post:aiocg_tune.py` in platformio.ini."""',
-        'Import("env")',
-        f"OPTIONS = {json.dumps(table, indent=4)}",
-        f"LINK = {json.dumps(list(_link_words(choice)))}",
-        "env.Append(LINKFLAGS=LINK)",
-        "",
-        "",
-        "def with_options(env, node):",
-        "    words = OPTIONS[next(name for name in OPTIONS if node.srcnode().get_path().endswith(name))]",
-        '    return env.Object(node, CCFLAGS=[*env["CCFLAGS"], *words])',
-        "",
-        "",
-        "for name in OPTIONS:",
-        '    env.AddBuildMiddleware(with_options, "*" + name)',
-    ]
-    return Answer("platformio", "\n".join(lines) + "\n", "aiocg_tune.py", text, {})

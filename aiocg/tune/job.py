@@ -1,5 +1,6 @@
 """A tuning from the build to the answer: copies, search, check, and the proof that the answer works without aiocg."""
 
+import contextlib
 import fnmatch
 import hashlib
 import json
@@ -36,7 +37,7 @@ SEARCHING = 0.85  # of the time; the rest is for leaving out what does nothing
 IDENTICAL = "verified: a build with these flags alone comes out as promised, to the byte"
 SAME_CODE = "verified: a build with these flags alone comes out as promised, but for debug information"
 SAME_COST = "verified: a build with these flags alone costs what was promised, though not every byte is the same"
-_CONFIGURED = ("make", "cmake", "meson", "platformio")
+_CONFIGURED = ("make", "cmake", "meson")
 _NOT_LOADED = (".note.gnu.build-id", ".gnu_debuglink")
 
 
@@ -109,14 +110,15 @@ class Job:
         about: dict[str, object] = {"build": told.build, "root": str(told.root), "cost": told.cost, "only": told.only}
         about |= {"variants": told.variants, "worst": told.worst, "space": told.space}
         name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:24]
-        journal = Journal(cache_directory() / "tune" / f"{name}.jsonl", about, resume=told.resume)
         for number, variant in enumerate(told.variants or ("",)):
             self.tell(f"building {variant or 'once'}, in a copy of the folder")
             self.targets.append(self._target(number, variant))
+        about["made"] = [_identity(one) for one in self.targets]  # which is other where sources have changed
+        journal = Journal(cache_directory() / "tune" / f"{name}.jsonl", about, resume=told.resume)
         self.tuning = Tuning(self.targets, Cost(told.cost), bounds, journal, told.worst, self.watch)
         self.tell("measuring what the build makes")
         self.tuning.begin()
-        if told.check and not self._holds({}):
+        if told.check and not self.tuning.own.overflow and not self._holds({}):
             raise TuneError(f"the check `{told.check}` fails with what the build itself makes")
 
     def search(self) -> None:
@@ -133,7 +135,7 @@ class Job:
         """Check and verify the best choice, and return the report."""
         told, tuning = self.settings, self.tuning
         checked = ""
-        if told.check:
+        if told.check and not tuning.best_result.overflow:
             self.tell(f"checking: {told.check}")
             self._settle()
             checked = told.check
@@ -145,6 +147,7 @@ class Job:
             unit=tuning.cost.unit,
             own=tuning.own.numbers,
             best=found.numbers if tuning.best else tuning.own.numbers,
+            overflow=(tuning.own.overflow, found.overflow if tuning.best else tuning.own.overflow),
             rivals=self._rivals(),
             choice=tuning.best,
             gains=tuple(self._gains()),
@@ -158,7 +161,7 @@ class Job:
             only=told.only,
             variants=told.variants,
         )
-        return self._with_answer(result) if tuning.best else result
+        return self._with_answer(result) if tuning.best and not result.overflow[1] else result
 
     def _target(self, number: int, variant: str) -> "Replay | Whole":
         told = self.settings
@@ -323,6 +326,17 @@ def verdict(result: Result, workspace: Workspace, number: int, promised: Mapping
     return (
         f"NOT verified: a build with it makes another {changed[0]}, and costs {cost.cost:,.10g} instead of {best:,.10g}"
     )
+
+
+def _identity(target: "Replay | Whole") -> list[str]:
+    """Return digests of what a build makes with its own options."""
+    if isinstance(target, Replay):
+        found = [unit.origin.digest for units in target.units.values() for unit in units if unit.origin is not None]
+    else:
+        found = []
+    with contextlib.suppress(CommandFailed):  # memory is too small
+        found += map(digest_of, target.build({}).values())
+    return sorted(found)
 
 
 def _loaded(path: Path) -> list[tuple[str, bytes]] | bytes:

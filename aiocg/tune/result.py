@@ -35,6 +35,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         cost: what was lowered.
         unit: of the cost, "bytes" or "".
         own, best: the numbers with the build's own options and with what was found, the cost first.
+        overflow: by how many bytes memory was too small before and after.
         rivals: the cost at single levels for all files.
         choice: the options, by file; "" for all, "<link>" for links.
         gains: of each option.
@@ -57,6 +58,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     own: Mapping[str, float]
     best: Mapping[str, float]
+    overflow: tuple[int, int] = (0, 0)
     rivals: Mapping[str, float] = {}
     choice: Mapping[str, Words] = {}
     gains: tuple[Gain, ...] = ()
@@ -76,19 +78,23 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def headline(self) -> str:
         """The gain in one line."""
-        name, before = next(iter(self.own.items()))
-        after = self.best[name]
         state = f"`{self.checked}` passes" if self.checked else "unchecked: say --check COMMAND"
+        if self.overflow[1]:
+            return f"memory is too small by {self.overflow[0]:,} -> {self.overflow[1]:,} bytes: it still does not fit"
+        name, after = next(iter(self.best.items()))
+        what = self.unit or (f"{name} of `{self.cost}`" if name != "cost" else f"by `{self.cost}`")
+        if self.overflow[0]:
+            return f"it fits: memory was too small by {self.overflow[0]:,} bytes -> {after:,.10g} {what}; {state}"
+        before = self.own[name]
         share = f" ({after / before - 1:+.1%})" if before else ""
         over = min(self.rivals, key=lambda level: self.rivals[level]) if self.rivals else ""
         rival = f", {after / self.rivals[over] - 1:+.1%} on {over}" if over and self.rivals[over] else ""
-        what = self.unit or (f"{name} of `{self.cost}`" if name != "cost" else f"by `{self.cost}`")
         return f"{before:,.10g} -> {after:,.10g} {what}{share}{rival}; {state}"
 
     def lines(self) -> list[str]:
         """The report for a terminal."""
         lines = [self.headline]
-        others = [name for name in self.own if name != next(iter(self.own)) and name in self.best]
+        others = [name for name in [*self.own][1:] if name in self.best]
         lines += [f"  {name}: {self.own[name]:,.10g} -> {self.best[name]:,.10g}" for name in others]
         if self.noise:
             lines.append(f"  the same build varies by {self.noise:.2%}, so what is better was measured in turns")

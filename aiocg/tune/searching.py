@@ -20,7 +20,7 @@ LEADING = 0.5  # the share of the bytes in the files for which an option is trie
 EVEN = 0.5  # how often a random change that makes no difference is kept, as it may make one later
 CHANGES = 3  # options that a random change touches at most
 SHARE_OF_SCREENING = 0.6  # of the time, where single options are tried by their costs
-SHARE_OF_FILES = 0.8  # of the time, after which files get no more options, as what they have is still minimised
+SHARE_OF_FILES = 0.6  # of the time, in which files get options by their own bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,13 @@ def search(judge: Judge, space: Space, meter: Meter, seed: int = 0) -> None:
             judge.improves(more)
     if judge.is_local and space.per_file and judge.sources:
         _choose_by_file(judge, space, meter)
-    else:
-        _screen(judge, space, meter)
-        _vary(judge, space, meter, random.Random(seed))
     if lto is not None and _go_on(meter):
-        judge.improves(_combined(judge.best, lto))
+        apart = judge.best
+        judge.improves(_combined(apart, lto))
+        # functions with other options are not inlined into each other
+        judge.improves(_combined({scope: apart[scope] for scope in (ALL_FILES, LINK) if scope in apart}, lto))
+    _screen(judge, space, meter)
+    _vary(judge, space, meter, random.Random(seed))
 
 
 def minimise(judge: Judge, space: Space, meter: Meter) -> None:
@@ -97,9 +99,9 @@ def minimise(judge: Judge, space: Space, meter: Meter) -> None:
         }
         if rest != judge.best and _go_on(meter):
             judge.improves(rest, equal=True)
-    if judge.is_local:
+    files = {*judge.sources} if judge.is_local else set()  # of which each option is tried by its own bytes
+    if files:
         _gather(judge, meter)
-    files = {*judge.sources} if judge.is_local else set()  # of which _gather has tried each option
     for scope in sorted(judge.best, key=lambda scope: (scope == ALL_FILES, scope)):
         at = len(judge.best[scope]) - 1
         while at >= 0 and scope not in files and _go_on(meter):
@@ -207,7 +209,7 @@ def _gather(judge: Judge, meter: Meter) -> None:
 def _screen(judge: Judge, space: Space, meter: Meter) -> None:
     """Add options for all files one after the other, as far as each helps; then those for single files."""
     whole = meter.budget
-    meter.extend(whole.part_of_time(SHARE_OF_SCREENING))
+    meter.extend(whole.part_of_time(max(SHARE_OF_SCREENING, (1 + meter.used) / 2)))
     useful = []
     for option in space.options:
         if not _go_on(meter):

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.tune.choice import Choice, Words
+from aiocg.tune.choice import ALL_FILES, Choice, Words
 from aiocg.tune.cost import Bound, Cost, Measured, digest_of, together
 from aiocg.tune.replay import overflow
+from aiocg.tune.searching import LTO
 from aiocg.tune.workspace import CommandFailed, TuneError, Workspace
 
 RUNS = 3  # of the build's own images, which show whether the cost is always the same
@@ -140,6 +141,7 @@ class Tuning:
     evaluations: int = field(default=0, init=False)
     sources: Sequence[str] = field(default=(), init=False)
     reasons: dict[str, str] = field(default_factory=dict, init=False)
+    _has_bytes: bool = field(default=False, init=False)
     _by_identity: dict[str, Measured] = field(default_factory=dict, init=False)
 
     def begin(self) -> None:
@@ -163,11 +165,13 @@ class Tuning:
             self.noise = (max(costs) - min(costs)) / (abs(middle) or 1.0)
             self.own = Measured(middle, self.own.numbers, identity=self.own.identity)
         self.best_result = self.own
+        if not self.cost.is_command:
+            self._has_bytes = any(self.sizes([(name, ()) for name in self.sources]))
 
     @property
     def is_local(self) -> bool:
-        """Whether the bytes of single files say what the cost will be."""
-        return not self.cost.is_command and bool(self.sources)
+        """Whether the bytes of single files say what the cost will be: not with link-time optimisation."""
+        return self._has_bytes and LTO not in self.best.get(ALL_FILES, ())
 
     def sizes(self, jobs: Sequence[tuple[str, Words]]) -> list[int | None]:
         """Return the bytes of files with options, over all variants; None for those that do not compile."""

@@ -226,6 +226,36 @@ def test_a_killed_search_goes_on(project: Project) -> None:
     assert project.place.leftovers() == []
 
 
+def test_what_is_known_of_other_sources_is_forgotten(project: Project) -> None:
+    project.with_make()
+    first = project.report("--budget", "3", "--", "make")
+    (project.folder / "sub/sum.c").write_text("int sum(int n) { return n * 3; }\n")
+    again = project.report("--resume", "--budget", "3", "--", "make")
+    assert again["own"]["size"] != first["own"]["size"]
+    assert again["evaluations"] > 1
+
+
+def test_an_image_for_which_memory_is_too_small_is_made_to_fit(project: Project) -> None:
+    for name in ("main.c", "sub/sum.c"):
+        (project.folder / name).unlink()
+    for name in ("sub/large.c", "sub/product.c"):
+        shutil.move(project.folder / name, project.folder)
+    (project.folder / "small.ld").write_text(
+        "MEMORY { flash (rx) : ORIGIN = 0x10000, LENGTH = 2300 }\n"
+        "SECTIONS { .text : { *(.text*) *(.rodata*) *(.eh_frame*) } > flash }\n"
+    )
+    (project.folder / "Makefile").write_text(
+        "CFLAGS = -O3\napp: large.o product.o\n"
+        "\tcc -nostdlib -static -Wl,--build-id=none,-e,large,-T,small.ld $(LDFLAGS) -o $@ $^\n"
+    )
+    report = project.report("--budget", "10", "--", "make")
+    assert report["own"] == {}
+    assert report["best"]["size"] <= 2300
+    assert report["verified"].startswith("verified")
+    project.place.run("env", f"MAKEFILES={project.folder}/aiocg.mk", "make")
+    assert (project.folder / "app").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
