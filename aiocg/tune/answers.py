@@ -50,7 +50,7 @@ def answers(choice: Choice, replay: Replay, text: str) -> list[Answer]:
     units = {name: units for name, units in replay.units.items() if name not in replay.kept}
     if any(_TARGET.search(str(unit.object)) for some in units.values() for unit in some):
         return [_for_cmake(choice, replay, units, text)]
-    if _is_meson(replay):
+    if is_meson(replay):
         return [_for_meson(choice, replay, text)]
     return [_for_make(choice, replay, units, text, variables) for variables in _variables(replay)]
 
@@ -174,7 +174,8 @@ def _binary_folder(workspace: Workspace, folder: str) -> str:
     return folder
 
 
-def _is_meson(replay: Replay) -> bool:
+def is_meson(replay: Replay) -> bool:
+    """Say whether Meson builds."""
     objects = (str(unit.object) for units in replay.units.values() for unit in units)
     return any(re.search(r"\.p/[^/]+\.o$", one) for one in objects)
 

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from aiocg.datasets.cache import cache_directory
 from aiocg.search import Budget
 from aiocg.shrink.delta_debugging import guilty
 from aiocg.transport.elf import sections
-from aiocg.tune.answers import answers, whole_answer
+from aiocg.tune.answers import answers, is_meson, whole_answer
 from aiocg.tune.choice import ALL_FILES, Choice, Words, with_words, words_of
 from aiocg.tune.cost import Bound, Cost, digest_of
 from aiocg.tune.replay import Replay
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from aiocg.transport.options import Option
 
 SEARCHING = 0.85  # of the time; the rest is for leaving out what does nothing
+GAINS = 0.1  # of the time, for what single options save
 IDENTICAL = "verified: a build with these flags alone comes out as promised, to the byte"
 SAME_CODE = "verified: a build with these flags alone comes out as promised, but for debug information"
 SAME_COST = "verified: a build with these flags alone costs what was promised, though not every byte is the same"
@@ -139,6 +140,7 @@ class Job:
             self.tell(f"checking: {told.check}")
             self._settle()
             checked = told.check
+        self.tell("measuring what each option saves")
         target = self.targets[0]
         found = tuning.measure(tuning.best)
         result = Result(
@@ -188,9 +190,12 @@ class Job:
         assert isinstance(target, Replay)
         main = target.compiler
         if "clang" in os.path.basename(main):
-            return restricted(clang_space(), told.without, more)
-        self.tell(f"asking {main} for its options")
-        return restricted(gcc_space(self.options_of(main)), told.without, more)
+            space = clang_space()
+        else:
+            self.tell(f"asking {main} for its options")
+            space = gcc_space(self.options_of(main))
+        space = restricted(space, told.without, more)
+        return replace(space, per_file=not is_meson(target))  # which has no options for single files
 
     def _holds(self, choice: Choice) -> bool:
         for target in self.targets:
@@ -223,9 +228,9 @@ class Job:
         return {level: one.cost for level, one in known.items() if one is not None and one.cost < float("inf")}
 
     def _gains(self) -> Iterator[Gain]:
-        """Yield what each option saves: by a file's own bytes where that is known, or by the cost."""
+        """Yield what each option saves: by a file's own bytes, or by the cost, as far as there is time."""
         tuning, best = self.tuning, self.tuning.best
-        now = tuning.measure(best).cost
+        now, until = tuning.measure(best).cost, time.monotonic() + self.settings.budget * GAINS
         for scope, words in best.items():
             for at, word in enumerate(words):
                 rest = (*words[:at], *words[at + 1 :])
@@ -234,8 +239,10 @@ class Job:
                     without, whole = tuning.sizes([(scope, (*base, *rest)), (scope, (*base, *words))])
                     yield Gain(scope, word, None if without is None or whole is None else float(without - whole))
                 else:
-                    other = tuning.measure(with_words(best, scope, rest)).cost
-                    yield Gain(scope, word, other - now if other < float("inf") else None)
+                    fewer = with_words(best, scope, rest)
+                    if key_of(fewer) in tuning.journal.results or time.monotonic() < until:
+                        other = tuning.measure(fewer).cost
+                        yield Gain(scope, word, other - now if other < float("inf") else None)
 
     def _files(self) -> dict[str, tuple[int, int]]:
         tuning = self.tuning

@@ -38,7 +38,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         overflow: by how many bytes memory was too small before and after.
         rivals: the cost at single levels for all files.
         choice: the options, by file; "" for all, "<link>" for links.
-        gains: of each option.
+        gains: of each option, as far as there was time for it.
         files: bytes of each file's objects before and after, where that is known.
         images: the SHA-256 of each image.
         kept: files that stay as they are, and why.
@@ -101,9 +101,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         for scope in sorted(self.choice, key=lambda one: (one not in (ALL_FILES, LINK), one)):
             name = {ALL_FILES: "all files", LINK: "links"}.get(scope, scope)
             sizes = f"  {self.files[scope][0]:,} -> {self.files[scope][1]:,}" if scope in self.files else ""
-            own = [one for one in self.gains if one.scope == scope]
-            own.sort(key=lambda one: -(one.gain if one.gain is not None else float("inf")))
-            lines.append(f"{name}{sizes}: {', '.join(f'{one.option} ({_told(one.gain)})' for one in own)}")
+            known = {one.option: one.gain for one in self.gains if one.scope == scope}
+            told = [f"{word} ({_told(known[word])})" if word in known else word for word in self.choice[scope]]
+            lines.append(f"{name}{sizes}: {', '.join(told)}")
         if len(lines) > SHOWN:
             lines = [*lines[:SHOWN], f"… {len(lines) - SHOWN} lines more in the lock file and with --html"]
         lines += [f"{name} stays as built: {reason}" for name, reason in list(self.kept.items())[:10]]
