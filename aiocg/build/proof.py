@@ -61,6 +61,7 @@ _TELLING_IF_DEFINED = re.compile(
 """Macros that tell how a compiler compiles: by their values, and by being defined."""
 _OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "source_location"}
 """What compilers have different values for in C++."""
+_OF_LEVELS = {"__OPTIMIZE__", "__OPTIMIZE_SIZE__", "__NO_INLINE__"}
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
 _DIRECTIVES = ("-fdirectives-only", "-Wno-unused-macros")  # which GCC does not take with that warning
 _PACK = "__builtin_va_arg_pack"  # arguments of an inlined function, which clang does not have
@@ -346,6 +347,19 @@ def has_used(unit: Unit) -> bool:
         return True
     text, _ = _conditioned([*unit.origin.compiler, *recorded_words(unit), "-E"], unit, unit.origin)
     return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, unit))
+
+
+def reads_level(unit: Unit) -> bool:
+    """Say whether the user's text of a unit is another one at another level: by the macros of levels.
+
+    Raises:
+        BenchmarkInitError: when it cannot be preprocessed.
+    """
+    if unit.origin is None:
+        return True
+    line = [*unit.origin.compiler, *recorded_words(unit), "-E"]
+    texts = [_user_tokens(_conditioned([*line, *more], unit, unit.origin)[0], unit) for more in ([], ["-Os"], ["-O2"])]
+    return texts[0] != texts[1] or texts[0] != texts[2] or not _OF_LEVELS.isdisjoint(texts[0])
 
 
 def _unknown_options(unit: Unit, origin: Origin, level: str) -> set[str]:

@@ -27,7 +27,7 @@ from aiocg.shrink.units import FLTO, SECTIONS, Units, run
 from aiocg.transport.elf import symbol_sizes
 
 COLLECT = "-Wl,--gc-sections"
-_NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
+NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
 """Options of the linker about symbols that GCC's link-time optimisation does not know, or not well."""
 LTO = "-flto"
 LEVELS = ("-Os", "-Oz", "-Os -flto", "-Oz -flto")
@@ -145,7 +145,7 @@ class GccLinker(Linker):
         """
         name = self.inputs.link.output.name
         for word in linker_words(self.inputs.link.command.words):
-            if word.startswith("-") and word.lstrip("-").partition("=")[0] in _NAMING:
+            if word.startswith("-") and word.lstrip("-").partition("=")[0] in NAMING:
                 raise BenchmarkInitError(name, f"with link-time optimisation {word} may mean something else")
         for section, parts in self.inputs.sharing(STARTING).items():
             if any(part in self.parts for part in parts):

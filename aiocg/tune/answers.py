@@ -11,12 +11,13 @@ import msgspec
 
 from aiocg.build.commands import Unit
 from aiocg.tune.choice import ALL_FILES, LINK, Choice, Words, words_of
-from aiocg.tune.replay import Replay, kept_meaning
+from aiocg.tune.replay import Replay
 from aiocg.tune.whole import Template
 from aiocg.tune.workspace import Workspace
 
 _TARGET = re.compile(r"(?P<binary>.*?/?)CMakeFiles/(?P<target>[^/]+)\.dir/")
 _ROOT = "AIOCG_TUNE_ROOT"
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -52,6 +53,8 @@ def answers(choice: Choice, replay: Replay, text: str) -> list[Answer]:
         return [_for_cmake(choice, replay, units, text)]
     if is_meson(replay):
         return [_for_meson(choice, replay, text)]
+    if not any((folder / name).is_file() for folder in _folders(replay) for name in _MAKEFILES):
+        return [_plain(choice, replay, units, text)]
     return [_for_make(choice, replay, units, text, variables) for variables in _variables(replay)]
 
 
@@ -75,10 +78,6 @@ def _toml(value: str) -> str:
     return value if value in ("true", "false") or value.isdecimal() else json.dumps(value)
 
 
-def _words(choice: Choice, name: str, unit: Unit) -> Words:
-    return tuple(kept_meaning(unit.command.level, words_of(choice, name)))
-
-
 def _link_words(choice: Choice) -> Words:
     lto = tuple(word for word in choice.get(ALL_FILES, ()) if word == "-flto")
     return (*choice.get(LINK, ()), *lto)
@@ -87,13 +86,33 @@ def _link_words(choice: Choice) -> Words:
 def _variables(replay: Replay) -> list[Mapping[str, str]]:
     """Return variables of makefiles by language, the likeliest first."""
     others = []
-    for name in ("Makefile", "makefile", "GNUmakefile", "src/Makefile"):
-        path = replay.workspace.copy / name
+    for path in (folder / name for folder in _folders(replay) for name in _MAKEFILES):
         if path.is_file():
             text = path.read_text(errors="replace")
             others += re.findall(r"^\s*(?:override\s+|export\s+)?(\w*(?:FLAGS|OPT)\w*)\s*[:+?]*=", text, re.MULTILINE)
     usual = [{"c": "CFLAGS", "c++": "CXXFLAGS"}, {"c": "CFLAGS", "c++": "CFLAGS"}]
     return [*usual, *({"c": one, "c++": one} for one in dict.fromkeys(others) if one not in ("CFLAGS", "LDFLAGS"))]
+
+
+def _folders(replay: Replay) -> list[Path]:
+    """Return the folders in which something was compiled or linked, and that of the build."""
+    used = [unit.directory for units in replay.units.values() for unit in units]
+    used += [directory for _, directory, _ in replay.links()]
+    return [replay.workspace.copy, *dict.fromkeys(map(replay.workspace.inside, used))]
+
+
+def _plain(choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit]], text: str) -> Answer:
+    """Return lines to be given to the compilers by hand."""
+    lines = [
+        f"{name}: {shlex.join(words)}"
+        for name, some in sorted(units.items())
+        if (words := replay.words(some[0], words_of(choice, name)))
+    ]
+    if not lines and ALL_FILES in choice:
+        lines = [f"compilers: {shlex.join(choice[ALL_FILES])}"]
+    if link := _link_words(choice):
+        lines.append(f"links: {shlex.join(link)}")
+    return Answer("flags", "\n".join(lines) + "\n", "", text)
 
 
 def _for_make(
@@ -102,7 +121,7 @@ def _for_make(
     by_folder: dict[str, list[str]] = {}
     seen = replay.workspace.seen
 
-    def add(folder: Path, target: str, variable: str, words: Words) -> None:
+    def add(folder: Path, target: str, variable: str, words: Sequence[str]) -> None:
         where = os.path.relpath(folder, seen)
         line = shlex.join(words).replace("$", "$$").replace("#", r"\#")
         by_folder.setdefault("" if where == "." else where, []).append(
@@ -111,7 +130,7 @@ def _for_make(
 
     for name, some in units.items():
         for unit in some:
-            if (words := _words(choice, name, unit)) and unit.object is not None:
+            if (words := replay.words(unit, words_of(choice, name))) and unit.object is not None:
                 kind = "c++" if unit.input.language.startswith("c++") else "c"
                 written = unit.origin.command.output if unit.origin is not None else ""
                 for target in _spellings(unit.object, unit.directory, written):
@@ -155,7 +174,7 @@ def _for_cmake(choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit
     lines.append("function(aiocg_tune_all)")
     for name, some in sorted(units.items()):
         targets = {found["target"] for unit in some if (found := _TARGET.search(str(unit.object)))}
-        words = _words(choice, name, some[0])
+        words = replay.words(some[0], words_of(choice, name))
         for target in sorted(targets) if words else ():
             lines.append(f"  aiocg_tune({json.dumps(name)} {target} {json.dumps(shlex.join(words))})")
     lines += ["endfunction()", "cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL aiocg_tune_all)"]

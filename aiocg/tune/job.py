@@ -37,6 +37,7 @@ SEARCHING = 0.85  # of the time; the rest is for leaving out what does nothing
 GAINS = 0.1  # of the time, for what single options save
 IDENTICAL = "verified: a build with these flags alone comes out as promised, to the byte"
 SAME_CODE = "verified: a build with these flags alone comes out as promised, but for debug information"
+BY_HAND = "not verified: nothing of make, CMake or Meson was found, to which these flags could be given"
 SAME_COST = "verified: a build with these flags alone costs what was promised, though not every byte is the same"
 _CONFIGURED = ("make", "cmake", "meson")
 _NOT_LOADED = (".note.gnu.build-id", ".gnu_debuglink")
@@ -96,6 +97,7 @@ class Job:
     watch: Callable[[Tuning], None] = lambda _: None
     targets: list[Replay | Whole] = field(default_factory=list, init=False)
     tuning: Tuning = field(init=False)
+    notes: list[str] = field(default_factory=list, init=False)
     started: float = field(default_factory=time.monotonic, init=False)
     _template: Template | None = field(default=None, init=False)
 
@@ -125,6 +127,16 @@ class Job:
     def search(self) -> None:
         """Search until the time is over, and leave out what does nothing."""
         space = self._space()
+        whole = []
+        for choice in space.whole:
+            replays = (one for one in self.targets if isinstance(one, Replay))
+            if reason := next(filter(None, (one.obstacle(choice) for one in replays)), ""):
+                self.notes.append(
+                    f"{' '.join(word for words in choice.values() for word in words)} is not tried: {reason}"
+                )
+            else:
+                whole.append(choice)
+        space = replace(space, whole=tuple(whole))
         meter = Budget(seconds=self.settings.budget * SEARCHING).start()
         self.tell(f"searching: {len(self.tuning.sources) or 'no'} files apart, {len(space.options)} options")
         search(self.tuning, space, meter)
@@ -155,6 +167,7 @@ class Job:
             gains=tuple(self._gains()),
             files=self._files(),
             kept=target.kept if isinstance(target, Replay) else {},
+            notes=tuple(self.notes),
             checked=checked,
             noise=tuning.noise,
             evaluations=tuning.evaluations,
@@ -218,7 +231,7 @@ class Job:
         if not self._holds(left) or tuning.measure(left).key >= tuning.own.key:
             left = {}
         for scope, word in wrong[:5]:
-            self.tell(f"the check fails with {word} for {scope or 'all files'}: left out")
+            self.notes.append(f"the check fails with {word} for {scope or 'all files'}: left out")
         tuning.best = left
         tuning.best_result = tuning.measure(left)
 
@@ -264,6 +277,8 @@ class Job:
             possible = [whole_answer(choice, first.template, told.build)]
         images = {name: digest_of(path) for some in promised for name, path in some.items()}
         found = [msgspec.structs.replace(result, answer=possible[0], images=images)]
+        if possible[0].kind == "flags":
+            return msgspec.structs.replace(found[0], verified=BY_HAND)
         for answer in possible:
             self.tell(f"verifying: {answer.use}")
             again = msgspec.structs.replace(result, answer=answer, images=images)

@@ -20,16 +20,22 @@ from pathlib import Path
 
 from aiocg.build.commands import Start, Unit, is_probe, object_name, read_record, run_build, units_of
 from aiocg.build.compilation import each
-from aiocg.build.proof import UNCONTRACTED, check_repeatable, compile_again, recorded_words
+from aiocg.build.objects import elf_symbols
+from aiocg.build.proof import UNCONTRACTED, check_repeatable, compile_again, has_used, reads_level, recorded_words
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
-from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, parse
+from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, level_words, parse
 from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool, recording_commands
-from aiocg.shrink.image import read_image
+from aiocg.shrink.gcc_linking import NAMING, GccUnits
+from aiocg.shrink.image import loader_difference, read_image, special_sections
+from aiocg.shrink.inputs import STARTING, linker_words
 from aiocg.shrink.record import obstacle
+from aiocg.transport.elf import sections
 from aiocg.tune.choice import ALL_FILES, LINK, Choice, Words, words_of
 from aiocg.tune.cost import digest_of
 from aiocg.tune.workspace import CommandFailed, TuneError, Workspace
 
+LTO = "-flto"
+_COLLECT = "-Wl,--gc-sections"
 _OVERFLOW = re.compile(r"overflowed by (\d+) bytes")
 _TOO_SMALL = "will not fit in region"  # which GNU's linker says with or without a number
 _USAGE = re.compile(r"^ *[\w.]+: +(\d+) ([KMG]?B) +(\d+) ([KMG]?B) ", re.MULTILINE)  # of --print-memory-usage
@@ -86,6 +92,8 @@ class Replay:
     _places: dict[Unit, tuple[Path, ...]] = field(default_factory=dict, init=False)
     _copies: dict[Path, tuple[Path, ...]] = field(default_factory=dict, init=False)
     _placed: dict[Unit, str] = field(default_factory=dict, init=False)
+    _own: dict[str, bytes] = field(default_factory=dict, init=False)
+    _reading: set[str] = field(default_factory=set, init=False)
     _linked: dict[int, Words] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -211,7 +219,9 @@ class Replay:
             self._placed.clear()
             self._linked.clear()
             raise
-        return {name: self.workspace.inside(path) for name, path in self.images.items() if self._counts(name)}
+        made = {name: self.workspace.inside(path) for name, path in self.images.items() if self._counts(name)}
+        self._check_same(made)
+        return made
 
     def _counts(self, name: str) -> bool:
         return fnmatch.fnmatch(name, self.only) or fnmatch.fnmatch(os.path.basename(name), self.only)
@@ -331,20 +341,25 @@ class Replay:
         """Keep each unit that does not compile to the same object again, and see that the images come out the same."""
         units = [unit for units in self.units.values() for unit in units if self._name(unit) not in self.kept]
 
-        def check(unit: Unit) -> None:
+        def check(unit: Unit) -> bool:
             check_repeatable(self._ours(unit), self.scratch)
+            return reads_level(self._ours(unit))
 
-        for unit, error in zip(units, each("Proving", check, units), strict=True):
-            if isinstance(error, BenchmarkInitError):
-                self.kept[self._name(unit)] = first_diagnostic(error, self._name(unit))
+        for unit, found in zip(units, each("Proving", check, units), strict=True):
+            if isinstance(found, BenchmarkInitError):
+                self.kept[self._name(unit)] = first_diagnostic(found, self._name(unit))
+            elif found:
+                self._reading.add(self._name(unit))
         for unit in (unit for units in self.units.values() for unit in units):
             if self._places[unit]:
                 shutil.copyfile(self._places[unit][0], self._path(unit, ()))
             else:
                 self._path(unit, ()).touch()  # it is placed nowhere
-        before = (
-            {} if overflows else {name: digest_of(self.workspace.inside(path)) for name, path in self.images.items()}
-        )
+        before = {}
+        if not overflows:
+            places = {name: self.workspace.inside(path) for name, path in self.images.items()}
+            before = {name: digest_of(path) for name, path in places.items()}
+            self._own = {name: path.read_bytes() for name, path in places.items()}
         try:
             made = self.build({})
         except CommandFailed as error:
@@ -361,9 +376,64 @@ class Replay:
         text = "\0".join((str(unit.object), *words))
         return self.scratch / f"{hashlib.sha256(text.encode(errors='surrogateescape')).hexdigest()[:32]}.o"
 
+    def words(self, unit: Unit, words: Words) -> list[str]:
+        """Return the words that a unit is compiled with for some options: with those that keep its meaning."""
+        return kept_meaning(unit.command.level, words, reads=self._name(unit) in self._reading)
+
+    def obstacle(self, choice: Choice) -> str:
+        """Say why options for the whole may make another program; "" if they do not."""
+        units = [unit for name, units in self.units.items() for unit in units if name not in self.kept]
+        words = {word for some in choice.values() for word in some}
+        if _COLLECT in words:
+            used = each("Reading", lambda unit: has_used(self._ours(unit)), units)
+            if any(one is not False for one in used):
+                return "a source has the attribute `used`, which the linker does not know"
+        if LTO in words:
+            return self._obstacle_to_joining(units)
+        return ""
+
+    def _obstacle_to_joining(self, units: Sequence[Unit]) -> str:
+        """Say why link-time optimisation may make another program."""
+        if found := [section for own in self._own.values() for section in special_sections(own)]:
+            return f"an image has the section {found[0]}, in which the order may matter"
+        known = GccUnits(self.scratch, units)
+        if lost := next((unit for unit in units if known.loses(unit)), None):
+            return f"it would lose an option of {self._name(lost)}"
+        for event in self._events:
+            given = linker_words(event.words)
+            for word in given if event.is_image else ():
+                if word.startswith("-") and word.lstrip("-").partition("=")[0] in NAMING:
+                    return f"{word} may mean something else with it"
+        objects = {unit: self._path(unit, ()).read_bytes() for unit in units}
+        starting = [unit for unit, content in objects.items() if _has_starting(content)]
+        if len(starting) > 1:
+            return f"{self._name(starting[0])} and other files have code that starts in the order of the link"
+        others = {path for event in self._events for path in event.named if path.suffix in (".o", ".obj")}
+        others -= {self._outside(place) for unit in units for place in self._places[unit]}
+        contents = [
+            self.workspace.inside(path).read_bytes() for path in others if self.workspace.inside(path).is_file()
+        ]
+        strong = {name for content in contents for name in elf_symbols(content).defined}
+        weak = {name for content in objects.values() for name in elf_symbols(content).weak}
+        return f"machine code defines {min(strong & weak)}, which a source defines weakly" if strong & weak else ""
+
+    def _check_same(self, made: Mapping[str, Path]) -> None:
+        """Refuse images that a loader, or who reads their sections, would find to be others.
+
+        Raises:
+            TuneError: when one is.
+        """
+        for name, path in made.items():
+            own, new = self._own.get(name, b""), path.read_bytes()
+            if difference := loader_difference(own, new):
+                raise TuneError(f"{name} would differ in {difference}")
+            now = special_sections(new)
+            if less := [section for section, size in special_sections(own).items() if now.get(section, 0) < size]:
+                raise TuneError(f"{name} would lose a part of its section {less[0]}")
+
     def _compile(self, unit: Unit, words: Words, target: Path) -> None:
         assert unit.origin is not None
-        line = [*unit.origin.compiler, *recorded_words(unit), *kept_meaning(unit.command.level, words)]
+        line = [*unit.origin.compiler, *recorded_words(unit), *self.words(unit, words)]
         try:
             self.workspace.run([*line, "-w", "-c", "-o", str(target)], unit.directory, unit.origin.environment)
         except CommandFailed as error:
@@ -388,6 +458,13 @@ class Replay:
         return self.workspace.seen / path.relative_to(self.workspace.copy)
 
 
+def _has_starting(content: bytes) -> bool:
+    try:
+        return any(STARTING.fullmatch(one.name) for one in sections(content))
+    except ValueError:
+        return True
+
+
 def overflow(error: CommandFailed) -> int:
     """Return by how many bytes memory was too small for a failed link; 0 if that is not why it failed."""
     if told := sum(map(int, _OVERFLOW.findall(error.output))):
@@ -398,11 +475,20 @@ def overflow(error: CommandFailed) -> int:
     return sum(max(0, more) for more in found)
 
 
-def kept_meaning(own: str, words: Words) -> list[str]:
-    """Return options with those that keep what a build's own level leaves defined, and another one does not."""
-    if own not in UNTYPED_LEVELS or not any(map(_LEVEL.fullmatch, words)):
+def kept_meaning(own: str, words: Words, *, reads: bool = False) -> list[str]:
+    """Return options with those that keep what a build's own level means, and another one does not.
+
+    Args:
+        own: the build's level.
+        words: options.
+        reads: whether the source looks at the macros of levels.
+    """
+    if not any(map(_LEVEL.fullmatch, words)):
         return list(words)
-    return [*words, "-fno-strict-aliasing", UNCONTRACTED]
+    kept = level_words(own) if reads else ["-ffast-math"] if own == "-Ofast" else []
+    if own in UNTYPED_LEVELS:
+        kept = [*(word for word in kept if word != "-fno-strict-aliasing"), "-fno-strict-aliasing", UNCONTRACTED]
+    return [*words, *kept]
 
 
 def _output_of(start: Start) -> Path | None:

@@ -42,6 +42,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         files: bytes of each file's objects before and after, where that is known.
         images: the SHA-256 of each image.
         kept: files that stay as they are, and why.
+        notes: what else is to be known.
         checked: the command that the result has passed; "" if it was not checked.
         noise: the share by which the cost of one and the same build varies.
         evaluations: how many choices were measured.
@@ -65,6 +66,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, tuple[int, int]] = {}
     images: Mapping[str, str] = {}
     kept: Mapping[str, str] = {}
+    notes: tuple[str, ...] = ()
     checked: str = ""
     noise: float = 0.0
     evaluations: int = 0
@@ -107,6 +109,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         if len(lines) > SHOWN:
             lines = [*lines[:SHOWN], f"… {len(lines) - SHOWN} lines more in the lock file and with --html"]
         lines += [f"{name} stays as built: {reason}" for name, reason in list(self.kept.items())[:10]]
+        lines += self.notes
         if self.answer is not None:
             lines += ["", f"the same without aiocg: {self.answer.use}", f"  {self.verified}"]
             lines += [] if self.answer.name or self.answer.text == self.answer.use else ["", self.answer.text]

@@ -147,3 +147,55 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(TuneError, match="cannot be copied"):
         Workspace.of(root, tmp_path / "place" / "copy")
     assert subprocess.run(["ls", root], capture_output=True, text=True).stdout == "file\n"
+
+
+LTO = {ALL_FILES: ("-flto",)}
+COLLECT = {ALL_FILES: ("-ffunction-sections", "-fdata-sections"), LINK: ("-Wl,--gc-sections",)}
+TASK = 'typedef void (*task)(void); __attribute__((section(".tasks"))) const task {name}[{count}] = {{{first}}};'
+
+
+@pytest.mark.parametrize(
+    ("choice", "files", "link", "reason"),
+    [
+        (
+            COLLECT,
+            {"part.c": f'__attribute__((used)) static const char what[] = "demo"; {PART}'},
+            "",
+            "attribute `used`",
+        ),
+        (LTO, {"part.c": f"{TASK.format(name='first', count=1, first=0)} {PART}"}, "", "section .tasks"),
+        (LTO, {}, "-Wl,--wrap,idle", "--wrap may mean something else"),
+        (LTO, {"part.c": f"{PART} __attribute__((weak)) int hook(void) {{ return 1; }}"}, "hook.o", "defines hook"),
+        (LTO, {}, "", ""),
+        (COLLECT, {}, "", ""),
+    ],
+    ids=["used", "section", "wrap", "weak", "joined", "collected"],
+)
+def test_options_with_which_a_program_might_be_another_are_not_tried(
+    replay: Building, choice: dict[str, tuple[str, ...]], files: dict[str, str], link: str, reason: str
+) -> None:
+    first = "echo 'int hook(void) { return 2; }' | cc -x c -c -o hook.o - && "
+    found = replay(first + filled(WAYS["objects"], link=link), **files).obstacle(choice)
+    assert reason in found
+    assert bool(found) is bool(reason)
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O2"])
+@pytest.mark.parametrize("own", ["-O0", "-O2"])
+def test_a_source_that_looks_at_the_level_is_the_same_at_another(replay: Building, own: str, level: str) -> None:
+    text = (
+        "int part(int n) {\n#ifdef __OPTIMIZE__\nn = n * 2;\n#endif\n"
+        "#if __OPTIMIZE_SIZE__\nn = n + 100;\n#endif\nreturn n; }\n"
+    )
+    replayed = replay(f"cc {own} -c main.c part.c && cc -o app main.o part.o", **{"part.c": text})
+    image = replayed.build({ALL_FILES: (level,)})["app"]
+    assert subprocess.run([image], check=False).returncode == (1 if own == "-O0" else 2)
+
+
+def test_an_image_that_lacks_what_others_look_for_is_refused(replay: Building) -> None:
+    text = PART.replace("int idle", "__attribute__((visibility(HOW))) int idle")
+    replayed = replay(
+        "cc -DHOW='\"default\"' -O2 -fPIC -c part.c && cc -shared -o libpart.so part.o", **{"part.c": text}
+    )
+    with pytest.raises(TuneError, match=r"libpart\.so would differ in the symbols: it lacks idle"):
+        replayed.build({ALL_FILES: ("-UHOW", '-DHOW="hidden"')})
