@@ -16,7 +16,7 @@ from aiocg.tune.whole import Template
 from aiocg.tune.workspace import Workspace
 
 _TARGET = re.compile(r"(?P<binary>.*?/?)CMakeFiles/(?P<target>[^/]+)\.dir/")
-_ROOT = "AIOCG_TUNE_ROOT"
+_ROOT = "aiocg_root"
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 
 
@@ -164,7 +164,7 @@ def _for_cmake(choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit
         found["binary"] for some in units.values() for unit in some if (found := _TARGET.search(str(unit.object)))
     )
     lines = ["# Options for single files, found by aiocg tune: cmake -DCMAKE_PROJECT_INCLUDE=$PWD/aiocg.cmake …"]
-    lines += ["cmake_minimum_required(VERSION 3.19)", "if(AIOCG_TUNE)", "  return()", "endif()", "set(AIOCG_TUNE 1)"]
+    lines += ["cmake_minimum_required(VERSION 3.19)", "if(aiocg_tuned)", "  return()", "endif()", "set(aiocg_tuned 1)"]
     if link := _link_words(choice):
         for kind in ("EXE", "SHARED", "MODULE"):
             lines.append(f'string(APPEND CMAKE_{kind}_LINKER_FLAGS " {shlex.join(link)}")')
