@@ -24,7 +24,7 @@ _WITH_VALUE = frozenset(
 )
 """Linkers' options whose value may be the next word."""
 _LISTING = ("nm", "objdump", "readelf")
-_NO_IMAGE = frozenset({"-r", "-Wl,-r", "-Wl,--relocatable"})
+RELOCATABLE = frozenset({"-r", "-Wl,-r", "-Wl,--relocatable"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +185,7 @@ def _read(words: Iterable[str], directory: Path) -> Iterator[str]:
 def obstacle(command: CommandLine) -> str:
     """Say why a link cannot be done again with other objects; "" if it can."""
     for word in command.words:
-        if word in _NO_IMAGE:
+        if word in RELOCATABLE:
             return f"{word} links no image but an object"
     if word := _own_passes(command):
         return f"{word} needs the compiler's own passes"

@@ -28,7 +28,7 @@ from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_
 from aiocg.shrink.gcc_linking import NAMING, GccUnits
 from aiocg.shrink.image import loader_difference, read_image, special_sections
 from aiocg.shrink.inputs import STARTING, linker_words
-from aiocg.shrink.record import obstacle
+from aiocg.shrink.record import RELOCATABLE
 from aiocg.transport.elf import sections
 from aiocg.tune.choice import ALL_FILES, LINK, Choice, Words, words_of
 from aiocg.tune.cost import digest_of
@@ -288,7 +288,7 @@ class Replay:
                         found[unit.object] = replace(unit, origin=start.origin(whole, digest))
                 continue
             output = Path(os.path.normpath(start.directory / (whole.output or "a.out")))
-            image = not obstacle(whole)
+            image = RELOCATABLE.isdisjoint(whole.words)
             sources = [self._relative(start.directory / one.path) for one in whole.sources]
             self._events = [one for one in self._events if one.output != output or not one.is_image]
             self._events.append(self._event(start, output, whole, tuple(sources), is_image=image))

@@ -2,8 +2,10 @@
 
 # ruff: noqa: E501 - tables of options
 
+import contextlib
 import os
 import random
+import shutil
 import subprocess
 import tempfile
 import traceback
@@ -27,6 +29,10 @@ from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
 from aiocg.shrink.units import FLTO
+from aiocg.tune.choice import ALL_FILES
+from aiocg.tune.replay import Replay
+from aiocg.tune.spaces import clang_space
+from aiocg.tune.workspace import TuneError, Workspace
 from bench.fuzz.builds import links, objects, sources, stages
 from bench.fuzz.builds.project import HEAD, Project, Unit, filler
 
@@ -212,10 +218,10 @@ def compare(seed: int, folder: Path, ways: Sequence[str] = tuple(WAYS)) -> Outco
     """
     files, script, run, _ = generate(seed)
     place = folder / "project"
-    place.mkdir()
     for name, text in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
+    shutil.copytree(place, folder / "plain")
     search_path, here = os.environ["PATH"], os.getcwd()
     if (place / "bin").is_dir():
         (place / "bin/gcc").chmod(0o755)
@@ -252,6 +258,10 @@ def compare(seed: int, folder: Path, ways: Sequence[str] = tuple(WAYS)) -> Outco
             replaced[way], others = _build_locked(works[Shrinking], text, folder / way.replace(" ", "-"), way)
             if (got := _printed(run)) != expected or others:
                 differences[way] = f"--- before\n{expected}--- after\n{got}{others}"
+        for way, got in _tuned(text, folder / "plain", folder / "tuned", run):
+            replaced[way] = 1
+            if got != expected:
+                differences[way] = f"--- before\n{expected}--- after\n{got}"
         return Outcome(True, differences, replaced, notes)
     finally:
         os.chdir(here)
@@ -297,6 +307,21 @@ def _build_locked(work: Shrinking, text: str, scratch: Path, way: str) -> tuple[
         return len(done), f"the build ended with {status}; linked: {done}\n"
     others = [one for one in done if way == LOCKED and (one.note or Path(one.name).read_bytes() != made[one.name])]
     return len(done), "".join(f"{one.name} is another image: {one.note}\n" for one in others)
+
+
+def _tuned(text: str, place: Path, scratch: Path, run: str) -> Iterator[tuple[str, str]]:
+    """Yield what a build's programs print when it is replayed with the options that `aiocg tune` may choose."""
+    (scratch / "objects").mkdir(parents=True)
+    try:
+        replay = Replay.of(Workspace.of(place, scratch / "copy"), scratch / "objects", text)
+    except TuneError:
+        return  # it cannot be replayed, and that is said
+    whole = {" ".join(choice[ALL_FILES]): choice for choice in clang_space().whole if not replay.obstacle(choice)}
+    half = {source: ("-Os",) for source in replay.sources[::2]}
+    for way, choice in {"-Os": {ALL_FILES: ("-Os",)}, "half": half, **whole, "back": {}}.items():
+        with contextlib.suppress(TuneError, BenchmarkInitError):
+            replay.build(choice)
+            yield f"tune {way}", replay.workspace.run([f"{{ {run}\n}} 2>&1; true"], timeout=TIMEOUT)
 
 
 def _repeat(work: Shrinking, lock: Lock, scratch: Path) -> tuple[int, str]:
