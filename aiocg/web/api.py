@@ -43,13 +43,13 @@ from aiocg.pictures.nested import nested
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
 from aiocg.states.state import InvalidState
+from aiocg.web._links import link_to
 from aiocg.web._programs import named, plain, sent
+from aiocg.web._searching import Run, watchable
+from aiocg.web._session import ExplorerSession
 from aiocg.web.guard import LOOPBACK, Guard, check_hosts
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.links import link_to
 from aiocg.web.saved import at_state, state_of
-from aiocg.web.searching import Run, watchable
-from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import Node, TreeError
 

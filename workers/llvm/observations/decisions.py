@@ -4,15 +4,15 @@ import struct
 
 from aiocg.transport.arrays import Array
 from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm._action_text import quote
 from aiocg.workers.llvm._attributes import bodies
 from aiocg.workers.llvm._call_features import FEATURES, call_features
-from aiocg.workers.llvm.action_text import quote
-from aiocg.workers.llvm.decisions import CallSites, branches, numbered_calls
+from aiocg.workers.llvm._decisions import CallSites, branches, numbered_calls
+from aiocg.workers.llvm._size_attributes import MINSIZE, mark
+from aiocg.workers.llvm._source_lines import loop_lines, source_line
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.observations.observation import Subject
+from aiocg.workers.llvm.observations._observation import Subject
 from aiocg.workers.llvm.observations.targets import array, table
-from aiocg.workers.llvm.size_attributes import MINSIZE, mark
-from aiocg.workers.llvm.source_lines import loop_lines, source_line
 
 CALL_SITES = "CallSites"
 BRANCHES = "Branches"
