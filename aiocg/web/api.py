@@ -25,7 +25,6 @@ except ImportError:
 
 from aiocg import __version__
 from aiocg.datasets.errors import DatasetError
-from aiocg.env.env import Env
 from aiocg.errors import (
     ActionFailed,
     InvalidAction,
@@ -612,62 +611,3 @@ async def _cfg(session: ExplorerSession, function: str, instructions: bool) -> G
         return await in_thread(lambda: cfg(text, function, instructions=instructions))
     except KeyError:
         raise Refusal(404, f"there is no function {function!r} with a body in this program") from None
-
-
-# The two routes of CompilerGym's `www`, for its front end. Nothing is kept between calls, as there.
-
-ENVIRONMENT, ACTIONS = "llvm-v0", "PassesLegacy124"
-COUNTS = ["InstCountDict", "AutophaseDict"]
-LISTED = 10  # programs of a dataset
-LINES, COLUMNS = 1024, 250  # of the program's text
-
-
-@router.get("/api/v4/describe")
-async def describe(sessions: TheSessions) -> dict[str, Any]:
-    """List programs, actions with their numbers, and rewards."""
-    runtime = sessions.runtime
-    async with await runtime.make(ENVIRONMENT, action_space=ACTIONS) as env:
-        actions = {name: number for number, name in enumerate(env.action_space.names)}
-        rewards = sorted(env.reward_spaces)
-        kind = env.spec.kind
-
-    def programs() -> dict[str, list[str]]:
-        known = runtime.datasets.datasets(installed_only=True, kind=kind)
-        found = {one.name: list(islice(one.benchmark_uris(), LISTED)) for one in known if one.size}
-        return {f"{uris[0].scheme}://{name}": [uri.path for uri in uris] for name, uris in found.items() if uris}
-
-    return {"benchmarks": await in_thread(programs), "actions": actions, "rewards": rewards}
-
-
-@router.get("/api/v4/step")
-async def original_step(
-    sessions: TheSessions, benchmark: str = "", reward: str = "", actions: str = "", all_states: str = "0"
-) -> JSONResponse:
-    """Apply actions, given by their numbers with commas between, to a program; describe the last state, or all."""
-    try:
-        if not benchmark or not reward:
-            raise Refusal(400, "name a `benchmark` and a `reward`")
-        numbers = [int(number) for number in actions.split(",") if number]
-        if len(numbers) > sessions.limits.actions:
-            raise Refusal(400, f"there are {len(numbers)} actions, more than {sessions.limits.actions}")
-        async with await sessions.runtime.make(
-            ENVIRONMENT, benchmark=named(benchmark), reward_space=reward, action_space=ACTIONS
-        ) as env:
-            env.timeout = sessions.limits.seconds
-            return JSONResponse(await _visited(env, numbers, reward, every=all_states == "1"))
-    except (AiocgError, DatasetError, Refusal, ValueError, IndexError) as error:
-        return JSONResponse({"error": str(error)}, 400)
-
-
-async def _visited(env: Env, numbers: list[int], reward: str, *, every: bool) -> dict[str, Any]:
-    env.observation_space = None
-    await env.reset()
-    steps = [[], *([number] for number in numbers)] if every else [numbers]
-    states = []
-    for step in steps:
-        texts = [env.action_space.text(number) for number in step]
-        values, rewards, _ = await env.apply(texts, observation_spaces=COUNTS, reward_spaces=[reward])
-        states.append({"instcount": plain(values[0]), "autophase": plain(values[1]), "reward": float(rewards[0])})
-    lines = str(await env.observe("Ir")).split("\n")
-    text = "\n".join(line if len(line) <= COLUMNS else f"{line[: COLUMNS - 3]}..." for line in lines[:LINES])
-    return {"commandline": env.commandline(), "done": False, "ir": text, "states": states}

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.pictures._terminal import Screen, recording
 from aiocg.pictures.cfg import cfg, functions
 from aiocg.pictures.curves import bars, stairs
 from aiocg.pictures.graph import Box, Edge, Graph, layout
 from aiocg.pictures.nested import nested
+from bench.terminal import Screen, recording
 
 IR = """\
 define i32 @f(i32 %n) {

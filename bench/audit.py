@@ -1,10 +1,11 @@
-"""Finding the passes of a libLLVM that misbehave, by trying random lists of them on programs whose output is known.
+"""Which passes of a libLLVM misbehave: random lists of them on programs whose output is known. `python -m bench.audit`.
 
 Each list is applied to a program in two processes. Passes may crash, hang, or leave a program that is not valid; the
 two results may differ; and the program may do something else than before. What is found is shrunk to the fewest
 passes that show it (`aiocg.validation.minimize`), and `Report.blames` says which pass is the probable cause.
 """
 
+import asyncio
 import contextlib
 import dataclasses
 import enum
@@ -13,9 +14,11 @@ import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
+import typer
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.env.env import Env
@@ -405,3 +408,39 @@ def _line(text: str, width: int = 160) -> str:
     """Return the beginning of a text, on one line."""
     words = " ".join(text.split())
     return words if len(words) <= width else words[: width - 3] + "..."
+
+
+def main(
+    seconds: Annotated[float | None, typer.Option(help="Stop after this time; 60 without --trajectories.")] = None,
+    trajectories: Annotated[int | None, typer.Option(help="Stop after this many lists of passes.")] = None,
+    suspect: Annotated[list[str] | None, typer.Option(help="A pass to try more than others; repeatable.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Worker processes, in pairs.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the table to this file, too.")] = None,
+) -> None:
+    """Look for passes that crash, hang, miscompile, or differ from one process to another, and print a table."""
+    if seconds is None and trajectories is None:
+        seconds = 60.0
+    report = Report()
+    pairs = None if workers is None else workers // 2
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(
+            audit(
+                seconds=seconds,
+                trajectories=trajectories,
+                suspects=suspect or (),
+                seed=seed,
+                pairs=pairs,
+                progress=lambda report: print(
+                    f"{len(report.findings)} findings in {report.trajectories} lists", end="\r"
+                ),
+                report=report,
+            )
+        )
+    print(report.to_markdown(), end="")
+    if output is not None:
+        output.write_text(report.to_markdown(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
