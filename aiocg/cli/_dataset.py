@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 import os
 import shlex
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -26,7 +25,6 @@ from aiocg.cli.options import Flags, command
 from aiocg.cli.output import (
     answer,
     check_writable,
-    console,
     counted,
     errors,
     facts_table,
@@ -46,8 +44,7 @@ if TYPE_CHECKING:
 
     from aiocg import Benchmark, BenchmarkUri, Dataset
     from aiocg.datasets.index import DatasetIndex, IndexRow
-    from aiocg.programs.corpus import Summary, Verification
-    from aiocg.programs.corpus.statistics import Distribution, Statistics
+    from aiocg.programs.corpus import Summary
     from aiocg.programs.project import Creation, Project, RunRequest
 
 
@@ -356,77 +353,9 @@ def _find_dataset(name: str) -> "Dataset":
     return dataset
 
 
-# --------------------------------- `aiocg dataset stats` and `aiocg dataset show`: about the programs of a dataset
+# --------------------------------- `aiocg dataset show`: about the programs of a dataset
 
-BAR = 40  # characters
 AT_ONCE = 1000  # rows of the index in one query
-
-
-def _stats(
-    name: str,
-    llvm: str = "",
-    json: bool = False,
-) -> None:
-    """Tell what the programs of a dataset are like, as far as it was measured: sizes, duplicates, failures.
-
-    Example: aiocg dataset stats programs-v0
-
-    Args:
-        name: A dataset that `aiocg dataset index` has measured.
-        llvm: The version of LLVM it was measured with, by default the one with the most programs.
-    """
-    from aiocg.datasets.index import DatasetIndex
-    from aiocg.datasets.progress import progress
-    from aiocg.programs.corpus.statistics import statistics_of
-
-    dataset = _find_dataset(name)
-    with progress(f"Counting the programs of {dataset.name}"):
-        found = statistics_of(DatasetIndex.of(dataset), llvm)
-    answer(json, dataclasses.asdict(found), *_told_statistics(found))
-
-
-def _told_statistics(found: "Statistics") -> Iterator["RenderableType"]:
-    yield f"{found.dataset}: {counted(found.programs, 'program')} measured with {found.llvm}"
-    yield "status      " + _counts(found.statuses)
-    if found.runs:
-        yield "runs        " + _counts(found.runs)
-    yield f"duplicates  {found.duplicates}"
-    rows = {
-        "instructions": found.instructions,
-        "instructions, -Oz": found.instructions_oz,
-        "bytes of code": found.text_size,
-        "bytes of code, -Oz": found.text_size_oz,
-        "-Oz / before": found.ratio,
-    }
-    present = {title: row for title, row in rows.items() if row is not None}
-    if not present:
-        return
-    percentiles = next(iter(present.values())).percentiles
-    lines = []
-    for title, row in present.items():
-        values = (row.minimum, *row.percentiles.values(), row.maximum, row.mean)
-        lines.append((title, *(f"{value:.2f}" if row is found.ratio else f"{value:.0f}" for value in values)))
-    headings = ("", "least", *(f"{percent} %" for percent in percentiles), "most", "mean")
-    yield table("", headings, lines, right=range(1, len(headings)))
-    for title, distribution, digits in (("IR instructions", found.instructions, 0), ("-Oz / before", found.ratio, 1)):
-        if distribution is not None:
-            yield f"programs by {title}, without the upper bound"
-            yield _histogram(distribution, digits)
-
-
-def _counts(counts: Any) -> str:
-    return ", ".join(f"{number} {what}" for what, number in counts.items())
-
-
-def _histogram(distribution: "Distribution", digits: int) -> "Table":
-    full = "█" if console.encoding.startswith("utf") else "#"
-    most = max(bar.count for bar in distribution.histogram)
-    grid = Table.grid("", "", "", padding=(0, 1))
-    grid.columns[0].justify = grid.columns[1].justify = "right"
-    for bar in distribution.histogram:
-        width = -(-BAR * bar.count // most)
-        grid.add_row(f"{bar.low:.{digits}f} to {bar.high:.{digits}f}", str(bar.count), full * width)
-    return grid
 
 
 def show(
@@ -731,40 +660,6 @@ def _install(names: list[str], json: bool = False) -> None:
         print_json({"datasets": rows})
 
 
-def verify(
-    name: str,
-    sample: int = 10,
-    seed: int = 0,
-    json: bool = False,
-) -> None:
-    """Check the files of an installed dataset, and load some of its programs into LLVM.
-
-    The exit status is 1 if anything is wrong.
-
-    Example: aiocg dataset verify programs-v0 --sample 50
-
-    Args:
-        sample (0..): How many programs to load into LLVM.
-        seed: Decides which.
-    """
-    from aiocg.programs.corpus import verify as verify_dataset
-
-    dataset = _find_dataset(name)
-    found = run(verify_dataset(dataset, sample=sample, seed=seed))
-    value = {"dataset": dataset.name, "okay": found.okay, **dataclasses.asdict(found)}
-    answer(json, value, *_told_verification(dataset, found))
-    sys.exit(not found.okay)
-
-
-def _told_verification(dataset: "Dataset", found: "Verification") -> Iterator["RenderableType"]:
-    yield from _told_problems({**found.damaged, **found.failed})
-    if found.files is not None:
-        yield f"{found.files - len(found.damaged)} of {found.files} files are as they should be"
-    yield f"{found.loaded} of {found.loaded + len(found.failed)} programs were loaded into LLVM"
-    if found.damaged:
-        yield f"remove and install it again: aiocg dataset remove {dataset.name}"
-
-
 def _told_problems(problems: dict[str, str]) -> Iterator["RenderableType"]:
     if problems:
         rows = [(subject, problem.partition("\n")[0]) for subject, problem in list(problems.items())[:SHOWN]]
@@ -886,18 +781,14 @@ def _told_summary(dataset: "Dataset", summary: "Summary") -> Iterator[str]:
         yield f"skipped   {summary.skipped} that were measured before"
     for outcome, number in summary.runs.most_common(SHOWN):
         yield f"runs      {number} {outcome.partition(chr(10))[0]}"
-    if summary.measured or summary.skipped:
-        yield f"try: aiocg dataset stats {dataset.name}"
 
 
 command(app, "list")(_list_datasets)
 command(app, "info")(info)
 command(app, "show")(show)
 command(app, "install")(_install)
-command(app, "verify")(verify)
 command(app, "remove")(_remove)
 command(app, "index")(index)
-command(app, "stats")(_stats)
 command(app, "create")(create)
 command(app, "build")(build)
 command(app, "pack")(pack)

@@ -8,8 +8,8 @@ import pytest
 
 from aiocg.datasets.errors import IndexNotFound
 from aiocg.datasets.index import DatasetIndex, IndexRow
-from aiocg.programs.corpus import NOT_RUNNABLE, statistics_of
-from aiocg.programs.corpus.statistics import PERCENTILES, Bin
+from aiocg.programs.corpus import NOT_RUNNABLE
+from bench.datasets_page.statistics import PERCENTILES, Bin, statistics_of
 
 
 @pytest.fixture
