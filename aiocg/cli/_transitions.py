@@ -99,7 +99,7 @@ def _import_(
         compiler (default CompilerGym's LLVM 10): What compiler its states are of.
     """
     from aiocg.transitions import Transitions
-    from aiocg.transitions.merging import COMPILER, import_original
+    from aiocg.transitions._merging import COMPILER, import_original
 
     import_original(source, file, run(_flags()), compiler or COMPILER)
     with Transitions(file) as imported:
