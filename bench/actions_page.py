@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from aiocg.transport.codegen_options import CHOICES
 from aiocg.workers.llvm._action_spaces import DECISIONS
-from aiocg.workers.llvm.codegen_options import SMALLER
-from aiocg.workers.llvm.pass_options import OPTIONS
-from aiocg.workers.llvm.pass_table import (
+from aiocg.workers.llvm._codegen_options import SMALLER
+from aiocg.workers.llvm._pass_options import OPTIONS
+from aiocg.workers.llvm._pass_table import (
     ENTRIES,
     ENTRIES_OF,
     EXCLUSIONS,

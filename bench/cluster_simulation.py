@@ -3,7 +3,7 @@
     python -m bench.cluster_simulation                   # 10,000 workers, 100,000 sessions, ten minutes
     python -m bench.cluster_simulation --machines 10     # a smaller one
 
-The state machines are those that a runtime uses (`aiocg.cluster.membership`, `aiocg.cluster.placement` and
+The state machines are those that a runtime uses (`aiocg.cluster._membership`, `aiocg.cluster._placement` and
 `aiocg.fleet.placement`); machines, processes and time are made up. Machines die at random and come back after a while.
 Sessions end and others begin. A session is lost when it belongs to no worker that runs or waits for its start.
 Times are processor time, with half a microsecond of the clock's own.
@@ -22,9 +22,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from aiocg.cluster._membership import Down, Membership, Up
+from aiocg.cluster._placement import Placement
 from aiocg.cluster.machine import PATIENCE
-from aiocg.cluster.membership import Down, Membership, Up
-from aiocg.cluster.placement import Placement
 from aiocg.fleet.placement import WorkerLoad, candidates, choose_first, choose_worker
 
 TICK = 0.05  # seconds between looks at the machines, as in a runtime

@@ -26,9 +26,9 @@ import psutil
 import aiocg
 from aiocg import search
 from aiocg.search import Budget
+from aiocg.web._searching import LiveSearch
+from aiocg.web._session import ExplorerSession
 from aiocg.web.limits import Limits
-from aiocg.web.searching import LiveSearch
-from aiocg.web.session import ExplorerSession
 
 CHROMIUM = "/usr/bin/chromium"
 OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aiocg
 from aiocg.pictures.graph import Box, Edge, Graph
-from aiocg.web.session import ExplorerSession
+from aiocg.web._session import ExplorerSession
 from aiocg.web.tree import label, number
 
 PROGRAM, WIDTH, DEPTH = "programs-v0/qsort", 3, 4  # of the tree of forks

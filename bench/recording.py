@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from aiocg.pictures.terminal import recording
+from bench.terminal import recording
 
 PLACE, COMMAND = "docs/search.svg", ("aiocg", "search", "programs-v0/qsort")
 ROWS, COLUMNS = 40, 100

@@ -47,7 +47,7 @@ def test_search_writes_an_object_with_them(command: Run, source: Path, monkeypat
 def test_object_of_a_compilation_follows_the_file(
     source: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from aiocg.cli import cc
+    from aiocg.cli import _cc as cc
 
     monkeypatch.chdir(source.parent)
     monkeypatch.setenv("AIOCG_CC_BUDGET", "1")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._reference import expect, random_inputs
 from aiocg.workers.loops.cpu.target import CpuTarget
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.reference import expect, random_inputs
 from bench.loops import schedules, searches, sweep
 from bench.loops.naive import Naive
 from bench.loops.sides import NUMPY, NumPy, Ours

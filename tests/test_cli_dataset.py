@@ -117,9 +117,7 @@ def test_info_tells_parameters_references_and_why_a_dataset_is_deprecated(aiocg:
         (("show", "csmith-v0/x"), "named by seeds"),
         (("show", "missing.c"), "there is no file 'missing.c'"),
         (("show", "programs-v0", "--unique"), "aiocg dataset index programs-v0"),
-        (("stats", "programs-v0"), "aiocg dataset index programs-v0"),
         (("index", "csmith-v0"), "has no end: give a limit"),
-        (("verify", "blas-v0"), "`aiocg dataset install blas-v0`"),
         (("remove", "blas-v0"), "blas-v0 is not installed"),
         (("remove", "programs-v0"), "comes with aiocg"),
         (("info", "programs-v0/qsort"), "is the name of a program; that of its dataset is programs-v0"),
@@ -150,22 +148,13 @@ def test_wrong_usage_has_status_2(aiocg: Run, words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_published_dataset_is_installed_verified_and_removed(aiocg: Run, tiny: PublishedServer, site: Path) -> None:
+def test_published_dataset_is_installed_and_removed(aiocg: Run, tiny: PublishedServer, site: Path) -> None:
     (row,) = aiocg("install", "tiny-v0", "--json").json["datasets"]
     folder = Path(row["directory"])
     assert row["new"] and site in folder.parents
     assert row["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert "is installed" in aiocg("install", "tiny-v0").out
     assert tiny.count() == 1
-    found = aiocg("verify", "tiny-v0", "--json").json
-    assert found == {"dataset": "tiny-v0", "okay": True, "files": 2, "damaged": {}, "loaded": 2, "failed": {}}
-    (folder / "contents" / "one.bc").unlink()
-    (folder / "contents" / "two.bc").write_bytes(b"BC\xc0\xde and nothing")
-    done = aiocg("verify", "tiny-v0")
-    assert done.status == 1
-    assert "1 of 2 files are as they should be" in done.out
-    assert "0 of 2 programs were loaded into LLVM" in done.out
-    assert "aiocg dataset remove tiny-v0" in done.out
     asked = aiocg("remove", "tiny-v0", answer="n\n")
     assert "Remove tiny-v0" in asked.err and folder.exists()
     assert aiocg("remove", "tiny-v0").status == 1 and folder.exists()  # nobody answers
@@ -219,12 +208,6 @@ def test_own_dataset_is_measured_in_parts_and_then_selected_from(aiocg: Run, own
     rest = aiocg("index", own, "--workers", "1")
     assert "skipped   3 that were measured before" in rest.out
     assert "measured  1 program in" in rest.out
-    found = aiocg("stats", own, "--json").json
-    assert (found["programs"], found["statuses"], found["duplicates"]) == (4, {"ok": 4}, 1)
-    assert found["instructions"]["count"] == 4
-    assert 0 < found["ratio"]["minimum"] < 1
-    shown = aiocg("stats", own).out
-    assert "duplicates  1" in shown and "█" in shown and "-Oz / before" in shown
 
     def names(*options: str) -> list[str]:
         return [one["uri"].rpartition("/")[2] for one in aiocg("show", own, *options, "--json").json["programs"]]
@@ -246,16 +229,9 @@ def test_own_dataset_is_measured_in_parts_and_then_selected_from(aiocg: Run, own
 
 
 @pytest.mark.slow
-def test_own_dataset_is_verified_by_checksums_and_removed_with_its_index(aiocg: Run, own: str, site: Path) -> None:
+def test_own_dataset_is_removed_with_its_index(aiocg: Run, own: str, site: Path) -> None:
     assert aiocg("index", own, "--limit", "1", "--workers", "1").status == 0
     assert list((site / "indexes").rglob("*.sqlite"))
-    content = sorted((site / "datasets" / "benchmark" / own / "content").iterdir())
-    found = aiocg("verify", own, "--sample", "0", "--json").json
-    assert (found["okay"], found["files"], found["loaded"]) == (True, len(content), 0)
-    content[0].write_bytes(b"something else")
-    done = aiocg("verify", own, "--sample", "0", "--json")
-    assert done.status == 1
-    assert done.json["damaged"] == {str(content[0]): "has another content"}
     assert "for good" in aiocg("remove", own, answer="n\n").err
     assert aiocg("remove", own, "--yes", "--json").json["removed"][0]["name"] == own
     assert not list(site.rglob("*.sqlite"))
@@ -269,7 +245,6 @@ def test_program_that_fails_is_shown_with_its_reason(aiocg: Run, tiny: Published
     done = aiocg("index", "tiny-v0", "--workers", "1")
     assert done.status == 0
     assert "1 ok" in done.out and "tiny-v0/two" in done.out
-    assert "try: aiocg dataset stats tiny-v0" in done.out
     (one, two) = aiocg("show", "tiny-v0", "--json").json["programs"]
     assert (one["measured"]["status"], one["position"]) == ("ok", 0)
     assert two["measured"]["status"] != "ok" and two["measured"]["instructions"] is None

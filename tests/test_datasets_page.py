@@ -74,7 +74,7 @@ def test_commands_of_the_page_exist() -> None:
 
     commands: Any = typer.main.get_command(app)
     named = set(re.findall(r"^(?: {4})?aiocg dataset (\w+)", TEXT, re.MULTILINE))
-    assert named >= {"list", "info", "show", "install", "verify", "remove", "index", "stats"}
+    assert named >= {"list", "info", "show", "install", "remove", "index"}
     assert named <= set(commands.commands["dataset"].commands)
 
 

@@ -23,8 +23,8 @@ FOLDERS = {"aiocg": "aiocg", "aiocg.workers": "workers", "aiocg.transport": "tra
 HEAVY = ("asyncio", "anyio", "gymnasium", "msgspec", "multiprocessing", "numpy", "rich", "typer", "uvloop", "zmq")
 DOES_THINGS = {"anyio", "asyncio", "multiprocessing", "random", "socket", "subprocess", "threading", "zmq"}
 PURE = (
-    "aiocg.cluster.membership",
-    "aiocg.cluster.placement",
+    "aiocg.cluster._membership",
+    "aiocg.cluster._placement",
     "aiocg.env.step",
     "aiocg.env.episode",
     "aiocg.node.attachment",
@@ -49,7 +49,7 @@ PURE = (
     "aiocg.transport.arrays",
     "aiocg.datasets.uri",
     "aiocg.web.tree",
-    "aiocg.web.view",
+    "aiocg.web._view",
     "aiocg.workers.compilation",
     "aiocg.workers.llvm.states",
     "aiocg.workers.memory.records",
@@ -352,7 +352,7 @@ def test_the_page_of_the_architecture_names_modules_that_exist() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     roots = [ROOT, *(ROOT / package for package in FOLDERS.values())]
     rooms = {path.stem for root in roots for path in root.iterdir()}
-    names = [name.split(".") for name in re.findall(r"`([a-z]\w*(?:\.[a-z]\w*)+)`", text)]
+    names = [name.split(".") for name in re.findall(r"`([a-z]\w*(?:\._?[a-z]\w*)+)`", text)]
     known = [name for name in names if name[0] in rooms]
     assert len(known) > 50
     assert [".".join(name) for name in known if not any(_is_there(root, name) for root in roots)] == []

@@ -21,10 +21,10 @@ def main() -> None:
     if searches and sys.stdout.isatty() and not {"--json", "--help"} & set(sys.argv):
         print("starting ...", end="\r", flush=True)  # what comes next overwrites it
     if sys.argv[1:2] in (["cc"], ["c++"]) and sys.argv[2:] != ["--help"]:
-        from aiocg.cli import cc_start
+        from aiocg.cli import _cc_start as cc_start
 
         cc_start.start(sys.argv[1], sys.argv[2:])
-        from aiocg.cli import cc
+        from aiocg.cli import _cc as cc
 
         sys.exit(cc.main(sys.argv[1], sys.argv[2:]))
     if sys.argv[1:2] == ["rustc"] and sys.argv[2:] not in ([], ["--help"]):

@@ -11,23 +11,23 @@ import typer
 
 from aiocg import __version__
 from aiocg.cli import (
-    agents,
-    cluster,
-    compilers,
-    dataset,
-    describe,
-    explain,
-    explore,
-    keys,
-    leaderboard,
-    rl,
+    _agents,
+    _cluster,
+    _compilers,
+    _dataset,
+    _describe,
+    _explain,
+    _explore,
+    _keys,
+    _leaderboard,
+    _rl,
+    _serve,
+    _state,
+    _transitions,
+    _tune,
+    _validate,
     search,
-    serve,
     shrink,
-    state,
-    transitions,
-    tune,
-    validate,
 )
 from aiocg.cli.options import Flags, as_command, command, described, time_option
 from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error, run
@@ -87,31 +87,31 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 app.add_typer(search.app, name="search")
-app.add_typer(compilers.llvm, name="llvm")
-app.add_typer(compilers.gcc, name="gcc")
-app.add_typer(dataset.app, name="dataset")
-app.add_typer(transitions.app, name="transitions")
-app.add_typer(leaderboard.app, name="leaderboard")
-app.add_typer(state.app, name="state")
-app.add_typer(rl.app, name="rl")
-app.add_typer(keys.app, name="keys")
-app.add_typer(cluster.app, name="cluster")
-command(app, "envs")(describe.envs)
-command(app, "datasets")(dataset.datasets)
-command(app, "describe")(describe.describe)
-command(app, "explain")(explain.explain)
-command(app, "replay")(state.replay)
-command(app, "validate")(validate.validate)
+app.add_typer(_compilers.llvm, name="llvm")
+app.add_typer(_compilers.gcc, name="gcc")
+app.add_typer(_dataset.app, name="dataset")
+app.add_typer(_transitions.app, name="transitions")
+app.add_typer(_leaderboard.app, name="leaderboard")
+app.add_typer(_state.app, name="state")
+app.add_typer(_rl.app, name="rl")
+app.add_typer(_keys.app, name="keys")
+app.add_typer(_cluster.app, name="cluster")
+command(app, "envs")(_describe.envs)
+command(app, "datasets")(_dataset.datasets)
+command(app, "describe")(_describe.describe)
+command(app, "explain")(_explain.explain)
+command(app, "replay")(_state.replay)
+command(app, "validate")(_validate.validate)
 command(app, "shell")(_shell)
-command(app, "explore")(explore.explore)
-command(app, "serve")(serve.serve)
-command(app, "top")(cluster.top)
-command(app, "mcp")(agents.mcp)
-command(app, "openenv")(agents.openenv)
+command(app, "explore")(_explore.explore)
+command(app, "serve")(_serve.serve)
+command(app, "top")(_cluster.top)
+command(app, "mcp")(_agents.mcp)
+command(app, "openenv")(_agents.openenv)
 
 
 command(app, "shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
-command(app, "tune", context_settings={"allow_interspersed_args": False})(tune.tune)
+command(app, "tune", context_settings={"allow_interspersed_args": False})(_tune.tune)
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]}
 
@@ -125,7 +125,7 @@ def _cc(context: typer.Context) -> None:
 
     Example: aiocg cc -O2 -c file.c -o file.o
     """
-    from aiocg.cli.cc import main
+    from aiocg.cli._cc import main
 
     raise typer.Exit(main("cc", context.args))
 
@@ -136,7 +136,7 @@ def _cxx(context: typer.Context) -> None:
 
     Example: aiocg c++ -O2 -c file.cc -o file.o
     """
-    from aiocg.cli.cc import main
+    from aiocg.cli._cc import main
 
     raise typer.Exit(main("c++", context.args))
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aiocg.cluster._membership import Demand, Down, Failed, Membership, Up
+from aiocg.cluster._placement import Placement
 from aiocg.cluster.hosts import FILE, Host, HostsFile, hosts_of
-from aiocg.cluster.membership import Demand, Down, Failed, Membership, Up
-from aiocg.cluster.placement import Placement
 from aiocg.errors import AiocgError, NodeUnreachable, NoRoom, RuntimeClosed
 from aiocg.host.launcher import Look
 from aiocg.node import NODE_TIMEOUT

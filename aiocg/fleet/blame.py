@@ -14,6 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiocg.errors import Interrupted, Quarantined, ServiceError, WorkerCrashed
+from aiocg.fleet._suspicion import Suspicion, Trial, put_behind, put_first
+from aiocg.fleet._withdrawal import served_by, sort_out_lost
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.requests import (
     PROCESS_LOCAL,
@@ -28,8 +30,6 @@ from aiocg.fleet.requests import (
     resendable,
 )
 from aiocg.fleet.restart_policy import Death, describe_death
-from aiocg.fleet.suspicion import Suspicion, Trial, put_behind, put_first
-from aiocg.fleet.withdrawal import served_by, sort_out_lost
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.status import NO_CANDIDATE, SEVERAL, Counts
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import Interrupted, NoRoom, Quarantined, RuntimeClosed, failure
+from aiocg.fleet._suspicion import Deed, Trial
+from aiocg.fleet._withdrawal import is_abandoned, movable, overdue, sort_out_abandoned
 from aiocg.fleet.blame import CANCELLED, Judge, Judgement, Records, Tally, brief
 from aiocg.fleet.placement import WorkerLoad
 from aiocg.fleet.quarantine import Quarantine
@@ -31,8 +33,6 @@ from aiocg.fleet.requests import (
     resendable,
 )
 from aiocg.fleet.restart_policy import Death
-from aiocg.fleet.suspicion import Deed, Trial
-from aiocg.fleet.withdrawal import is_abandoned, movable, overdue, sort_out_abandoned
 from aiocg.transport.channels import Connect, RequestChannel
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL

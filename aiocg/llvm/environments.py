@@ -86,7 +86,10 @@ async def _apply_baseline(env: "Env", level: str) -> str:
 
 
 def _observations() -> "list[ObservationSpace]":
-    from aiocg.llvm import inst2vec, ir2vec, lexed_ir, programl
+    from aiocg.llvm import _ir2vec as ir2vec
+    from aiocg.llvm import _lexed_ir as lexed_ir
+    from aiocg.llvm import _programl as programl
+    from aiocg.llvm import inst2vec
 
     return [*inst2vec.spaces(), *ir2vec.spaces(), *lexed_ir.spaces(), *programl.spaces()]
 

@@ -26,11 +26,11 @@ from aiocg.transport.messages import FailureCode
 TIMEOUT = 300.0  # seconds for one operation
 SPLIT = "coro-cond(coro-early,cgscc(coro-split),coro-cleanup,globaldce)"  # as `clang -O0` does
 _INLINED = re.compile(r"'([^']+)' inlined into '([^']+)'")
-_LINE = (sys.executable, "-P", "-m", "aiocg.workers.llvm.tool")
+_LINE = (sys.executable, "-P", "-m", "aiocg.workers.llvm._tool")
 
 
 def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
-    """Run one operation of `aiocg.workers.llvm.tool`; its results are in the files that the arguments name.
+    """Run one operation of `aiocg.workers.llvm._tool`; its results are in the files that the arguments name.
 
     Within a `LoadedTool`, that carries it out, and nothing cancels it.
 

@@ -20,16 +20,17 @@ def _options(_: Mapping[str, str]) -> Mapping[str, Any]:
     return {"cache_dir": str(cache_directory())}
 
 
-def _rewards() -> "list[Reward]":
-    from aiocg.loops._rewards import loops_rewards
-
-    return loops_rewards()
-
-
 def _loop_tool_rewards() -> "list[Reward]":
-    from aiocg.loops._rewards import loop_tool_rewards
+    from aiocg.spaces.rewards import GainReward
 
-    return loop_tool_rewards()
+    return [GainReward("flops", "increase of the speed, in 10**9 floating-point operations a second")]
+
+
+def _rewards() -> "list[Reward]":
+    from aiocg.spaces.rewards import GainReward
+
+    roof = GainReward("roof_fraction", "increase of the speed, as a fraction of what the device can do")
+    return [*_loop_tool_rewards(), roof]
 
 
 register(

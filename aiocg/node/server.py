@@ -23,7 +23,7 @@ from aiocg.errors import AiocgError
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.local import LocalLauncher, LocalProcess
-from aiocg.node.contents import Contents
+from aiocg.node._contents import Contents
 from aiocg.node.leases import Command, End, Get, Leases, Obey, Policy, Send, Start
 from aiocg.node.limits import Limits, LimitsTable
 from aiocg.registry import environments

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, shortened, text
+from aiocg.pictures._drawing import CHARACTER, INK, TEXT, picture, shortened, text
 
 COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")
 LEVEL = "#d97706"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from aiocg.pictures.drawing import CHARACTER, INK, LINE, PAPER, RULE, TEXT, picture, shortened, text
+from aiocg.pictures._drawing import CHARACTER, INK, LINE, PAPER, RULE, TEXT, picture, shortened, text
 
 PAD = 8  # pixels between a box and its text
 RADIUS = 4

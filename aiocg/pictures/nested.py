@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from aiocg.pictures.drawing import CHARACTER, LINE, RULE, picture, shortened, text
+from aiocg.pictures._drawing import CHARACTER, LINE, RULE, picture, shortened, text
 
 PAD = 8  # pixels within a box
 GAP = 6  # pixels between what is in a box

@@ -188,6 +188,28 @@ class ObservationReward(Reward):
         return float(after[self.name] - before[self.name])
 
 
+class GainReward(Reward):
+    """The increase of a measured speed since the last state; an error takes back the whole gain of the episode.
+
+    Has the noise of two measurements, since both states are measured. An action without effect is worth 0.
+
+    Args:
+        space: the observation, one number.
+        description: one line.
+    """
+
+    deterministic = False
+    platform_dependent = True
+
+    def __init__(self, space: str, description: str) -> None:
+        super().__init__(space, description)
+        self.observation_spaces = (space,)
+
+    def reward(self, before: Mapping[str, Any], after: Mapping[str, Any], baseline: Mapping[str, Any]) -> float:
+        """Return the increase."""
+        return float(after[self.name] - before[self.name])
+
+
 def rewards_of_observations(
     spaces: Mapping[str, ObservationSpace], rewards: Mapping[str, Reward] | None = None
 ) -> dict[str, Reward]:

@@ -19,16 +19,16 @@ from aiocg.datasets.cache import cache_directory
 from aiocg.search import Budget
 from aiocg.shrink.delta_debugging import guilty
 from aiocg.transport.elf import sections
-from aiocg.tune.answers import answers, is_meson, whole_answer
-from aiocg.tune.choice import ALL_FILES, Choice, Words, with_words, words_of
-from aiocg.tune.cost import Bound, Cost, digest_of
-from aiocg.tune.replay import Replay
+from aiocg.tune._answers import answers, is_meson, whole_answer
+from aiocg.tune._choice import ALL_FILES, Choice, Words, with_words, words_of
+from aiocg.tune._cost import Bound, Cost, digest_of
+from aiocg.tune._replay import Replay
+from aiocg.tune._searching import Space, minimise, search
+from aiocg.tune._spaces import clang_space, gcc_space, restricted
+from aiocg.tune._tuning import Journal, Tuning, key_of
+from aiocg.tune._whole import Template, Whole, binaryen_template, changed_files, read_template, rustc_template
+from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 from aiocg.tune.result import Gain, Result
-from aiocg.tune.searching import Space, minimise, search
-from aiocg.tune.spaces import clang_space, gcc_space, restricted
-from aiocg.tune.tuning import Journal, Tuning, key_of
-from aiocg.tune.whole import Template, Whole, binaryen_template, changed_files, read_template, rustc_template
-from aiocg.tune.workspace import CommandFailed, TuneError, Workspace
 
 if TYPE_CHECKING:
     from aiocg.transport.options import Option

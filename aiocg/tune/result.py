@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from aiocg.tune.answers import Answer
-from aiocg.tune.choice import ALL_FILES, LINK, Words
-from aiocg.tune.workspace import TuneError
+from aiocg.tune._answers import Answer
+from aiocg.tune._choice import ALL_FILES, LINK, Words
+from aiocg.tune._workspace import TuneError
 
 SHOWN = 40  # lines of a report
 

@@ -25,10 +25,10 @@ from aiocg.llvm.difference import difference
 from aiocg.pictures.cfg import cfg, functions
 from aiocg.pictures.nested import nested
 from aiocg.spaces.actions import split_list
-from aiocg.web import view
+from aiocg.web import _view as view
+from aiocg.web._searching import Run, watchable
+from aiocg.web._session import ExplorerSession, Gain
 from aiocg.web.limits import Refusal
-from aiocg.web.searching import Run, watchable
-from aiocg.web.session import ExplorerSession, Gain
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import TreeError
 

@@ -21,14 +21,14 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.errors import AiocgError, WorkerCrashed, WorkerFailure
 from aiocg.host.threads import in_thread
-from aiocg.web import view
+from aiocg.web import _view as view
+from aiocg.web._links import Link, link_to, read_link
 from aiocg.web._panels import STYLE
 from aiocg.web._programs import named, sent
+from aiocg.web._session import Event, ExplorerSession
 from aiocg.web.api import create_app
 from aiocg.web.limits import Refusal
-from aiocg.web.links import Link, link_to, read_link
 from aiocg.web.saved import SQLITE, Opening, openings
-from aiocg.web.session import Event, ExplorerSession
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import TreeError
 

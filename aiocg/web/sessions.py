@@ -10,10 +10,10 @@ from typing import Any, Self
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.runtime import Runtime
 from aiocg.validation.legacy_states import modern_state
+from aiocg.web._searching import LiveSearch
+from aiocg.web._session import ExplorerSession
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.saved import Opening, at_state
-from aiocg.web.searching import LiveSearch
-from aiocg.web.session import ExplorerSession
 
 LOOK = 0.2  # seconds between looks at the workers
 

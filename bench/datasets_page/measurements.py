@@ -14,7 +14,7 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.host.threads import in_thread
 from aiocg.programs.corpus.measure import NOT_RUNNABLE, measure
-from aiocg.programs.corpus.statistics import Distribution, Statistics, statistics_of
+from bench.datasets_page.statistics import Distribution, Statistics, statistics_of
 
 __all__ = [
     "LIMIT",

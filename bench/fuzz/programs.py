@@ -54,7 +54,7 @@ class Tally(NamedTuple):
 
 def programs() -> tuple[bytes, ...]:
     """Return real programs, as bitcode and as text."""
-    from aiocg.workers.llvm.library import Library
+    from aiocg.workers.llvm._library import Library
     from aiocg.workers.llvm.module import Module
 
     library = Library.find()

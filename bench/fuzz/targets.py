@@ -35,7 +35,8 @@ from aiocg.transport.errors import RemoteProtocolError
 from aiocg.transport.link import ClientLink, ServerLink, read_head
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm import action_text, pipeline_text
+from aiocg.workers.llvm import _action_text as action_text
+from aiocg.workers.llvm import _pipeline_text as pipeline_text
 from aiocg.workers.llvm.trust import Guard, machine_code_problem, problem_of
 from aiocg.workers.programs.recipe import decode_program
 from bench.fuzz import seeds
@@ -130,7 +131,7 @@ def recipes(data: bytes) -> None:
 
 @cache
 def _guard() -> Guard:
-    from aiocg.workers.llvm.library import Library
+    from aiocg.workers.llvm._library import Library
     from aiocg.workers.programs.linking import Tools
 
     return Guard(Library.find(), Tools("clang"))

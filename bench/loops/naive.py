@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from aiocg.workers.loops.expression import Affine, Axis, Computation, Expression, Number, Read
-from aiocg.workers.loops.reference import compare, expect, random_inputs
+from aiocg.workers.loops._expression import Affine, Axis, Computation, Expression, Number, Read
+from aiocg.workers.loops._reference import compare, expect, random_inputs
 from bench.loops.sides import processor_seconds
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}

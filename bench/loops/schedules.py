@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.schedule import Schedule, Step
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._schedule import Schedule, Step
 
 ADD = "C[i:{0}] = A[i] + B[i]"
 COPY = "B[i:{0}] = A[i]"

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+from aiocg.workers.loops._expression import Tensor
+from aiocg.workers.loops._reference import compare, expect, random_inputs
+from aiocg.workers.loops._schedule import Schedule
 from aiocg.workers.loops.cpu.target import CpuTarget, aligned
-from aiocg.workers.loops.expression import Tensor
-from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.schedule import Schedule
 
 SCRIPT = """
 import json, sys, time

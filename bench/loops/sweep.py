@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from aiocg.workers.loops._primitives import Refusal
 from aiocg.workers.loops.cpu.target import CpuTarget
-from aiocg.workers.loops.primitives import Refusal
 from bench.loops.schedules import ADD, applied
 from bench.loops.sides import Ours
 from bench.measure import Effort

@@ -23,10 +23,10 @@ import platformdirs
 from driving import Channel, parse
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.library import Library, find_clang, system_libraries
-from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
-from aiocg.workers.llvm.walker import Walker
+from aiocg.workers.llvm._library import Library, find_clang, system_libraries
+from aiocg.workers.llvm._native_library import NativeLibraries
+from aiocg.workers.llvm._prototypes import DIAGNOSTIC_HANDLER
+from aiocg.workers.llvm._walker import Walker
 
 clock = time.perf_counter
 Module = tuple[int, int]  # context, module

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from aiocg.errors import ResetNeeded, WorkerCrashed
-from aiocg.fleet import suspicion
+from aiocg.fleet import _suspicion as suspicion
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.restart_policy import Death
 from aiocg.fleet.session import Session

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import aiocg
+from aiocg.fleet._suspicion import put_first
 from aiocg.fleet.restart_policy import Policy
-from aiocg.fleet.suspicion import put_first
 from aiocg.testing import scripted_benchmark
 from aiocg.workers.scripted import UNLISTED
 

@@ -12,8 +12,8 @@ import pytest
 import typer
 
 from aiocg.build.objects import Symbols, archive_members, elf_symbols
-from aiocg.cli.dataset import ProjectSource
-from aiocg.cli.dataset import create as create_command
+from aiocg.cli._dataset import ProjectSource
+from aiocg.cli._dataset import create as create_command
 from aiocg.datasets import InstallError, default_datasets
 from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.toolchain import find_clang, find_toolchain

@@ -19,7 +19,7 @@ from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.toolchain import find_clang, find_toolchain
 from aiocg.programs.project import Creation, Project, ProjectError, create, parse_run, read_runs, write_program
 
-CREATE = [sys.executable, "-P", "-c", "from aiocg.cli.dataset import app; app()", "create"]
+CREATE = [sys.executable, "-P", "-c", "from aiocg.cli._dataset import app; app()", "create"]
 
 FOLDER = "the project"
 

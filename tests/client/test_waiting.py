@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.fleet import withdrawal as waiting
+from aiocg.fleet import _withdrawal as waiting
 from aiocg.fleet.restart_policy import Policy
 from aiocg.testing import scripted_benchmark
 

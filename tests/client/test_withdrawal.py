@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiocg.fleet._withdrawal import sort_out_abandoned, sort_out_lost
 from aiocg.fleet.requests import Pending, PendingFork, PendingOpen, PendingStep
-from aiocg.fleet.withdrawal import sort_out_abandoned, sort_out_lost
 from aiocg.testing import scripted_benchmark
 
 SESSIONS = 3

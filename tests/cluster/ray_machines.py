@@ -14,8 +14,9 @@ from ray.experimental.internal_kv import _internal_kv_get
 
 import aiocg
 import aiocg.testing
+from aiocg.cluster import _membership as membership
 from aiocg.cluster import machine as cluster_machine
-from aiocg.cluster import membership, ray_actors
+from aiocg.cluster import ray_actors
 
 STORE = 80 << 20  # bytes; Ray's least
 

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 import aiocg
-from aiocg.cli import cluster as cluster_up
-from aiocg.cli.cluster import _table, _waits
+from aiocg.cli import _cluster as cluster_up
+from aiocg.cli._cluster import _table, _waits
 from aiocg.cluster.hosts import read_hosts, write_hosts
 from aiocg.cluster.joining import give_order
 from aiocg.cluster.survey import Report, Watch
@@ -71,7 +71,7 @@ def test_no_word_is_broken_however_narrow_the_terminal(monkeypatch: pytest.Monke
     reports = [Report(f"tcp://machine-{number}.example:5757", said, 0.012, 321.0) for number in range(2)]
     reports.append(Report("tcp://away.example:5757", problem="it does not answer"))
     narrow = Console(file=io.StringIO(), width=width)
-    monkeypatch.setattr("aiocg.cli.cluster.console", narrow)
+    monkeypatch.setattr("aiocg.cli._cluster.console", narrow)
     for rates in (False, True):
         narrow.print(_table(reports, rates=rates))
     shown = narrow.file.getvalue()  # type: ignore[attr-defined]

@@ -14,7 +14,8 @@ import pytest
 
 import aiocg
 import aiocg.testing
-from aiocg.node import channel, contents, server
+from aiocg.node import _contents as contents
+from aiocg.node import channel, server
 from aiocg.node.leases import MESSAGES_AT_ONCE
 from aiocg.node.server import NetworkEndpoint
 from aiocg.transport.contents import ContentFolder

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.cluster.membership import GROW_AFTER, SHRINK_AFTER, Demand
+from aiocg.cluster._membership import GROW_AFTER, SHRINK_AFTER, Demand
 
 
 def test_deep_queue_asks_for_half_as_many_machines_again_and_waits_for_them() -> None:

@@ -2,7 +2,7 @@
 
 import math
 
-from aiocg.cluster.membership import Down, Event, Failed, Membership, Up
+from aiocg.cluster._membership import Down, Event, Failed, Membership, Up
 
 PATIENCE, TIMEOUT = 5.0, 60.0
 STEP = 0.1

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aiocg.cluster.placement import Placement
+from aiocg.cluster._placement import Placement
 from aiocg.fleet.placement import WorkerLoad, candidates, choose_first
 
 

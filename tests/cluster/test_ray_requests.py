@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from aiocg.cluster import _membership as membership
 from aiocg.cluster import machine as cluster_machine
-from aiocg.cluster import membership, ray_actors
 from aiocg.cluster import ray as ray_nodes
+from aiocg.cluster import ray_actors
 from aiocg.cluster.hosts import Host
 from aiocg.cluster.machine import ClusterMachine
 from aiocg.cluster.ray import RayNodes

@@ -11,10 +11,10 @@ import pytest
 from aiocg.datasets import BenchmarkNotFound, Datasets, InvalidBenchmarkUri, default_datasets
 from aiocg.datasets.loop_nests.dataset import TEMPLATES, LoopNestsDataset
 from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
-from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.reference import expect, random_inputs
-from aiocg.workers.loops.schedule import unparse
+from aiocg.workers.loops._expression import Computation
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._reference import expect, random_inputs
+from aiocg.workers.loops._schedule import unparse
 
 DATASET = LoopNestsDataset()
 ALL = [str(uri) for uri in DATASET.benchmark_uris()]

@@ -11,7 +11,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.linking import link
 from aiocg.datasets.programs import RUN_SIZES, ProgramsDataset
 from aiocg.datasets.toolchain import find_toolchain
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.module import Module, TargetMachine
 
 PROGRAMS = list(ProgramsDataset())

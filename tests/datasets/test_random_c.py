@@ -22,7 +22,7 @@ from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._types import F32, F64, I32, I64, INTEGERS, LIMIT, U8, U32, Scalar, common_type
 from aiocg.datasets.generators.random_c._values import Value
 from aiocg.datasets.generators.random_c.idioms import IDIOMS
-from aiocg.datasets.generators.random_c.idioms.idiom_tools import Kit
+from aiocg.datasets.generators.random_c.idioms._idiom_tools import Kit
 
 GOLDEN = {
     (0, 50): "69631d1e1db7b8b1050cc363c1662cc9635ed61283b9cc6f29bcc9667a5cdbb9",

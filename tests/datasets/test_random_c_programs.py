@@ -13,7 +13,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.generators.random_c import MAX_SIZE, MIN_SIZE, RandomProgramsDataset
 from aiocg.datasets.linking import freestanding_flags, link
 from aiocg.datasets.toolchain import find_toolchain
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.module import Module
 
 from .test_programs import optimized

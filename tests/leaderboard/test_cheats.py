@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
-from aiocg.cli.leaderboard import _accepted
+from aiocg.cli._leaderboard import _accepted
 from aiocg.datasets import FilesDataset, default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.leaderboard import Kind, Refused, Report, add_entry

@@ -193,7 +193,7 @@ def test_what_is_surely_clangs_alone_starts_quickly(cc: Driver, line: str, is_qu
     theirs = cc.clang(line)
     assert cc("--version").returncode == 0  # it is known how clang is started
     ours, modules = imported(cc, line)
-    assert ("aiocg.cli.cc" in modules) != is_quick
+    assert ("aiocg.cli._cc" in modules) != is_quick
     if is_quick:
         assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
 
@@ -204,10 +204,10 @@ def test_a_quick_start_asks_for_no_less_than_another(cc: Driver, search: str) ->
     (cc.folder / "main.c").write_text(C_SOURCE + "/* not tiny */" * 20)
     cc.place.environment["AIOCG_CC_SEARCH"] = search
     assert cc("--version").returncode == 0
-    assert ("aiocg.cli.cc" in imported(cc, "-O2 -c main.c -fsyntax-only")[1]) is False
+    assert ("aiocg.cli._cc" in imported(cc, "-O2 -c main.c -fsyntax-only")[1]) is False
     cc.place.environment["AIOCG_CC_RECORD"] = str(cc.folder / "record")
     _, modules = imported(cc, "--version")
-    assert "aiocg.cli.cc" in modules and (cc.folder / "record").read_text().count("--version") == 1
+    assert "aiocg.cli._cc" in modules and (cc.folder / "record").read_text().count("--version") == 1
     del cc.place.environment["AIOCG_CC_RECORD"]
     done = cc("--version", AIOCG_CC_BUDGET="0")
     assert done.returncode == 1 and "AIOCG_CC_BUDGET is '0'" in done.stderr
@@ -582,7 +582,7 @@ def test_code_size_is_that_of_the_executable_sections(cc: Driver) -> None:
 
 
 def test_driver_starts_without_what_only_searches_need() -> None:
-    script = "import sys, aiocg.cli, aiocg.cli.cc; print(*sorted(name.split('.')[0] for name in sys.modules))"
+    script = "import sys, aiocg.cli, aiocg.cli._cc; print(*sorted(name.split('.')[0] for name in sys.modules))"
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"asyncio", "anyio", "gymnasium", "msgspec", "numpy", "rich", "typer", "zmq", "networkx"}

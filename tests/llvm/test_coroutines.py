@@ -10,7 +10,7 @@ from aiocg.datasets import Benchmark
 from aiocg.llvm import compute_observation
 from aiocg.llvm.tools import SPLIT, apply
 from aiocg.programs.project import write_program
-from aiocg.workers.llvm import coroutines
+from aiocg.workers.llvm import _coroutines as coroutines
 
 from ..machine import needs_headers
 

@@ -13,7 +13,7 @@ import aiocg
 from aiocg.errors import NotExpressible
 from aiocg.llvm import __main__ as command
 from aiocg.llvm import tools
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 
 on_functions = pytest.mark.skipif(
     not Library.find().has("LLVMRunPassesOnFunction"), reason="this LLVM cannot run passes on one function"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aiocg.datasets import DownloadError
-from aiocg.llvm import ir2vec
+from aiocg.llvm import _ir2vec as ir2vec
 
 ROWS = {"Opcodes": "Add", "Types": "IntegerTy", "Arguments": "Variable"}
 WEIGHTS = {"Add": 1.0, "IntegerTy": 0.5, "Variable": np.float64(np.float32(0.2))}

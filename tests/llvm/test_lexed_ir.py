@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.llvm.lexed_ir import LexedToken, lex, tokens, unlex
+from aiocg.llvm._lexed_ir import LexedToken, lex, tokens, unlex
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

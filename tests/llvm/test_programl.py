@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import aiocg
-from aiocg.llvm.programl import ProgramGraphSpace, to_networkx
+from aiocg.llvm._programl import ProgramGraphSpace, to_networkx
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

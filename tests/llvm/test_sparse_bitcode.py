@@ -10,7 +10,7 @@ import pytest
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.errors import ServiceError
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.module import LlvmError, Module, padded
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from aiocg.cli._validate import Aggregation, Summary, line
 from aiocg.cli.app import app
-from aiocg.cli.validate import Aggregation, Summary, line
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.states.files import CompilerEnvStateWriter
 from aiocg.states.state import CompilerEnvState

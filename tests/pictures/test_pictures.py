@@ -11,7 +11,7 @@ from aiocg.pictures.cfg import cfg, functions
 from aiocg.pictures.curves import bars, stairs
 from aiocg.pictures.graph import Box, Edge, Graph, layout
 from aiocg.pictures.nested import nested
-from aiocg.pictures.terminal import Screen, recording
+from bench.terminal import Screen, recording
 
 IR = """\
 define i32 @f(i32 %n) {

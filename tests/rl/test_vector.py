@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.cli.rl import remarks_on
+from aiocg.cli._rl import remarks_on
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.gym import SyncRuntime
 from aiocg.policies import Features, Policy, PolicyFacts

@@ -3,8 +3,8 @@
 import pytest
 
 from aiocg.cli.shell._command import Command, CommandError, CommandTable, Suggestion, split_words
+from aiocg.cli.shell._commands import COMMANDS
 from aiocg.cli.shell._suggestions import MOST, matching
-from aiocg.cli.shell.commands import COMMANDS
 from aiocg.errors import UnknownName
 
 COMPILERGYM = [

@@ -240,7 +240,7 @@ async def test_help_has_every_command_and_more_of_each(say: Spoken) -> None:
 
 
 async def test_every_command_that_the_tutorial_names_exists(say: Spoken) -> None:
-    from aiocg.cli.shell.commands import TUTORIAL
+    from aiocg.cli.shell._commands import TUTORIAL
 
     lines = [line.strip() for line in TUTORIAL.splitlines() if line.startswith("    ")]
     assert len(lines) > 20

@@ -6,7 +6,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from aiocg.cli.shell.prompt import ShellCompleter, suggest
+from aiocg.cli.shell._prompt import ShellCompleter, suggest
 
 from .conftest import Spoken
 

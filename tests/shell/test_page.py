@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import aiocg
-from aiocg.cli.shell.commands import COMMANDS
+from aiocg.cli.shell._commands import COMMANDS
 from aiocg.cli.shell.interpreter import Shell
 from aiocg.cli.shell.session import ShellSession
 

@@ -11,7 +11,7 @@ from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from aiocg.cli.shell.prompt import Prompt
+from aiocg.cli.shell._prompt import Prompt
 
 from .conftest import Spoken
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import aiocg
 from aiocg.transitions import Transitions, TransitionsError, merge
 from aiocg.transitions import _schema as codecs
+from aiocg.transitions._merging import import_original
 from aiocg.transitions._writer import Compiler, Observation, Start, Step, Writer
-from aiocg.transitions.merging import import_original
 from aiocg.transitions.parquet import export, split_of
 from aiocg.transitions.replay import ReplayEnv
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.tune.cost import FILE, SIZE, Bound, Cost, Measured, printed_numbers, together
-from aiocg.tune.workspace import TuneError, Workspace
+from aiocg.tune._cost import FILE, SIZE, Bound, Cost, Measured, printed_numbers, together
+from aiocg.tune._workspace import TuneError, Workspace
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.tune.choice import ALL_FILES, LINK
-from aiocg.tune.replay import Replay, kept_meaning, overflow
-from aiocg.tune.workspace import CommandFailed, TuneError, Workspace
+from aiocg.tune._choice import ALL_FILES, LINK
+from aiocg.tune._replay import Replay, kept_meaning, overflow
+from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 
 pytestmark = pytest.mark.needs("libc", "make", "cc")
 

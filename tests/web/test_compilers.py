@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 import aiocg
+from aiocg.web._links import Link, read_link
 from aiocg.web.api import create_app
 from aiocg.web.limits import Limits
-from aiocg.web.links import Link, read_link
 
 EXPRESSION = "C[i:64, j:64] = sum(k:64) A[i, k] * B[k, j]"
 

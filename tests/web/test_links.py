@@ -10,11 +10,11 @@ import pytest
 
 import aiocg
 from aiocg.datasets import default_datasets, resolve
+from aiocg.web._links import Link, _source, link_to, read_link
 from aiocg.web._programs import box_exists, sent
+from aiocg.web._session import ExplorerSession
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.links import Link, _source, link_to, read_link
 from aiocg.web.saved import Opening
-from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 
 IR = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  ret i32 %y\n}\n"

@@ -12,9 +12,9 @@ import aiocg
 from aiocg.search import SearchResult, greedy
 from aiocg.states.behaviour import Behaviour
 from aiocg.web._programs import box_exists
+from aiocg.web._searching import PASSES, LiveSearch, watchable
+from aiocg.web._session import ExplorerSession
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.searching import PASSES, LiveSearch, watchable
-from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 
 

@@ -11,8 +11,8 @@ import pytest
 import aiocg
 from aiocg.errors import ActionFailed, UnknownName, WorkerCrashed
 from aiocg.testing import scripted_benchmark
+from aiocg.web._session import ExplorerSession, Gain
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.session import ExplorerSession, Gain
 from aiocg.web.tree import TreeError
 
 IR = b"define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  %z = mul i32 %y, 1\n  ret i32 %z\n}\n"

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import aiocg
 from aiocg.errors import NotExpressible
 from aiocg.spaces.actions import split_list
-from aiocg.web import view
+from aiocg.web import _view as view
 from aiocg.web._panels import WHOLE, changes, colored, pipeline, prefixes, stages
+from aiocg.web._session import ExplorerSession
 from aiocg.web.limits import Refusal
-from aiocg.web.session import ExplorerSession
 from aiocg.web.tree import DEEPEST, SHOWN, Tree
 
 

@@ -18,9 +18,9 @@ from aiocg.transport import elf
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
 from aiocg.workers.compilation import CompilationError, CompilationSession, Observation
-from aiocg.workers.decisions.channel import Ended, Feature, Question
-from aiocg.workers.decisions.compiling import Compile, Compiler, Killed, NoRoom, pass_on
-from aiocg.workers.decisions.kinds import (
+from aiocg.workers.decisions._channel import Ended, Feature, Question
+from aiocg.workers.decisions._compiling import Compile, Compiler, Killed, NoRoom, pass_on
+from aiocg.workers.decisions._kinds import (
     KINDS,
     OWN_OPTIONS,
     Kind,

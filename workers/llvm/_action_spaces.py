@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec
-from aiocg.workers.llvm import pass_options
-from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.macro_actions import spelled
+from aiocg.workers.llvm import _pass_options as pass_options
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._macro_actions import spelled
+from aiocg.workers.llvm._pass_table import FLAGS, MACROS, PARAMETRIZED, SEQUENCES, WITHOUT_EQUIVALENT, Parametrized
+from aiocg.workers.llvm._passes import Pass, nested
+from aiocg.workers.llvm._probe import Probe
 from aiocg.workers.llvm.observations.decisions import BRANCHES, CALL_SITES
 from aiocg.workers.llvm.observations.targets import FUNCTIONS, LOOPS
-from aiocg.workers.llvm.pass_table import FLAGS, MACROS, PARAMETRIZED, SEQUENCES, WITHOUT_EQUIVALENT, Parametrized
-from aiocg.workers.llvm.passes import Pass, nested
-from aiocg.workers.llvm.probe import Probe
 
 FACTORS = ("2", "3", "4", "8", "16", "full")
 _NONE = {"none": "Take our mark back"}

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_uint
 from typing import Any
 
-from aiocg.workers.llvm.action_text import quote
+from aiocg.workers.llvm._action_text import quote
 from aiocg.workers.llvm.module import Module, NoSuchTarget
 
 FUNCTION_INDEX = 0xFFFFFFFF  # LLVMAttributeFunctionIndex: of a function or call itself, not its result or parameters

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from aiocg.workers.llvm._attributes import bodies
-from aiocg.workers.llvm.decisions import CallSites
-from aiocg.workers.llvm.loops import Loops
+from aiocg.workers.llvm._decisions import CallSites
+from aiocg.workers.llvm._loops import Loops
 from aiocg.workers.llvm.module import Module, blocks, calls_in, instructions
 
 FEATURES = (

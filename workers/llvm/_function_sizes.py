@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection, Sequence
 
 from aiocg.transport import elf
-from aiocg.workers.llvm.constructors import is_elf
+from aiocg.workers.llvm._constructors import is_elf
+from aiocg.workers.llvm._object_code import CodeGenerator
+from aiocg.workers.llvm._size_attributes import Attributes
 from aiocg.workers.llvm.module import LlvmError, Module
-from aiocg.workers.llvm.object_code import CodeGenerator
-from aiocg.workers.llvm.size_attributes import Attributes
 from aiocg.workers.llvm.states import State
 
 __all__ = ["FunctionSizes"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiocg.workers.llvm._attributes import FUNCTION_INDEX, has_attribute, kind_of
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.module import Context, LlvmError, Module
 
 # LLVMLinkage and LLVMVisibility

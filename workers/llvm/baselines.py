@@ -2,8 +2,8 @@
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm._macro_actions import CLANG_OZ
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.macro_actions import CLANG_OZ
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.recipe import Program
 

@@ -6,25 +6,24 @@ from functools import cached_property
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm._action_text import UNMARK, ActionText, parse, split_mark
 from aiocg.workers.llvm._attributes import defined_function
+from aiocg.workers.llvm._canonical import Facts, Surveyor
+from aiocg.workers.llvm._codegen_options import PREFIX, set_options
+from aiocg.workers.llvm._coroutines import split_count
+from aiocg.workers.llvm._decisions import decide, decide_function, unmark
 from aiocg.workers.llvm._function_sizes import FunctionSizes
-from aiocg.workers.llvm.action_text import UNMARK, ActionText, parse, split_mark
-from aiocg.workers.llvm.canonical import Facts, Surveyor
-from aiocg.workers.llvm.codegen_options import PREFIX, set_options
-from aiocg.workers.llvm.coroutines import split_count
-from aiocg.workers.llvm.decisions import decide, decide_function, unmark
-from aiocg.workers.llvm.inlining import inline, split
-from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.loops import Loops
-from aiocg.workers.llvm.macro_actions import CLANG_OZ, clang_oz
-from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
-from aiocg.workers.llvm.module_cache import Shelf
-from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.object_code import CodeGenerator
-from aiocg.workers.llvm.pass_options import pass_builder_options
-from aiocg.workers.llvm.pipeline_text import size_levels, without_size_levels
-from aiocg.workers.llvm.program import Builder
-from aiocg.workers.llvm.size_attributes import (
+from aiocg.workers.llvm._inlining import inline, split
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._loops import Loops
+from aiocg.workers.llvm._macro_actions import CLANG_OZ, clang_oz
+from aiocg.workers.llvm._module_cache import Shelf
+from aiocg.workers.llvm._native_library import NativeLibraries
+from aiocg.workers.llvm._object_code import CodeGenerator
+from aiocg.workers.llvm._pass_options import pass_builder_options
+from aiocg.workers.llvm._pipeline_text import size_levels, without_size_levels
+from aiocg.workers.llvm._program import Builder
+from aiocg.workers.llvm._size_attributes import (
     FRAME_POINTER,
     MARKS,
     MINSIZE,
@@ -34,8 +33,9 @@ from aiocg.workers.llvm.size_attributes import (
     mark,
     mark_function,
 )
+from aiocg.workers.llvm._walker import Walker
+from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
 from aiocg.workers.llvm.states import REACH, Beginnings, State, States, Transitions
-from aiocg.workers.llvm.walker import Walker
 from aiocg.workers.programs.execution import Runner
 from aiocg.workers.programs.linking import Tools
 

@@ -14,10 +14,10 @@ from ctypes import byref, c_size_t, c_void_p
 from typing import Any, ClassVar, Self
 
 from aiocg.transport.system import DESCRIPTORS, unnamed_file
-from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.pass_options import pass_builder_options
-from aiocg.workers.llvm.pipeline_text import without_size_levels
-from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._pass_options import pass_builder_options
+from aiocg.workers.llvm._pipeline_text import without_size_levels
+from aiocg.workers.llvm._prototypes import DIAGNOSTIC_HANDLER
 
 _PADDING_MARK = b"too few bytes here; "  # is in bitcode that was padded
 _MOST_PADDED = 16 << 20  # bytes that are padded: more is not refused for this reason

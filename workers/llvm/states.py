@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from aiocg.workers.llvm.action_text import LONG
+from aiocg.workers.llvm._action_text import LONG
 
 __all__ = ["MASK", "MOST_BEGUN", "MOST_INERT", "REACH", "Beginnings", "State", "States", "Transitions"]
 

@@ -18,9 +18,9 @@ from pathlib import PurePosixPath
 from aiocg.transport.elf import NotElf, sections
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._program import BITCODE
 from aiocg.workers.llvm.module import LlvmError, Module
-from aiocg.workers.llvm.program import BITCODE
 from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Tools
 from aiocg.workers.programs.recipe import Program
 

@@ -7,9 +7,9 @@ many bits of an exponent as `float32`, and 11 bits of precision; products and su
 
 from typing import NamedTuple
 
-from aiocg.workers.loops.expression import Call, Read
-from aiocg.workers.loops.nest import THREADS, Loop, Nest
-from aiocg.workers.loops.primitives import Refusal
+from aiocg.workers.loops._expression import Call, Read
+from aiocg.workers.loops._nest import THREADS, Loop, Nest
+from aiocg.workers.loops._primitives import Refusal
 
 SHAPE = (16, 8, 8)  # turns of the loops over rows, columns and terms
 LANES = 32  # of a warp

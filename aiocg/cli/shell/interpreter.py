@@ -9,8 +9,8 @@ from rich.console import Console
 
 from aiocg.cli.output import CommandError, counted
 from aiocg.cli.shell._command import Context, Result, split_commands, split_words
+from aiocg.cli.shell._commands import COMMANDS
 from aiocg.cli.shell._rendering import show
-from aiocg.cli.shell.commands import COMMANDS
 from aiocg.cli.shell.session import ActionEnded, ShellSession
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError, WorkerCrashed

@@ -44,7 +44,7 @@ async def run_shell(
         with _on_sigint(opening.cancel):
             if interactive:
                 # Import what the terminal needs while the first worker starts.
-                await asyncio.to_thread(importlib.import_module, "aiocg.cli.shell.prompt")
+                await asyncio.to_thread(importlib.import_module, "aiocg.cli.shell._prompt")
             try:
                 session = await opening
             except asyncio.CancelledError:
@@ -54,7 +54,7 @@ async def run_shell(
 
 
 async def _converse(shell: Shell) -> int:
-    from aiocg.cli.shell.prompt import Prompt, history_file
+    from aiocg.cli.shell._prompt import Prompt, history_file
 
     env = shell.session.env
     shell.console.print(Text(f"{env.spec.id}: {env.spec.description} ({env.compiler_version})", style="bold"))

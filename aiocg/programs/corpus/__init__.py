@@ -4,8 +4,6 @@ summary = await aiocg.programs.corpus.measure(datasets["sdist-v0"], limit=500)
 dataset.select(instructions=(500, 5000), unique=True)
 """
 
-from aiocg.programs.corpus._verification import Verification, verify
 from aiocg.programs.corpus.measure import NOT_RUNNABLE, Summary, measure
-from aiocg.programs.corpus.statistics import Statistics, statistics_of
 
-__all__ = ["NOT_RUNNABLE", "Statistics", "Summary", "Verification", "measure", "statistics_of", "verify"]
+__all__ = ["NOT_RUNNABLE", "Summary", "measure"]

@@ -29,10 +29,10 @@ from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
 from aiocg.shrink.units import FLTO
-from aiocg.tune.choice import ALL_FILES
-from aiocg.tune.replay import Replay
-from aiocg.tune.spaces import clang_space
-from aiocg.tune.workspace import TuneError, Workspace
+from aiocg.tune._choice import ALL_FILES
+from aiocg.tune._replay import Replay
+from aiocg.tune._spaces import clang_space
+from aiocg.tune._workspace import TuneError, Workspace
 from bench.fuzz.builds import links, objects, sources, stages
 from bench.fuzz.builds.project import HEAD, Project, Unit, filler
 

@@ -9,7 +9,7 @@ import pytest
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.decisions.session import DecisionSession
-from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm._library import Library, find_clang
 
 DATA = Path(__file__).parents[1] / "llvm/data"
 UNOPTIMISED = ("-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-w", "-fno-exceptions")

@@ -21,10 +21,10 @@ from aiocg.transport.codegen_options import write
 from aiocg.transport.elf import image_size, sections
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import DEADLINE, CompilationError
-from aiocg.workers.decisions.channel import Question
+from aiocg.workers.decisions._channel import Question
 from aiocg.workers.decisions.session import DecisionSession
+from aiocg.workers.llvm._library import Library, find_clang
 from aiocg.workers.llvm.baselines import MARKED_LEVELS
-from aiocg.workers.llvm.library import Library, find_clang
 
 from .conftest import DATA, Start, bitcode, busy
 

@@ -13,18 +13,18 @@ import pytest
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._loops import Loops
+from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.loops import Loops
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.session import LlvmSession
 
 Compile = Callable[..., bytes]
 
 PRINT_LOOPS = """
 import sys
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.module import Module
 with Module.parse(Library(sys.argv[1]), sys.stdin.buffer.read()) as module:
     module.run_passes("function(print<loops>)", None)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.llvm.action_text import ActionSyntaxError, ActionText, parse, quote
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._action_text import ActionSyntaxError, ActionText, parse, quote
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._pipeline_text import Element, read, walk, write
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.pipeline_text import Element, read, walk, write
 
 NAMES = st.binary(min_size=1, max_size=12).map(lambda name: name.replace(b"\0", b"\1"))
 PIPELINES = st.from_regex(r"[a-z][a-z0-9<>;=,()-]{0,30}", fullmatch=True)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiocg.workers.llvm.canonical import Facts, Surveyor
-from aiocg.workers.llvm.layout import Layout, find_layout
-from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm._canonical import Facts, Surveyor
+from aiocg.workers.llvm._layout import Layout, find_layout
+from aiocg.workers.llvm._library import Library, find_clang
+from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.module import Context, LlvmError, Module, TargetMachine
-from aiocg.workers.llvm.native_library import NativeLibraries
 
 Compile = Callable[..., bytes]
 
@@ -1346,7 +1346,7 @@ def test_layout_that_is_not_known_is_no_surveyor_and_a_line_in_the_log(
 def test_layout_is_looked_at_only_where_all_functions_are_there(
     library: Library, natives: NativeLibraries, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("aiocg.workers.llvm.canonical._RENUMBER", "renumber")
-    monkeypatch.setattr("aiocg.workers.llvm.canonical._BLOCKS_HAVE_NUMBERS", 14)
+    monkeypatch.setattr("aiocg.workers.llvm._canonical._RENUMBER", "renumber")
+    monkeypatch.setattr("aiocg.workers.llvm._canonical._BLOCKS_HAVE_NUMBERS", 14)
     assert Surveyor.find(natives) is None
     assert caplog.messages[0].endswith("it does not export renumber")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm._library import Library, find_clang
+from aiocg.workers.llvm._object_code import CodeGenerator
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.object_code import CodeGenerator
 
 SOURCE = """
 #include <stdio.h>
@@ -45,7 +45,7 @@ def test_constructors_run_once_in_their_order_and_destructors_after_main(library
 
 
 def test_lists_of_other_object_formats_and_empty_ones_are_left_alone(library: Library) -> None:
-    from aiocg.workers.llvm.constructors import lower_constructors
+    from aiocg.workers.llvm._constructors import lower_constructors
 
     empty = b"@llvm.global_ctors = appending global [0 x { i32, ptr, ptr }] zeroinitializer\n"
     null = (

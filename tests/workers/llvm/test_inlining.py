@@ -7,12 +7,12 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.action_text import quote
+from aiocg.workers.llvm._action_text import quote
+from aiocg.workers.llvm._inlining import calls, split
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._native_library import NativeLibraries
+from aiocg.workers.llvm._vocabulary import Vocabulary
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.inlining import calls, split
-from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.vocabulary import Vocabulary
 
 Compile = Callable[..., bytes]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiocg.workers.llvm._inst2vec import abstract, statements
+from aiocg.workers.llvm._library import Library, find_clang
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.inst2vec import abstract, statements
-from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import Module
 
 Compile = Callable[..., bytes]

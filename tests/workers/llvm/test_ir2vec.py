@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets import default_datasets
+from aiocg.workers.llvm._library import Library, find_clang
+from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.observations.ir2vec import ENTITIES, OPCODES, TYPES, Counter
+from aiocg.workers.llvm.observations._ir2vec import ENTITIES, OPCODES, TYPES, Counter
 from aiocg.workers.llvm.states import State
 
 Compile = Callable[..., bytes]
@@ -33,7 +33,7 @@ FUNCTION_VECTOR = re.compile(r"^IR2Vec embeddings for function (.*):\nFunction v
 # Loads the files named last and lets libLLVM print their embeddings.
 PRINT = """
 import ctypes, pathlib, sys
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.module import Module
 path, vocabulary, form, *files = sys.argv[1:]
 library = Library(path)

@@ -23,10 +23,10 @@ from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
 from aiocg.datasets.sdist import _dataset as sdist
 from aiocg.datasets.sdist.manifest import projects
 from aiocg.transport.elf import image_size
+from aiocg.workers.llvm._pass_table import CLANG_OZ_PIPELINES
+from aiocg.workers.llvm._size_attributes import MINSIZE, NOTHING, OPTSIZE, Attributes
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.pass_table import CLANG_OZ_PIPELINES
-from aiocg.workers.llvm.size_attributes import MINSIZE, NOTHING, OPTSIZE, Attributes
 
 UNTOUCHED = ("-Xclang", "-disable-llvm-passes", "-emit-llvm")
 LEVELS: dict[str, tuple[str, Attributes]] = {

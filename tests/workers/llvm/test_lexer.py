@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiocg.llvm.lexed_ir import LexedToken, unlex
-from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.llvm._lexed_ir import LexedToken, unlex
+from aiocg.workers.llvm._library import Library, find_clang
+from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.observations.lexed_ir import KIND_COUNT, Lexer
+from aiocg.workers.llvm.observations._lexed_ir import KIND_COUNT, Lexer
 
 Compile = Callable[..., bytes]
 

@@ -11,9 +11,9 @@ import pytest
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.library import WHEEL, Library, find_clang, system_libraries
+from aiocg.workers.llvm._library import WHEEL, Library, find_clang, system_libraries
+from aiocg.workers.llvm._prototypes import PROTOTYPES
 from aiocg.workers.llvm.native_code import find_or_build
-from aiocg.workers.llvm.prototypes import PROTOTYPES
 
 
 def failure_of(path: Path | str) -> CompilationError:
@@ -127,7 +127,7 @@ def test_library_without_any_llvm_says_how_to_get_one(library: Library) -> None:
     """In an interpreter that sees neither wheels nor system folders."""
     program = (
         "import sys, glob\n"
-        "from aiocg.workers.llvm.library import Library\n"
+        "from aiocg.workers.llvm._library import Library\n"
         "from aiocg.workers.compilation import CompilationError\n"
         "glob.glob = lambda pattern: []\n"
         "sys.path = [folder for folder in sys.path if 'site-packages' not in folder]\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.module import Context, LlvmError, Module, TargetMachine
 
 Compile = Callable[..., bytes]

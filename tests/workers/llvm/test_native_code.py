@@ -14,9 +14,9 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import native_code
-from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm._library import Library, find_clang
+from aiocg.workers.llvm._native_library import NAMES, SOURCES, NativeLibraries, NativeLibrary
 from aiocg.workers.llvm.native_code import FLAGS, find_or_build
-from aiocg.workers.llvm.native_library import NAMES, SOURCES, NativeLibraries, NativeLibrary
 
 CLANG = find_clang(Library.find())
 
@@ -70,9 +70,9 @@ def test_damaged_build_is_built_anew(source: Path, folder: Path, damage: str) ->
 @pytest.mark.slow
 def test_processes_may_build_at_the_same_time(folder: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from aiocg.workers.llvm.library import Library;"
-        "from aiocg.workers.llvm.module import Module; from aiocg.workers.llvm.walker import Walker;"
-        "from aiocg.workers.llvm.native_library import NativeLibraries;"
+        "import sys; from pathlib import Path; from aiocg.workers.llvm._library import Library;"
+        "from aiocg.workers.llvm.module import Module; from aiocg.workers.llvm._walker import Walker;"
+        "from aiocg.workers.llvm._native_library import NativeLibraries;"
         "library = Library.find(); sys.stdin.read(1);"
         "walker = Walker(NativeLibraries(library, sys.argv[1], Path(sys.argv[2])).load('walker'));"
         "module = Module.parse(library, b'define void @f() { ret void }');"

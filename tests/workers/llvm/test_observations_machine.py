@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.observations.machine import CACHES, PROCESSORS, describe
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm.observations._machine import CACHES, PROCESSORS, describe
 
 COMPILER_GYM_KEYS = {"name", "cores_count"} | {f"{name}_cache_{what}" for name in CACHES for what in ("size", "count")}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiocg.workers.llvm.pipeline_text import size_levels, with_scalar_pre, without_size_levels
+from aiocg.workers.llvm._pipeline_text import size_levels, with_scalar_pre, without_size_levels
 
 
 def test_levels_for_size_become_the_level_that_is_left() -> None:

@@ -23,11 +23,11 @@ from aiocg.datasets.linking import freestanding_flags
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, encode_program
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm._object_code import text_size
+from aiocg.workers.llvm._program import KEPT
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.object_code import text_size
 from aiocg.workers.llvm.observations import OBSERVATIONS
-from aiocg.workers.llvm.program import KEPT
 from aiocg.workers.programs import execution, linking
 from aiocg.workers.programs.execution import measuring_core
 from aiocg.workers.programs.linking import MARGIN, Executable, Tools

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm import programl
+from aiocg.workers.llvm import _programl as programl
+from aiocg.workers.llvm._native_library import NativeLibraries, NativeLibrary
+from aiocg.workers.llvm._programl import ProgramGraphs, program_graphs
+from aiocg.workers.llvm._programl_text import full_texts
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.native_library import NativeLibraries, NativeLibrary
-from aiocg.workers.llvm.programl import ProgramGraphs, program_graphs
-from aiocg.workers.llvm.programl_text import full_texts
 
 READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
 DATA = Path(__file__).with_name("data")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.llvm import passes
+from aiocg.workers.llvm import _passes as passes
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._native_library import NativeLibraries
+from aiocg.workers.llvm._pass_table import UNSTEADY
+from aiocg.workers.llvm._remembered_transitions import RememberedTransitions
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError
-from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.pass_table import UNSTEADY
-from aiocg.workers.llvm.remembered_transitions import RememberedTransitions
 from aiocg.workers.llvm.session import identity
 from aiocg.workers.llvm.states import State
 from aiocg.workers.memory.memory import Memory
@@ -291,7 +291,7 @@ def test_long_way_is_cut_by_bitcode_as_without_a_memory(
     engine_on: MakeEngine, place: Place, library: Library, compile_program: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a module can be made by a bounded number of actions."""
-    for module in ("engine", "remembered_transitions"):
+    for module in ("engine", "_remembered_transitions"):
         monkeypatch.setattr(f"aiocg.workers.llvm.{module}.REACH", 4)
     content, actions = compile_program("sorting.c"), walks(library)[0]
     seen = []

@@ -9,7 +9,7 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.session import LlvmSession
 

@@ -22,9 +22,9 @@ from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, encode_program
 from aiocg.datasets.toolchain import find_clang, find_toolchain
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.action_text import LONGEST
+from aiocg.workers.llvm._action_text import LONGEST
+from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.session import LlvmSession

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.features import AUTOPHASE_MEANINGS
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm._features import AUTOPHASE_MEANINGS
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._native_library import NativeLibraries, NativeLibrary
+from aiocg.workers.llvm._walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.native_library import NativeLibraries, NativeLibrary
-from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
 
 class Counter:

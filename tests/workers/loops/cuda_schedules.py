@@ -1,9 +1,9 @@
 """Schedules for GPUs as people write them."""
 
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._layout import arrange, read_layouts
+from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cuda.target import Program, generate
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.layout import arrange, read_layouts
-from aiocg.workers.loops.schedule import Schedule, Step
 
 
 def scheduled(text: str, steps: str) -> Schedule:

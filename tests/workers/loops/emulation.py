@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from aiocg.workers.loops._expression import Computation
+from aiocg.workers.loops._reference import compare, expect, random_inputs
+from aiocg.workers.loops._schedule import Schedule
 from aiocg.workers.loops.cuda.target import LATER, MULTIPLY, Program, generate
-from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.schedule import Schedule
 
 SHIM = Path(__file__).with_name("cuda_shim.h")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")

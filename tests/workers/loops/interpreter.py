@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read
-from aiocg.workers.loops.joins import groups
-from aiocg.workers.loops.nest import THREADS, Kind, Loop, Nest, Staging
-from aiocg.workers.loops.tile import Tile, staged_tile
+from aiocg.workers.loops._expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read
+from aiocg.workers.loops._joins import groups
+from aiocg.workers.loops._nest import THREADS, Kind, Loop, Nest, Staging
+from aiocg.workers.loops._tile import Tile, staged_tile
 
 __all__ = ["iterations", "run"]
 

@@ -12,12 +12,12 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.layout import arrange, read_layouts
-from aiocg.workers.loops.nest import BLOCKS, THREADS
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.schedule import Schedule, Step, steps
+from aiocg.workers.loops._expression import Computation
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._layout import arrange, read_layouts
+from aiocg.workers.loops._nest import BLOCKS, THREADS
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._schedule import Schedule, Step, steps
 
 ALWAYS_THE_SAME = settings(
     derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=60

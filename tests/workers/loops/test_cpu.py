@@ -22,16 +22,16 @@ from llvmlite import binding as llvm
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops import device_lock
+from aiocg.workers.loops import _device_lock as device_lock
+from aiocg.workers.loops._expression import Computation, Stage
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import Kind, Loop, Nest, Split, Staging, initial_nest
+from aiocg.workers.loops._reference import compare, expect, random_inputs
+from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cpu import _indices as indices
 from aiocg.workers.loops.cpu import _jit as jit
 from aiocg.workers.loops.cpu import _kernel as kernel
 from aiocg.workers.loops.cpu.target import CpuTarget, aligned
-from aiocg.workers.loops.expression import Computation, Stage
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import Kind, Loop, Nest, Split, Staging, initial_nest
-from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.schedule import Schedule, Step
 
 from . import strategies
 
@@ -407,8 +407,8 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
 import os, sys
 import numpy as np
 from aiocg.workers.loops.cpu.target import CpuTarget
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import Nest, initial_nest
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import Nest, initial_nest
 computation = parse("B[i:1000] = A[i] + 1")
 nest = initial_nest(computation.stages[0])
 nest = Nest(nest.stage, (nest.loops[0]._replace(kind="parallel"),), nest.relations, nest.extents)
@@ -497,8 +497,8 @@ def test_threads_that_cannot_be_started_leave_none_waiting() -> None:
         import numpy as np
         from aiocg.workers.compilation import CompilationError
         from aiocg.workers.loops.cpu.target import CpuTarget
-        from aiocg.workers.loops.language import parse
-        from aiocg.workers.loops.schedule import Schedule, Step
+        from aiocg.workers.loops._language import parse
+        from aiocg.workers.loops._schedule import Schedule, Step
         computation = parse("C[i:64] = A[i] * 2")
         kernel = CpuTarget(64).compile(computation, Schedule.of(computation, "cpu").apply(Step("parallel", 0)).nests)
         arrays = [np.ones(64, np.float32), np.zeros(64, np.float32)]

@@ -6,7 +6,7 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.targets import open_target
+from aiocg.workers.loops._targets import open_target
 
 
 def test_a_missing_llvmlite_is_an_error_that_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from aiocg.datasets.loop_nests.dataset import TEMPLATES
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._layout import Layout, arrange, write_layout
+from aiocg.workers.loops._reference import compare, expect, random_inputs
+from aiocg.workers.loops._schedule import Schedule
+from aiocg.workers.loops._targets import open_target
 from aiocg.workers.loops.cpu._templates import MOST, Machine, templates
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.layout import Layout, arrange, write_layout
-from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.targets import open_target
 
 WIDE, NARROW = Machine(16, 32, 1), Machine(4, 16, 1)
 

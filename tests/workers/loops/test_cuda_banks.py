@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._rules import RULES
+from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cuda._copies import turns
 from aiocg.workers.loops.cuda.target import generate
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.rules import RULES
-from aiocg.workers.loops.schedule import Schedule, Step
 from aiocg.workers.loops.session import LoopsSession, initial_schedule
 
 from . import cuda_schedules as written

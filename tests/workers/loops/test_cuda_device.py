@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops._reference import compare, expect, random_inputs
+from aiocg.workers.loops._schedule import Schedule
 from aiocg.workers.loops.cuda._device import EXIT_STATUS, open_device
 from aiocg.workers.loops.cuda.target import CudaTarget
-from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.schedule import Schedule
 
 from . import cuda_schedules as written
 from . import strategies

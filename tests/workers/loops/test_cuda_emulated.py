@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from aiocg.workers.loops._schedule import Schedule
 from aiocg.workers.loops.cuda.target import SOURCE, generate
-from aiocg.workers.loops.schedule import Schedule
 
 from . import cuda_schedules as written
 from . import strategies

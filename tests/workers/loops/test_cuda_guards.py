@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.workers.loops.reference import random_inputs
-from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops._reference import random_inputs
+from aiocg.workers.loops._schedule import Schedule
 
 from . import cuda_schedules as written
 from .emulation import check

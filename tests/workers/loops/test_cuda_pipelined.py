@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cuda.target import Program
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.schedule import Schedule, Step
 
 from . import cuda_schedules as written
 from . import sass

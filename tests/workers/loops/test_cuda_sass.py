@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops._schedule import Schedule
 
 from . import cuda_schedules as written
 from . import sass

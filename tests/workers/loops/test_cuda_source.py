@@ -7,13 +7,13 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops._expression import Axis, Computation, Number, Stage
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import Loop, Nest, initial_nest
+from aiocg.workers.loops._rules import RULES
+from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cuda._geometry import RESERVED, Launch, Names, launch
 from aiocg.workers.loops.cuda.target import generate
-from aiocg.workers.loops.expression import Axis, Computation, Number, Stage
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import Loop, Nest, initial_nest
-from aiocg.workers.loops.rules import RULES
-from aiocg.workers.loops.schedule import Schedule, Step
 
 from . import cuda_schedules as written
 

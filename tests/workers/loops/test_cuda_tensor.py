@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._reference import compare, expect
+from aiocg.workers.loops._rules import check
+from aiocg.workers.loops._schedule import Schedule, Step
+from aiocg.workers.loops._targets import open_target
 from aiocg.workers.loops.cuda._templates import templates
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.reference import compare, expect
-from aiocg.workers.loops.rules import check
-from aiocg.workers.loops.schedule import Schedule, Step
-from aiocg.workers.loops.targets import open_target
 
 from . import cuda_schedules as written
 from . import sass, strategies

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.device_lock import held
+from aiocg.workers.loops._device_lock import held
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from aiocg.workers.loops.device_lock import held
+from aiocg.workers.loops._device_lock import held
 with held("cpu", folder=Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.loops.features import FEATURES, accesses, features, graph, stride, touched
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule, Step
+from aiocg.workers.loops._features import FEATURES, accesses, features, graph, stride, touched
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._schedule import MAX_LOOPS, Schedule, Step
 
 from . import strategies
 from .interpreter import iterations

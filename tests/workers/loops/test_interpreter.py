@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import Nest, initial_nest
-from aiocg.workers.loops.primitives import set_kind, split
-from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops._expression import Computation
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import Nest, initial_nest
+from aiocg.workers.loops._primitives import set_kind, split
+from aiocg.workers.loops._reference import compare, expect, random_inputs
+from aiocg.workers.loops._schedule import Schedule
 
 from . import strategies
 from .interpreter import iterations, run

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aiocg.workers.loops._joins import groups
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._layout import Layout, arrange, read_layouts, write_layout
+from aiocg.workers.loops._nest import Nest
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._reference import compare, expect, random_inputs
+from aiocg.workers.loops._rules import RULES
+from aiocg.workers.loops._schedule import Schedule, Step
+from aiocg.workers.loops._targets import open_target
 from aiocg.workers.loops.cuda._templates import templates as cuda_templates
-from aiocg.workers.loops.joins import groups
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.layout import Layout, arrange, read_layouts, write_layout
-from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.rules import RULES
-from aiocg.workers.loops.schedule import Schedule, Step
 from aiocg.workers.loops.session import MOST, joined_layouts
-from aiocg.workers.loops.targets import open_target
 
 from . import cuda_schedules as written
 from . import interpreter

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops import kernel_session
-from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.kernel_session import Kernels
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.schedule import Schedule, Step
-from aiocg.workers.loops.target import Arrays, Kernel, Timing
-from aiocg.workers.loops.targets import open_target
+from aiocg.workers.loops import _kernel_session as kernel_session
+from aiocg.workers.loops._expression import Computation
+from aiocg.workers.loops._kernel_session import Kernels
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import Nest
+from aiocg.workers.loops._schedule import Schedule, Step
+from aiocg.workers.loops._target import Arrays, Kernel, Timing
+from aiocg.workers.loops._targets import open_target
 
 FREEING = """
 import gc
 from aiocg.workers.loops.cpu.target import CpuTarget
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import initial_nest
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import initial_nest
 computation = parse("C[i:8] = A[i] + 1")
 target = CpuTarget(1)
 for _ in range(20):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiocg.transport.messages import FailureCode
-from aiocg.workers.loops.expression import (
+from aiocg.workers.loops._expression import (
     FUNCTIONS,
     REDUCERS,
     Affine,
@@ -23,8 +23,8 @@ from aiocg.workers.loops.expression import (
     Stage,
     Tensor,
 )
-from aiocg.workers.loops.language import LIMITS, LanguageError, parse
-from aiocg.workers.loops.schedule import unparse
+from aiocg.workers.loops._language import LIMITS, LanguageError, parse
+from aiocg.workers.loops._schedule import unparse
 
 SOFTMAX = """
 # each row, so that it adds up to 1

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hypothesis import given
 
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.observations import loop_tree
-from aiocg.workers.loops.schedule import Schedule, Step
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import Nest
+from aiocg.workers.loops._observations import loop_tree
+from aiocg.workers.loops._schedule import Schedule, Step
 
 from . import strategies
 from .interpreter import iterations

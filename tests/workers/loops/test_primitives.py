@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.loops import primitives
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import Fusion, Loop, Nest, Split, Staging, initial_nest
-from aiocg.workers.loops.primitives import Refusal, fuse, set_kind, split, stage, swap
+from aiocg.workers.loops import _primitives as primitives
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import Fusion, Loop, Nest, Split, Staging, initial_nest
+from aiocg.workers.loops._primitives import Refusal, fuse, set_kind, split, stage, swap
 
 from . import strategies
 from .interpreter import iterations

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from aiocg.workers.loops import reference
-from aiocg.workers.loops.expression import Affine, Computation, Expression, Number, Read, Stage
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.reference import Expected, Scale, compare, expect, growth, random_inputs, scale_of_array
+from aiocg.workers.loops import _reference as reference
+from aiocg.workers.loops._expression import Affine, Computation, Expression, Number, Read, Stage
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._reference import Expected, Scale, compare, expect, growth, random_inputs, scale_of_array
 
 from . import strategies
 

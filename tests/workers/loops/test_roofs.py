@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.workers.loops._device_lock import remembered
+from aiocg.workers.loops._target import Roof
 from aiocg.workers.loops.cpu import target as cpu_target
 from aiocg.workers.loops.cpu.target import CpuTarget
-from aiocg.workers.loops.device_lock import remembered
-from aiocg.workers.loops.target import Roof
 
 ROOF = Roof(1e9, ((1024, 5e9), (2048, 2.5e9)))
 

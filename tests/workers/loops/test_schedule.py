@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import BLOCKS, THREADS, Nest
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.rules import RULES, check
-from aiocg.workers.loops.schedule import FACTORS, MAX_LOOPS, Schedule, Step, steps
-from aiocg.workers.loops.tile import staged_tile
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import BLOCKS, THREADS, Nest
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._rules import RULES, check
+from aiocg.workers.loops._schedule import FACTORS, MAX_LOOPS, Schedule, Step, steps
+from aiocg.workers.loops._tile import staged_tile
 
 from . import strategies
 
@@ -350,7 +350,7 @@ def test_digest_tells_what_differs() -> None:
 
 def test_digest_is_the_same_in_every_process() -> None:
     script = (
-        "import sys; from aiocg.workers.loops.language import parse; from aiocg.workers.loops.schedule import *\n"
+        "import sys; from aiocg.workers.loops._language import parse; from aiocg.workers.loops._schedule import *\n"
         "s = Schedule.of(parse(sys.argv[1]), 'cuda').apply(Step('stage', 2, 0)).apply(Step('split', 0, 8))\n"
         "print(s.digest)"
     )

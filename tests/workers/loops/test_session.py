@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from aiocg.transport.messages import Expand, FailureCode, Load, Open
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.kernel_session import Kernels, KernelSession
-from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.observations import JOINED, bandwidth, least_seconds
-from aiocg.workers.loops.schedule import MAX_LOOPS, Step
+from aiocg.workers.loops._expression import Computation
+from aiocg.workers.loops._kernel_session import Kernels, KernelSession
+from aiocg.workers.loops._nest import Nest
+from aiocg.workers.loops._observations import JOINED, bandwidth, least_seconds
+from aiocg.workers.loops._schedule import MAX_LOOPS, Step
+from aiocg.workers.loops._target import Kernel, Roof
 from aiocg.workers.loops.session import CURSOR_MOVES, PLACES, LoopsSession, action_spaces, offered, read_recipe, resolve
-from aiocg.workers.loops.target import Kernel, Roof
 from aiocg.workers.sessions import SessionTable
 
 MATMUL = b"# a product\nC[i:24, j:16] = sum(k:20) A[i, k] * B[k, j]\n"

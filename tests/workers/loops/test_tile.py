@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.loops.expression import Affine
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.nest import Nest, Staging, initial_nest
-from aiocg.workers.loops.primitives import Refusal, fuse, set_kind, split, stage, swap
-from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.tile import staged_tile
+from aiocg.workers.loops._expression import Affine
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._nest import Nest, Staging, initial_nest
+from aiocg.workers.loops._primitives import Refusal, fuse, set_kind, split, stage, swap
+from aiocg.workers.loops._schedule import Schedule
+from aiocg.workers.loops._tile import staged_tile
 
 from . import strategies
 from .interpreter import iterations

@@ -7,7 +7,7 @@ from pathlib import Path
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, Observation
 from aiocg.workers.files import replace_file
-from aiocg.workers.llvm.observations.observation import Subject
+from aiocg.workers.llvm.observations._observation import Subject
 
 __all__ = ["OBSERVATIONS", "use_folder"]
 

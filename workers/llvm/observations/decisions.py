@@ -1,18 +1,19 @@
 """The calls that may be inlined or not, what they are like, and what clang -Oz does with them."""
 
+import ctypes
 import struct
+from ctypes import byref, c_uint
 
 from aiocg.transport.arrays import Array
 from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm._action_text import quote
 from aiocg.workers.llvm._attributes import bodies
 from aiocg.workers.llvm._call_features import FEATURES, call_features
-from aiocg.workers.llvm.action_text import quote
-from aiocg.workers.llvm.decisions import CallSites, branches, numbered_calls
-from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.observations.observation import Subject
+from aiocg.workers.llvm._decisions import CallSites, branches, numbered_calls
+from aiocg.workers.llvm._size_attributes import MINSIZE, mark
+from aiocg.workers.llvm.module import Module, blocks, instructions
+from aiocg.workers.llvm.observations._observation import Subject
 from aiocg.workers.llvm.observations.targets import array, table
-from aiocg.workers.llvm.size_attributes import MINSIZE, mark
-from aiocg.workers.llvm.source_lines import loop_lines, source_line
 
 CALL_SITES = "CallSites"
 BRANCHES = "Branches"
@@ -39,13 +40,35 @@ def _branches(subject: Subject) -> list[str]:
     return [f"{name}:branch:{number}" for name, function in named for number in range(len(branches(module, function)))]
 
 
+def _source_line(module: Module, instruction: int) -> str:
+    """Return file, line and column of an instruction, `main.c:12:7`; empty without debug information."""
+    c, length = module.library.c, c_uint()
+    line = c.LLVMGetDebugLocLine(instruction)
+    if not line:
+        return ""
+    start = c.LLVMGetDebugLocFilename(instruction, byref(length))
+    name = ctypes.string_at(start, length.value).decode(errors="replace") if start else ""
+    return f"{name}:{line}:{c.LLVMGetDebugLocColumn(instruction)}"
+
+
 def _call_lines(subject: Subject) -> list[str]:
     module = subject.engine.module(subject.state)
-    return [source_line(module, site.call) for site in CallSites(module).all()]
+    return [_source_line(module, site.call) for site in CallSites(module).all()]
 
 
 def _loop_lines(subject: Subject) -> list[str]:
-    return loop_lines(subject.engine.module(subject.state), subject.engine.loops)
+    """Return where the loops of named functions are: the first place that is known of an instruction in the header."""
+    module = subject.engine.module(subject.state)
+    c, found = module.library.c, list[str]()
+    functions, headers = bodies(module), dict[int, list[int]]()
+    for loop in subject.engine.loops.find(module):
+        function = functions[loop.function]
+        if module.name_of(function):
+            if function not in headers:
+                headers[function] = list(blocks(c, function))
+            lines = (_source_line(module, one) for one in instructions(c, headers[function][loop.header]))
+            found.append(next(filter(None, lines), ""))
+    return found
 
 
 def _features(subject: Subject) -> Array:

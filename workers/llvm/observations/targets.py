@@ -6,13 +6,13 @@ from typing import Any
 
 from aiocg.transport.arrays import Array
 from aiocg.workers.compilation import Observation
+from aiocg.workers.llvm._action_text import quote
 from aiocg.workers.llvm._exports import exports
-from aiocg.workers.llvm.action_text import quote
-from aiocg.workers.llvm.inlining import Calls, calls
-from aiocg.workers.llvm.loops import Loop
-from aiocg.workers.llvm.observations.counts import integers
-from aiocg.workers.llvm.observations.observation import Subject
-from aiocg.workers.llvm.size_attributes import MINSIZE
+from aiocg.workers.llvm._inlining import Calls, calls
+from aiocg.workers.llvm._loops import Loop
+from aiocg.workers.llvm._size_attributes import MINSIZE
+from aiocg.workers.llvm.observations._counts import integers
+from aiocg.workers.llvm.observations._observation import Subject
 
 FUNCTIONS = "Functions"
 FUNCTION_SIZES = "FunctionImageSizesMinsize"

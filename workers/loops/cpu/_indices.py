@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from aiocg.workers.loops.nest import Nest, Split
+from aiocg.workers.loops._nest import Nest, Split
 
 
 class Division(NamedTuple):

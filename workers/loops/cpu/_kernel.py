@@ -14,11 +14,11 @@ import numpy as np
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.system import processors
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops import device_lock
+from aiocg.workers.loops import _device_lock as device_lock
+from aiocg.workers.loops._expression import Computation
+from aiocg.workers.loops._target import Arrays, Timing, check_arrays
 from aiocg.workers.loops.cpu._driver import BARRIER_BYTES, NAME
 from aiocg.workers.loops.cpu._jit import Code
-from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.target import Arrays, Timing, check_arrays
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class CpuKernel:
         self._nanoseconds(arrays, 1)
 
     def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
-        """Warm up, then time; see `Kernel.time` in `aiocg.workers.loops.target`."""
+        """Warm up, then time; see `Kernel.time` in `aiocg.workers.loops._target`."""
         taken, runs = self.sample(arrays, samples=samples, seconds=seconds, deadline=deadline)
         low, median, high = (float(value) for value in np.percentile(taken, (25, 50, 75)))
         return Timing(median, low, high, len(taken), runs)

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from aiocg.workers.loops.features import accesses, stride
-from aiocg.workers.loops.layout import Layout, Place
-from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.rules import VECTORS
-from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops._features import accesses, stride
+from aiocg.workers.loops._layout import Layout, Place
+from aiocg.workers.loops._nest import Nest
+from aiocg.workers.loops._rules import VECTORS
+from aiocg.workers.loops._schedule import Schedule
 
 MOST = 60  # templates of a statement
 TILES = (8, 4)  # tiles in these with vectors along the best axis, and along the second

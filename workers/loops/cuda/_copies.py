@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
+from aiocg.workers.loops._expression import ELEMENT_BYTES, Affine, Read, Tensor
+from aiocg.workers.loops._nest import THREADS, Loop, Nest
+from aiocg.workers.loops._rules import block_threads
 from aiocg.workers.loops._tensor_cores import tensor_loops
+from aiocg.workers.loops._tile import ALIGNMENT, Tile, staged_tile
 from aiocg.workers.loops.cuda._formulas import affine, at_start, flat, from_start, joined, product
 from aiocg.workers.loops.cuda._geometry import Launch, Lines, Names
 from aiocg.workers.loops.cuda._vectors import divisor, longest, width
-from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine, Read, Tensor
-from aiocg.workers.loops.nest import THREADS, Loop, Nest
-from aiocg.workers.loops.rules import block_threads
-from aiocg.workers.loops.tile import ALIGNMENT, Tile, staged_tile
 
 ZEROS = {1: "0.0f", 2: "make_float2(0.0f, 0.0f)", 4: "make_float4(0.0f, 0.0f, 0.0f, 0.0f)"}
 STATIC = 48 * 1024  # bytes of shared memory that a kernel may have without asking for them

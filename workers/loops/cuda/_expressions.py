@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
+from aiocg.workers.loops._expression import Call, Expression, Number, Read, Tensor
+from aiocg.workers.loops._nest import Nest, Split
 from aiocg.workers.loops.cuda._copies import Copies
 from aiocg.workers.loops.cuda._formulas import affine, flat, number
-from aiocg.workers.loops.expression import Call, Expression, Number, Read, Tensor
-from aiocg.workers.loops.nest import Nest, Split
 
 FUNCTIONS = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "div": "({} / {})",

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
-from aiocg.workers.loops.expression import Affine
-from aiocg.workers.loops.nest import Nest, Split
+from aiocg.workers.loops._expression import Affine
+from aiocg.workers.loops._nest import Nest, Split
 
 BITS = {math.inf: "__int_as_float(0x7f800000)", -math.inf: "__int_as_float(0xff800000)"}
 

@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from aiocg.workers.loops._features import accesses, stride
+from aiocg.workers.loops._layout import Layout, Place, arranged
+from aiocg.workers.loops._nest import Nest
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._rules import Rules, check
+from aiocg.workers.loops._schedule import Schedule
 from aiocg.workers.loops._tensor_cores import SHAPE
-from aiocg.workers.loops.features import accesses, stride
-from aiocg.workers.loops.layout import Layout, Place, arranged
-from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.rules import Rules, check
-from aiocg.workers.loops.schedule import Schedule
 
 MOST = 60  # templates of a statement
 WARP = 32

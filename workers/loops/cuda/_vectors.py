@@ -3,8 +3,8 @@
 import math
 from collections.abc import Set
 
-from aiocg.workers.loops.expression import Affine, Read
-from aiocg.workers.loops.nest import Fusion, Loop, Nest, Split
+from aiocg.workers.loops._expression import Affine, Read
+from aiocg.workers.loops._nest import Fusion, Loop, Nest, Split
 
 VECTORS = (4, 2)  # elements
 

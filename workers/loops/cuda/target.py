@@ -11,19 +11,19 @@ import numpy as np
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops import device_lock
+from aiocg.workers.loops import _device_lock as device_lock
+from aiocg.workers.loops._device_lock import remembered
+from aiocg.workers.loops._expression import Computation
+from aiocg.workers.loops._joins import MOST_SHARED_TOGETHER, groups, shared
+from aiocg.workers.loops._layout import Layout
+from aiocg.workers.loops._nest import Nest
+from aiocg.workers.loops._rules import MOST_SHARED, RULES, Rules
+from aiocg.workers.loops._schedule import Schedule
+from aiocg.workers.loops._target import Arrays, Roof, Timing, check_arrays
 from aiocg.workers.loops.cuda._device import Device, open_device
 from aiocg.workers.loops.cuda._geometry import KernelCall, Lines, Names, launch, parameter
 from aiocg.workers.loops.cuda._kernel import Kernel
 from aiocg.workers.loops.cuda._templates import templates
-from aiocg.workers.loops.device_lock import remembered
-from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.joins import MOST_SHARED_TOGETHER, groups, shared
-from aiocg.workers.loops.layout import Layout
-from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.rules import MOST_SHARED, RULES, Rules
-from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.target import Arrays, Roof, Timing, check_arrays
 
 OPTIONS = ("--std=c++17",)
 KEPT_MODULES = 256

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.workers.compilation import CompilationError, Observation
-from aiocg.workers.loops import primitives
-from aiocg.workers.loops.expression import Call, Computation, Expression, Read, Stage
-from aiocg.workers.loops.kernel_session import KernelSession
-from aiocg.workers.loops.nest import Kind, Nest, initial_nest
-from aiocg.workers.loops.observations import FLOPS
-from aiocg.workers.loops.rules import RULES
-from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops import _primitives as primitives
+from aiocg.workers.loops._expression import Call, Computation, Expression, Read, Stage
+from aiocg.workers.loops._kernel_session import KernelSession
+from aiocg.workers.loops._nest import Kind, Nest, initial_nest
+from aiocg.workers.loops._observations import FLOPS
+from aiocg.workers.loops._rules import RULES
+from aiocg.workers.loops._schedule import Schedule
+from aiocg.workers.loops._targets import TARGETS, threads
 from aiocg.workers.loops.session import initial_schedule
-from aiocg.workers.loops.targets import TARGETS, threads
 
 # ----------------------------------------------- loop_tool's loop structure: its actions, its lowering, and its listing
 

@@ -5,8 +5,8 @@ from operator import methodcaller
 
 from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Function
-from aiocg.datasets.generators.random_c.idioms.drawn import DRAWN
-from aiocg.datasets.generators.random_c.idioms.idiom_tools import Idiom, Kit, tables
+from aiocg.datasets.generators.random_c.idioms._drawn import DRAWN
+from aiocg.datasets.generators.random_c.idioms._idiom_tools import Idiom, Kit, tables
 
 
 def _idioms() -> Iterator[Idiom]:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.reference import compare, expect, random_inputs
-from aiocg.workers.loops.rules import RULES, check
+from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._reference import compare, expect, random_inputs
+from aiocg.workers.loops._rules import RULES, check
 from aiocg.workers.loops.tool.session import ACTIONS, MAX_LOOPS, Level, Structure, listing, lowered
 
 from ..interpreter import run

@@ -1,0 +1,122 @@
+"""The options that are tried for a compiler: those that it has, and that change no meaning."""
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from aiocg.gcc.meaning import is_meaning
+from aiocg.search.variation import KNOWN
+from aiocg.transport.options import Option
+from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words
+from aiocg.tune._searching import LTO, Space
+
+LEVELS: tuple[Words, ...] = (("-Os",), ("-Oz",), ("-O2",), ("-O3",), ("-O1",))
+
+_SECTIONS: Choice = {ALL_FILES: ("-ffunction-sections", "-fdata-sections"), LINK: ("-Wl,--gc-sections",)}
+_WHOLE: tuple[Choice, ...] = (_SECTIONS, {ALL_FILES: (LTO,)})
+_FACTORS = (0, 1 / 8, 1 / 4, 1 / 2, 2, 4, 8)  # of a number's default
+
+CLANG: tuple[Words, ...] = tuple(
+    tuple(f"-mllvm={option}" for option in line.split())
+    for line in (
+        "-inline-threshold=0",
+        "-inline-threshold=5",
+        "-inline-threshold=25",
+        "-inline-threshold=75",
+        "-inline-threshold=225",
+        "-inline-threshold=500",
+        "-inlinehint-threshold=50",
+        "-enable-machine-outliner=always",
+        "-enable-machine-outliner=always -outliner-benefit-threshold=12",
+        "-disable-lsr",
+        "-apply-ext-tsp-for-size",
+        "-min-jump-table-entries=100",
+        "-min-jump-table-entries=8",
+        "-split-spill-mode=size",
+        "-aggressive-machine-cse",
+        "-disable-x86-lea-opt",
+        "-enable-misched=0",
+        "-pre-RA-sched=list-burr",
+        "-disable-cgp-ext-ld-promotion",
+        "-jump-threading-threshold=2",
+        "-jump-threading-threshold=12",
+        "-unroll-threshold=0",
+        "-unroll-threshold=300",
+        "-unroll-count=4",
+        "-unroll-runtime",
+        "-enable-gvn-hoist",
+        "-enable-gvn-sink",
+        "-enable-load-pre=false",
+        "-enable-partial-inlining",
+        "-hot-cold-split",
+        "-simplifycfg-sink-common=false",
+        "-bonus-inst-threshold=2",
+        "-two-entry-phi-node-folding-threshold=2",
+        "-phi-node-folding-threshold=4",
+        "-memdep-block-scan-limit=500",
+        "-available-load-scan-limit=24",
+        "-licm-mssa-optimization-cap=500",
+        "-vectorize-loops=false",
+        "-vectorize-slp=false",
+    )
+)
+"""Options of LLVM, as clang takes them."""
+
+
+def gcc_space(options: Sequence[Option], *, link_time: bool = True) -> Space:
+    """Return what is tried with a GCC.
+
+    Args:
+        options: that it has.
+        link_time: whether link-time optimisation is tried.
+    """
+    known = {text for one in options for text in one.texts}
+    has = {one.name: one for one in options}
+    first = [word for word in KNOWN if not is_meaning(word) and (word in known or word.partition("=")[0] in has)]
+    rest = [word for one in options if one.kind != "level" and not is_meaning(one.name) for word in _words(one)]
+    levels = tuple(one for one in LEVELS if one[0] in known or one[0] in ("-Os", "-O1", "-O2", "-O3"))
+    if "-Oz" not in known and has and not any("-Oz" in one.texts for one in options):
+        levels = tuple(one for one in levels if one != ("-Oz",))
+    tries = tuple((word,) for word in dict.fromkeys((*first, *rest)))
+    return Space(levels, tries, _WHOLE if link_time else _WHOLE[:1])
+
+
+def clang_space(*, link_time: bool = True) -> Space:
+    """Return what is tried with a clang."""
+    return Space(LEVELS, CLANG, _WHOLE if link_time else _WHOLE[:1])
+
+
+def restricted(space: Space, without: Sequence[str], more: Iterable[Words]) -> Space:
+    """Return a space without options that match a pattern, and with others that were asked for by name.
+
+    Args:
+        space: to begin with.
+        without: patterns as in a shell.
+        more: options that are tried first, whatever they mean.
+    """
+
+    def is_in(words: Iterable[str]) -> bool:
+        return not any(fnmatch.fnmatch(word, pattern) for word in words for pattern in without)
+
+    whole = tuple(one for one in space.whole if is_in(word for words in one.values() for word in words))
+    options = (*more, *space.options)
+    levels = tuple(filter(is_in, space.levels))
+    return replace(space, levels=levels, options=tuple(filter(is_in, dict.fromkeys(options))), whole=whole)
+
+
+def _words(option: Option) -> Iterator[str]:
+    """Yield the words of an option that say something else than its default."""
+    if option.kind == "flag":
+        on = option.initial == "[enabled]"
+        yield from option.texts[1:] if on else option.texts[:1] if option.initial == "[disabled]" else option.texts
+        return
+    yield from (text for text in option.texts if text != f"{option.name}={option.initial}")
+    if not option.template:
+        return
+    default = int(option.initial) if re.fullmatch(r"-?\d+", option.initial) else None
+    if default:
+        numbers = {min(max(round(default * factor), option.low), option.high) for factor in _FACTORS} - {default}
+    else:
+        numbers = {option.low, min(option.low + 1, option.high), min(16, option.high)} - {default}
+    yield from (option.template.replace("{}", str(number)) for number in sorted(numbers))

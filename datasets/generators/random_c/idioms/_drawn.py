@@ -1,0 +1,333 @@
+"""Idioms whose details depend on each other, so that tables of words cannot say how they are drawn."""
+
+from collections.abc import Callable, Mapping
+
+from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, scalar_parameter
+from aiocg.datasets.generators.random_c._types import (
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    INTEGERS,
+    U8,
+    U16,
+    U32,
+    U64,
+    Integer,
+    Scalar,
+)
+from aiocg.datasets.generators.random_c.idioms._idiom_tools import Kit
+
+_OPERATIONS = (
+    *("a + b", "a - b", "a ^ b", "a * 3 + b"),
+    *("a > b ? a : b", "(a & b) + 1", "a >> (b & 7)", "~a | b", "a % (b | 1)"),
+)
+
+
+_ELEMENTS: tuple[Scalar, ...] = (*INTEGERS, I32, I32, U8, F64, F64, F32)
+
+
+_CELLS: tuple[Scalar, ...] = (F64, F64, F32, U32, U32, I16, U8)
+
+
+def _bytes(length: int, *, writable: bool = False, name: str = "text") -> Array:
+    return Array(name, U8, (length,), writable)
+
+
+def _count(length: int) -> Lvalue:
+    return scalar_parameter("count", I32, 1, length)
+
+
+def _stored(kind: Scalar, text: str) -> str:
+    """Convert a sum to an element."""
+    return f"({kind.name})({text})" if isinstance(kind, Integer) else f"({kind.name})bounded({text})"
+
+
+def _mix(kit: Kit) -> Function:
+    """The end of a hash function."""
+    kind = kit.rng.choice((U32, U64))
+    lines = []
+    for _ in range(kit.rng.between(2, 4)):
+        lines.append(f"x ^= x >> {kit.rng.between(7, kind.bits // 2 + 1)};")
+        lines.append(
+            kit.pick(f"x *= {kit.rng.below(2**31) * 2 + 1}u;", f"x += x << {kit.rng.between(2, 12)};", "x = ~x;")
+        )
+    text = "\n    ".join(lines)
+    return kit.define(kind, [scalar_parameter("x", kind)], 50, "mix", lines=text)
+
+
+def _fibonacci(kit: Kit) -> Function:
+    kind = kit.rng.choice((U32, U64))
+    recurses = kit.rng.chance(40)
+    most = kit.rng.between(6, 10) if recurses else 60
+    work = 180 * 20 if recurses else 60 * 16
+    parameters = [scalar_parameter("n", I32, 0, most)]
+    return kit.define(kind, parameters, work, "fibonacci/recursive" if recurses else "fibonacci/loop")
+
+
+def _saturate(kit: Kit) -> Function:
+    kind = kit.rng.choice((U8, U16, Integer(8, True), Integer(16, True)))
+    low = kit.pick(f"if (sum < {kind.low})\n        return {kind.low};", f"sum = sum < {kind.low} ? {kind.low} : sum;")
+    parameters = [scalar_parameter("a", kind), scalar_parameter("b", kind)]
+    operator = kit.pick("+", "-", "*") if kind.bits == 8 else kit.pick("+", "-")
+    return kit.define(kind, parameters, 24, "saturate", operator=operator, high=kind.high, low=low)
+
+
+def _polynomial(kit: Kit) -> Function:
+    """Horner's rule, in a row or in a loop."""
+    degree = kit.rng.between(2, 6)
+    x = kit.pick("x / 1048576.0", "x * 0.0000009", "1.0 / (1.0 + x * x)")
+    numbers = [kit.real() for _ in range(degree + 1)]
+    total = numbers[0]
+    for number in numbers[1:]:
+        total = f"({total}) * y + {number}"
+    return kit.define(
+        Lvalue("", F64, -20.0, 20.0),
+        [scalar_parameter("x", F64)],
+        200,
+        kit.pick("polynomial/row", "polynomial/loop"),
+        x=x,
+        sum=total,
+        count=degree + 1,
+        numbers=", ".join(numbers),
+    )
+
+
+def _sum(kit: Kit) -> Function:
+    kind = kit.rng.choice(_ELEMENTS)
+    length = kit.length(20)
+    integer = isinstance(kind, Integer)
+    step = kit.pick(
+        "total += data[i];", "total += data[i] * data[i];", "if (data[i] > 0)\n            total += data[i];"
+    )
+    total: Scalar = kit.rng.choice((U32, U64)) if integer else F64
+    if integer:
+        step = step.replace("data[i] * data[i]", f"({total.name})data[i] * ({total.name})data[i]")
+    end = "total" if integer else kit.pick("bounded(total)", "bounded(total / count)")
+    parameters = [Array("data", kind, (length,), writable=False), _count(length)]
+    return kit.define(total, parameters, length * 20, "sum", step=step, end=end)
+
+
+def _extreme(kit: Kit) -> Function:
+    kind = kit.rng.choice(_ELEMENTS)
+    length = kit.length(18)
+    compare = kit.pick("<", ">", "<=", ">=")
+    parameters = [Array("data", kind, (length,), writable=False), _count(length)]
+    lvalue, result = kit.rng.choice(
+        ((Lvalue("", kind, kind.low, kind.high), "best"), (Lvalue("", I32, 0, length - 1), "where"))
+    )
+    return kit.define(lvalue, parameters, length * 24, "extreme", E=kind, compare=compare, result=result)
+
+
+def _dot(kit: Kit) -> Function:
+    kind = kit.rng.choice((F64, F32, I16, I8, U8, U32))
+    total: Scalar = F64 if kind in (F64, F32) else U32
+    length = kit.length(24)
+    signed = isinstance(kind, Integer) and kind.signed
+    product, end, width = "a[i] * b[i]", "sum", total
+    if isinstance(kind, Integer):
+        product = f"({total.name})(a[i] * b[i])"
+    else:
+        end = "bounded(sum)"
+    if signed and kit.rng.chance(50):
+        width, product, total = I64, "(int32_t)a[i] * b[i]", I64
+    arrays = [Array(name, kind, (length,), writable=False) for name in "ab"]
+    return kit.define(total, [*arrays, _count(length)], length * 24, "dot", S=width, product=product, end=end)
+
+
+def _axpy(kit: Kit) -> Function:
+    """y = a x + y."""
+    kind = kit.rng.choice((F64, F32, U32, U64))
+    length = kit.length(30)
+    step = "y[i] += a * x[i];"
+    if kind in (F64, F32):
+        step = "y[i] = bounded(y[i] + a * x[i]);" if kind == F64 else "y[i] = (float)bounded(y[i] + a * x[i]);"
+    parameters = [Array("y", kind, (length,)), Array("x", kind, (length,), writable=False), scalar_parameter("a", kind)]
+    return kit.define(kind, parameters, length * 36, "axpy", step=step, length=length, some=kit.rng.below(length))
+
+
+def _prefix(kit: Kit) -> Function:
+    kind = kit.rng.choice((U8, U16, U32, U64))
+    length = kit.length(22)
+    first, second = kit.rng.choice(
+        (("sum += data[i];", "data[i] = sum;"), (f"{kind.name} old = data[i];\n        data[i] = sum;", "sum += old;"))
+    )
+    parameters = [Array("data", kind, (length,))]
+    return kit.define(kind, parameters, length * 24, "prefix", length=length, first=first, second=second)
+
+
+def _smooth(kit: Kit) -> Function:
+    kind = kit.rng.choice((F64, F32, I32, U8, I16, U32))
+    length = kit.length(30)
+    if kind in (F64, F32):
+        value = f"({kind.name})bounded(0.25 * from[i - 1] + 0.5 * from[i] + {kit.real()} * from[i + 1])"
+    elif kind == I32:
+        value = "from[i - 1] / 4 + from[i] / 2 + from[i + 1] / 4"
+    else:
+        value = f"({kind.name})((from[i - 1] + 2 * from[i] + from[i + 1]) / 4)"
+    parameters = [Array("to", kind, (length,)), Array("from", kind, (length,), writable=False)]
+    words = {"value": value, "last": length - 1, "some": kit.rng.below(length)}
+    return kit.define(kind, parameters, length * 36, "smooth", **words)
+
+
+def _filter(kit: Kit) -> Function:
+    """A finite impulse response."""
+    taps = kit.rng.choice((3, 4, 5, 8))
+    length = kit.length(20 * taps)
+    return kit.define(
+        I64,
+        [Array("data", I16, (length,), writable=False)],
+        length * taps * 22,
+        "filter",
+        taps=taps,
+        numbers=", ".join(str(kit.rng.between(-99, 99)) for _ in range(taps)),
+        before=taps - 1,
+        length=length,
+        **{"and": kit.pick(">> 4", "/ 16", "% 1000")},
+    )
+
+
+def _multiply(kit: Kit) -> Function:
+    kind = kit.rng.choice(_CELLS)
+    n = kit.rng.choice([n for n in (4, 6, 8, 12) if 26 * n**3 <= kit.limit] or [4])
+    total: Scalar = kind if kind in (F32, F64) else U32
+    inner = kit.pick("a[i][k] * b[k][j]", "a[i][k] * b[j][k]")
+    if isinstance(kind, Integer):
+        inner = f"(uint32_t){inner.split(' * ')[0]} * (uint32_t){inner.split(' * ')[1]}"
+    parameters = [Array(name, kind, (n, n)) for name in "cab"]
+    return kit.define(
+        kind,
+        parameters,
+        28 * n**3 + 30 * n**2,
+        "multiply",
+        n=n,
+        S=total,
+        inner=inner,
+        value=_stored(kind, "sum"),
+        row=kit.rng.below(n),
+        column=kit.rng.below(n),
+    )
+
+
+def _apply(kit: Kit) -> Function:
+    kind = kit.rng.choice((F64, F32, U32))
+    rows, columns = kit.rng.choice((4, 8)), 8
+    value = "sum" if isinstance(kind, Integer) else _stored(kind, "sum")
+    parameters = [Array("y", kind, (16,)), Array("a", kind, (rows, columns)), Array("x", kind, (8,), writable=False)]
+    return kit.define(
+        kind,
+        parameters,
+        rows * columns * 26,
+        "apply",
+        rows=rows,
+        columns=columns,
+        value=value,
+        some=kit.rng.below(rows),
+    )
+
+
+def _relax(kit: Kit) -> Function:
+    kind = kit.rng.choice((F64, F32, U32, U16, U8))
+    rows, columns = kit.rng.choice((6, 8)), kit.rng.choice((8, 12))
+    value = "(from[i - 1][j] + from[i + 1][j] + from[i][j - 1] + from[i][j + 1])"
+    value = _stored(kind, f"{value} / 4" if isinstance(kind, Integer) else f"0.25 * {value}")
+    parameters = [Array(name, kind, (rows, columns)) for name in ("to", "from")]
+    return kit.define(
+        kind,
+        parameters,
+        rows * columns * 44,
+        "relax",
+        rows=rows,
+        columns=columns,
+        value=value,
+        row=kit.rng.below(rows),
+        column=kit.rng.below(columns),
+    )
+
+
+def _knapsack(kit: Kit) -> Function:
+    capacity, items = kit.rng.choice((20, 40, 60)), kit.rng.between(4, 8)
+    return kit.define(
+        Lvalue("", U32, 0, 255 * items),
+        [scalar_parameter("capacity", I32, 0, capacity)],
+        capacity * items * 32,
+        "knapsack",
+        items=items,
+        capacity=capacity,
+        weights=", ".join(str(kit.rng.between(1, 20)) for _ in range(items)),
+        values=", ".join(str(kit.rng.between(1, 200)) for _ in range(items)),
+    )
+
+
+def _hash(kit: Kit) -> Function:
+    kind = kit.rng.choice((U32, U64))
+    length = kit.length(20)
+    prime = 16777619 if kind == U32 else 1099511628211
+    step = kit.pick(
+        f"hash = (hash ^ text[i]) * {prime}u;",
+        "hash = hash * 33 + text[i];",
+        "hash += text[i];\n        hash += hash << 10;\n        hash ^= hash >> 6;",
+        f"hash = (hash << 5 | hash >> {kind.bits - 5}) ^ text[i];",
+    )
+    words = {"start": kit.rng.below(2**31), "step": step, "end": kit.pick("", " ^ hash >> 15", " * 2654435761u")}
+    return kit.define(kind, [_bytes(length), _count(length)], length * 26, "hash", **words)
+
+
+def _format(kit: Kit) -> Function:
+    base = kit.rng.choice((10, 16, 2, 8))
+    length = 64 if base == 2 else 32
+    parameters = [_bytes(length, writable=True), scalar_parameter("value", kit.rng.choice((U32, U64)))]
+    words = {"base": base, "length": length}
+    return kit.define(Lvalue("", I32, 1, length), parameters, length * 36, "format", **words)
+
+
+def _run_machine(kit: Kit) -> Function:
+    """A state machine whose transitions are in a table."""
+    states, classes = kit.rng.between(3, 6), kit.rng.choice((2, 4, 8))
+    length = kit.length(24)
+    rows = ", ".join("{" + ", ".join(str(kit.rng.below(states)) for _ in range(classes)) + "}" for _ in range(states))
+    words = {"states": states, "classes": classes, "rows": rows, "final": kit.rng.below(states)}
+    result = Lvalue("", U32, 0, length)
+    return kit.define(result, [_bytes(length), _count(length)], length * 26, "run_machine", **words)
+
+
+def _load(kit: Kit) -> Function:
+    """Read words from bytes, or write them."""
+    kind: Integer = kit.rng.choice((U16, U32, U64))
+    size, length = kind.bits // 8, 16
+    order = range(size) if kit.rng.chance(50) else range(size)[::-1]
+    read = " | ".join(f"({kind.name})text[at + {i}] << {8 * shift}" for shift, i in enumerate(order))
+    words = {"read": read, "end": kit.pick("& 0x7f", "^ 0x5a", "+ 1", "/ 3")}
+    if kind == U16:
+        words["end"] = kit.pick("& 0x7f", "/ 3", "% 1000")
+    parameters = [_bytes(length), scalar_parameter("at", I32, 0, length - size)]
+    return kit.define(kind, parameters, 60, "load", **words)
+
+
+def _dispatch(kit: Kit) -> Function:
+    """Small functions that are called by a table of pointers."""
+    bodies = kit.rng.sample(_OPERATIONS, 4)
+    names = [kit.name("operation") for _ in bodies]
+    functions = [
+        f"static uint32_t {name}(uint32_t a, uint32_t b)\n{{\n    return {body};\n}}\n\n"
+        for name, body in zip(names, bodies, strict=True)
+    ]
+    template = kit.pick("dispatch/table", "dispatch/argument")
+    used = functions if template == "dispatch/table" else functions[:2]
+    words: dict[str, object] = {
+        "table": kit.name("apply"),
+        "names": ", ".join(names),
+        "first": names[0],
+        "second": names[1],
+    }
+    words |= {"trips": kit.rng.between(4, 10), "functions": "".join(used)}
+    return kit.define(U32, [scalar_parameter(name, U32) for name in "ab"], 500, template, **words)
+
+
+_WRITERS = (
+    *(_mix, _fibonacci, _saturate, _polynomial, _sum, _extreme, _dot, _axpy, _prefix, _smooth),
+    *(_filter, _multiply, _apply, _relax, _knapsack, _hash, _format, _run_machine, _load, _dispatch),
+)
+DRAWN: Mapping[str, Callable[[Kit], Function]] = {write.__name__.removeprefix("_"): write for write in _WRITERS}

@@ -1,0 +1,179 @@
+"""Machine code for a program, generated in this process, and its sizes: see `aiocg.transport.elf`."""
+
+import ctypes
+from collections.abc import Callable
+from ctypes import byref, c_void_p
+from typing import TypeVar
+
+from aiocg.transport import elf
+from aiocg.transport.elf import ImageSize
+from aiocg.workers.llvm._codegen_options import CodegenOptions
+from aiocg.workers.llvm._constructors import lower_constructors
+from aiocg.workers.llvm._coroutines import split
+from aiocg.workers.llvm._inlining import inline_copies
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._size_attributes import NOTHING, Attributes, mark
+from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
+from aiocg.workers.llvm.states import State
+from aiocg.workers.memory.records import BSS_SIZE, IMAGE_SIZE, SIZES, TEXT_SIZE
+
+_ASSEMBLY, _OBJECT_FILE = 0, 1  # LLVMAssemblyFile, LLVMObjectFile
+
+_Size = TypeVar("_Size")
+
+
+class CodeGenerator:
+    """Generates machine code as `clang -O2 -c` does for bitcode on which all passes have run.
+
+    Args:
+        library: provides the code generators.
+        bitcode: returns the bitcode of a state.
+
+    Attributes:
+        options: those of the library's code generator.
+        check: called with each program; raises an error to refuse it.
+        learned: called with each state whose size was measured.
+    """
+
+    check: Callable[[Module], None] | None = None
+    learned: Callable[[State], None] | None = None
+
+    def __init__(self, library: Library, bitcode: Callable[[State], bytes]) -> None:
+        self.library = library
+        self.bitcode = bitcode
+        self.options = CodegenOptions(library)
+        self._last: tuple[State, Attributes, bytes] | None = None
+
+    def object_file(self, state: State, attributes: Attributes = NOTHING) -> bytes:
+        """Return an object file with the program's machine code; the last one is cached.
+
+        Args:
+            state: the program.
+            attributes: added to its functions before code generation; see `size_attributes`.
+
+        Raises:
+            LlvmError: if LLVM has no code generator for the program's target, or the generator refuses the program.
+        """
+        if self._last is None or self._last[0] is not state or self._last[1] != attributes:
+            self._last = None
+            self._last = state, attributes, self.generate(self.bitcode(state), attributes, inline_copies)
+        return self._last[2]
+
+    def assembly(self, state: State) -> str:
+        """Return the machine code as an assembler reads it.
+
+        Raises:
+            LlvmError: as for `object_file`.
+        """
+        return self.generate(self.bitcode(state), kind=_ASSEMBLY).decode(errors="replace")
+
+    def forget(self) -> None:
+        """Drop the cached object file."""
+        self._last = None
+
+    def text_size(self, state: State, attributes: Attributes = NOTHING) -> int:
+        """Return the bytes of code and read-only data in the object file.
+
+        Args:
+            state: the program.
+            attributes: as for `object_file`.
+
+        Raises:
+            LlvmError: as for `object_file`, and if the object file is not ELF.
+        """
+        return self._size(TEXT_SIZE, state, attributes)
+
+    def image_size(self, state: State, attributes: Attributes = NOTHING) -> ImageSize:
+        """Return what the object file brings into an image.
+
+        Args:
+            state: the program.
+            attributes: as for `object_file`.
+
+        Raises:
+            LlvmError: as for `object_file`, and if the object file is not ELF.
+        """
+        return ImageSize(self._size(IMAGE_SIZE, state, attributes), self._size(BSS_SIZE, state, attributes))
+
+    def _size(self, name: str, state: State, attributes: Attributes) -> int:
+        memo, key = state.memo, "-".join((name, *attributes))
+        if key not in memo:
+            binary = self.object_file(state, attributes)
+            for one, size in zip(SIZES, (text_size(binary), *_image_size(binary)), strict=True):
+                memo["-".join((one, *attributes))] = size
+            if self.learned is not None:
+                self.learned(state)
+        found: int = memo[key]
+        return found
+
+    def generate(
+        self,
+        content: bytes,
+        attributes: Attributes = NOTHING,
+        prepare: Callable[[Module], None] | None = None,
+        kind: int = _OBJECT_FILE,
+    ) -> bytes:
+        """Return an object file for bitcode or textual IR, after adding attributes to its functions.
+
+        Args:
+            content: the program.
+            attributes: added to its functions.
+            prepare: called with the valid module; may change it before code generation.
+            kind: of the file, LLVM's number of it.
+
+        Raises:
+            LlvmError: as for `object_file`.
+        """
+        c = self.library.c
+        with Module.parse(self.library, content) as module:  # a separate parse: code generation changes the module
+            if problem := module.verify():  # the code generator would not notice IR that a pass broke
+                raise LlvmError(f"code generation: the program is not valid IR: {problem}")
+            if self.check is not None:
+                self.check(module)
+            split(module)
+            lower_constructors(module)
+            mark(module, attributes)
+            if prepare is not None:
+                prepare(module)
+            # A machine serves one module only: it remembers the addresses of the functions in a module's `llvm.used`,
+            # and gives a separate section to any object at such an address in the next module.
+            machine = TargetMachine.of(self.library, module.triple)
+            message, buffer = c_void_p(), c_void_p()
+            with self.options.of(module):
+                failed = c.LLVMTargetMachineEmitToMemoryBuffer(
+                    machine.pointer, module.pointer, kind, byref(message), byref(buffer)
+                )
+            machine.close()
+            errors = [text for text in (self.library.take_string(message.value), *module.context.take_errors()) if text]
+            code = b""
+            if not failed:
+                code = ctypes.string_at(c.LLVMGetBufferStart(buffer), c.LLVMGetBufferSize(buffer))
+                c.LLVMDisposeMemoryBuffer(buffer)
+        if failed or errors:
+            raise LlvmError("code generation: " + ("; ".join(errors) or "LLVM gave no reason"))
+        return code
+
+
+def text_size(binary: bytes) -> int:
+    """Return the `text` size of an ELF object or executable in bytes.
+
+    Raises:
+        LlvmError: if the content is not ELF.
+    """
+    return _measured(elf.text_size, binary)
+
+
+def _image_size(binary: bytes) -> ImageSize:
+    """Return the image size of an ELF object or executable.
+
+    Raises:
+        LlvmError: if the content is not ELF.
+    """
+    return _measured(elf.image_size, binary)
+
+
+def _measured(measure: Callable[[bytes], _Size], binary: bytes) -> _Size:
+    try:
+        return measure(binary)
+    except elf.NotElf as error:
+        raise LlvmError(str(error)) from None

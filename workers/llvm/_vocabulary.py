@@ -1,0 +1,170 @@
+"""The actions that a loaded library understands: maps names and texts to the engine's canonical texts."""
+
+import re
+from fnmatch import fnmatchcase
+from typing import Any
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm import _pass_options as pass_options
+from aiocg.workers.llvm._action_text import LONG, UNMARK, ActionSyntaxError, ActionText, parse, quote, split_mark
+from aiocg.workers.llvm._codegen_options import PREFIX, CodegenOptions
+from aiocg.workers.llvm._inlining import split
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._macro_actions import CLANG_OZ
+from aiocg.workers.llvm._pass_table import REFUSED
+from aiocg.workers.llvm._passes import Pass, available, needs_memory_ssa
+from aiocg.workers.llvm._pipeline_text import Element, read, walk, with_scalar_pre
+from aiocg.workers.llvm._probe import Probe
+from aiocg.workers.llvm._size_attributes import MARKS
+
+_REMEMBERED = 20_000  # texts; a program has few targets, so this lasts for many episodes
+
+
+class Vocabulary:
+    """The actions of a library: the named ones, and every text that it accepts.
+
+    Attributes:
+        passes: the named actions, in index order.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._probe = Probe(library)
+        self._codegen = CodegenOptions(library)
+        self.passes: tuple[Pass, ...] = available(library)
+        self._texts = tuple(one.pipeline for one in self.passes)
+        self._by_name = {one.name: one for one in self.passes}
+        self.known: dict[Any, str] = {"": "", **dict(enumerate(self._texts))}
+
+    def resolve(self, action: Any) -> str:
+        """Return an action's canonical text, which the engine accepts; equal actions have equal texts.
+
+        Args:
+            action: the index of a pass, or a text.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN` if it is not an action.
+        """
+        if type(action) is int and 0 <= action < len(self._texts):
+            return self._texts[action]
+        if not isinstance(action, str):
+            last = len(self._texts) - 1
+            raise _unknown(f"{action!r} is not an action: expected an index from 0 to {last}, or a text")
+        known = self.known.get(action)
+        if known is None:
+            known = self._resolve(action)
+            if len(action) <= LONG:
+                if len(self.known) >= _REMEMBERED:
+                    self.known = {"": "", **dict(enumerate(self._texts))}
+                self.known[action] = known
+        return known
+
+    def _resolve(self, text: str) -> str:
+        try:
+            action = parse(text)
+        except ActionSyntaxError as error:
+            raise _unknown(str(error)) from None
+        if text in MARKS or text in (CLANG_OZ, UNMARK):
+            return text
+        if action.decisions:
+            return str(action)
+        if text.startswith(PREFIX):
+            try:
+                self._codegen.resolve(text)
+            except ValueError as error:
+                raise _unknown(f"{text!r} is not an action: {error}") from None
+            return text
+        if self._library.version[0] >= 23:
+            action = action._replace(pipeline=with_scalar_pre(action.pipeline))
+        if action.each:
+            parts = [(function, self._checked_part(function, pipeline)) for function, pipeline in action.each]
+            return str(ActionText(each=tuple(parts)))
+        if action.pipeline not in self._by_name and (problem := _problem(action)):
+            raise _unknown(f"{text!r} is not an action: {problem}")
+        if action.function is None:
+            return str(self._over_module(text, action))
+        if not self._library.has("LLVMRunPassesOnFunction"):
+            raise _unknown(
+                f"{text!r} is not an action here: LLVM {self._library.version_text} cannot run passes on one function "
+                "(LLVM 20 and later can)"
+            )
+        return str(action if action.loop is not None else self._on_function(text, action))
+
+    def _checked_part(self, function: bytes, pipeline: str) -> str:
+        """Return the canonical pipeline of one of several functions; checks of its passes are cached."""
+        try:
+            unmarked, mark = split_mark(pipeline)
+            _, rest = split(unmarked)
+            elements = list(map(str, read(rest))) if rest else []
+            if misplaced := next((one for one in elements if one.startswith(("mark<", "inline<"))), ""):
+                raise ValueError(f"{misplaced} is for the {'end' if misplaced[0] == 'm' else 'beginning'}")
+            parts = [self.resolve(f"@f({one})")[3:-1] for one in elements]
+            inlined = unmarked[: len(unmarked) - len(rest)].rstrip(",")
+            return ",".join(filter(None, (inlined, *parts, mark)))
+        except ValueError as error:
+            raise _unknown(f"{quote(function)}({pipeline}) is not an action: {error}") from None
+
+    def _over_module(self, text: str, action: ActionText) -> ActionText:
+        for name, value in action.options:
+            if problem := pass_options.complaint(self._library, name, value):
+                raise _unknown(f"{text!r} is not an action: {problem}")
+        if action.pipeline in self._by_name:
+            return action._replace(pipeline=self._by_name[action.pipeline].pipeline)
+        if refusal := self._probe.refusal(action.pipeline, action.options):
+            raise self._refused(text, refusal, action.pipeline)
+        return action
+
+    def _on_function(self, text: str, action: ActionText) -> ActionText:
+        named = self._by_name.get(action.pipeline)
+        if named is not None and named.on_function:
+            return action._replace(pipeline=named.on_function)
+        if refusal := self._probe.refusal_on_function(action.pipeline):
+            if named is not None:
+                refusal = f"{named.name} is a module pass, not a function pass"
+            raise self._refused(text, refusal, action.pipeline)
+        return action
+
+    def _refused(self, text: str, refusal: str, pipeline: str) -> CompilationError:
+        """Return the error for text that LLVM refuses, with names similar to the unknown ones."""
+        import difflib
+
+        near = {
+            name: _level(name) or difflib.get_close_matches(name.lstrip("-"), self._by_name, n=3, cutoff=0.6)
+            for name in (element.name for element, _ in walk(_elements(pipeline)))
+            if name not in self._by_name and f"'{name}'" in refusal
+        }
+        advice = "".join(f"; near to {name!r}: {', '.join(names)}" for name, names in near.items() if names)
+        return _unknown(f"{text!r} is not an action: LLVM {self._library.version_text} says: {refusal}{advice}")
+
+
+def _level(name: str) -> list[str]:
+    """Return the pipeline of an optimisation level as compilers spell it, such as `-O3`."""
+    level = re.fullmatch(r"(?:(?:opt|clang|clang\+\+)\s+)?-{0,2}(O[0123sz])", name)
+    return [f"default<{level[1]}>"] if level else []
+
+
+def _unknown(message: str) -> CompilationError:
+    return CompilationError(FailureCode.ACTION_UNKNOWN, message)
+
+
+def _problem(action: ActionText) -> str | None:
+    """Return what is wrong with a pipeline that LLVM would accept, or None."""
+    elements = _elements(action.pipeline)
+    for element, above in walk(elements):
+        if f"{element.name}<".startswith(PREFIX):
+            return f"{PREFIX}...> is an action of its own, for the whole program, and no part of a pipeline"
+        for reason, patterns in REFUSED.items():
+            if any(fnmatchcase(element.name, pattern) for pattern in patterns):
+                return f"{element.name} may not be run: {reason}"
+        chosen_by_llvm = action.function is None and not above and needs_memory_ssa(elements[0].name)
+        if needs_memory_ssa(element.name) and "loop-mssa" not in above and not chosen_by_llvm:
+            return f"{element.name} needs MemorySSA here: write loop-mssa({element.name})"
+    return None
+
+
+def _elements(pipeline: str) -> tuple[Element, ...]:
+    try:
+        return read(pipeline)
+    except ValueError:
+        return ()  # LLVM's own message is better

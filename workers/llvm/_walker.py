@@ -1,0 +1,62 @@
+"""Fast counts over the instructions of a module: the Python side of `native/walker.c`."""
+
+import ctypes
+import struct
+import sys
+from ctypes import POINTER, c_int, c_int64, c_void_p
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm._features import AUTOPHASE_NAMES, INST_COUNT_NAMES
+from aiocg.workers.llvm._native_library import NativeLibrary
+
+__all__ = ["AUTOPHASE_NAMES", "INST_COUNT_NAMES", "Walker"]
+
+
+class Walker:
+    """Feature extraction over modules of one loaded libLLVM.
+
+    It has no state, so threads may share it if each uses modules of its own context. A module pointer is an
+    `LLVMModuleRef` as an integer; modules are only read.
+    """
+
+    def __init__(self, native: NativeLibrary) -> None:
+        self._library = native.library
+        self._native, self._functions = native.c, native.llvm
+        for name in ("aiocg_instruction_count", "aiocg_function_counts", "aiocg_inst_count", "aiocg_autophase"):
+            function = getattr(self._native, name)
+            function.argtypes, function.restype = (c_void_p, c_void_p, POINTER(c_int64)), c_int
+
+    def instruction_count(self, module_pointer: int) -> int:
+        """Count the instructions in all function bodies, as `llvm::Module::getInstructionCount` does."""
+        return self._count("aiocg_instruction_count", 1, module_pointer)[0]
+
+    def function_counts(self, module_pointer: int, functions: int) -> bytes:
+        """Count the instructions of each function with a body: little-endian int64, in module order."""
+        return self._packed("aiocg_function_counts", functions, module_pointer)
+
+    def inst_count(self, module_pointer: int) -> bytes:
+        """Compute InstCount: 70 little-endian int64, in the order of `INST_COUNT_NAMES`."""
+        return self._packed("aiocg_inst_count", len(INST_COUNT_NAMES), module_pointer)
+
+    def autophase(self, module_pointer: int) -> bytes:
+        """Compute Autophase: 56 little-endian int64, in the order of `AUTOPHASE_NAMES`.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` if this libLLVM hides the case values of switches.
+        """
+        return self._packed("aiocg_autophase", len(AUTOPHASE_NAMES), module_pointer)
+
+    def _packed(self, function: str, size: int, module_pointer: int) -> bytes:
+        counts = self._count(function, size, module_pointer)
+        return bytes(counts) if sys.byteorder == "little" else struct.pack(f"<{size}q", *counts)
+
+    def _count(self, function: str, size: int, module_pointer: int) -> "ctypes.Array[c_int64]":
+        counts = (c_int64 * size)()
+        if getattr(self._native, function)(self._functions, module_pointer, counts) != 0:
+            raise CompilationError(
+                FailureCode.COMPILER,
+                f"{self._library.path} (LLVM {self._library.version_text}) keeps the case values of a switch "
+                "outside its operands and does not export LLVMGetSwitchCaseValue. Use another libLLVM",
+            )
+        return counts

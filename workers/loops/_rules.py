@@ -1,0 +1,180 @@
+"""The nests that a target supports: the kinds, order and extents of loops."""
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from aiocg.workers.loops._expression import ELEMENT_BYTES
+from aiocg.workers.loops._nest import BLOCKS, THREADS, Kind, Loop, Nest
+from aiocg.workers.loops._primitives import STAGING, Refusal
+from aiocg.workers.loops._tensor_cores import LANES, RESULTS, tensor_loops
+from aiocg.workers.loops._tile import staged_bytes
+
+LONGEST_UNROLLED = 64
+MOST_COPIES = 1024  # of a body, over all unrolled loops around it
+VECTORS = (2, 4, 8, 16, 32, 64)
+MOST_THREADS = 1024  # in a block
+LONGEST_BOUND: Mapping[str, int] = {
+    "block.x": 2**31 - 1, "block.y": 65535, "block.z": 65535, "thread.x": 1024, "thread.y": 1024, "thread.z": 64,
+    "joined": 2**31 - 1,
+}  # fmt: skip
+
+MOST_SHARED = 227 * 1024  # bytes that a block can have on some device
+MOST_ACCUMULATORS = 256  # per thread, which has at most 255 registers
+
+
+def accumulated(nest: Nest) -> list[Loop]:
+    """Return the loops over the result inside a reduction, for each turn of which a thread has an accumulator.
+
+    Tensor cores have `RESULTS` for each turn.
+    """
+    free = [loop for loop in nest.loops if loop.kind not in LONGEST_BOUND and loop.kind != "tensor"]
+    first = next((at for at, loop in enumerate(free) if loop.variable in nest.reductions), len(free))
+    return [loop for loop in free[first:] if loop.variable not in nest.reductions]
+
+
+def reduced_by_threads(nest: Nest) -> Loop | None:
+    """Return the reduction loop that is bound to threads, which then combine what each has accumulated."""
+    return next((loop for loop in nest.loops if loop.kind in THREADS and loop.variable in nest.reductions), None)
+
+
+def shared_by_reduction(nest: Nest) -> int:
+    """Return the bytes of shared memory by which the threads of a block combine what they have accumulated."""
+    if reduced_by_threads(nest) is None:
+        return 0
+    return ELEMENT_BYTES * math.prod(loop.extent for loop in nest.loops if loop.kind in THREADS)
+
+
+class Rules(NamedTuple):
+    """The capabilities of a target.
+
+    Attributes:
+        target: its name.
+        kinds: the kinds that loops can have.
+        shared_memory: the most shared memory of a block in bytes; 0 without blocks.
+    """
+
+    target: str
+    kinds: frozenset[Kind]
+    shared_memory: int
+
+
+RULES: Mapping[str, Rules] = {
+    "cpu": Rules("cpu", frozenset({"serial", "unrolled", "vectorized", "parallel", "joined"}), 0),
+    "cuda": Rules(
+        "cuda", frozenset({"serial", "unrolled", "pipelined", "joined", "tensor", *BLOCKS, *THREADS}), MOST_SHARED
+    ),
+}
+
+
+def check(nest: Nest, rules: Rules) -> None:
+    """Check that a target supports a nest.
+
+    Raises:
+        Refusal: if it does not.
+    """
+    kinds = {loop.kind for loop in nest.loops}
+    if foreign := kinds - rules.kinds:
+        raise Refusal(f"no loop is {min(foreign)} on {rules.target}")
+    if "unrolled" in kinds:
+        _check_unrolled(nest)
+    if "parallel" in kinds:
+        _check_parallel(nest)
+    if "vectorized" in kinds:
+        _check_vectorized(nest)
+    if "joined" in kinds:
+        _check_joined(nest)
+    if tensor_loops(nest) and RESULTS * math.prod(loop.extent for loop in accumulated(nest)) > MOST_ACCUMULATORS:
+        raise Refusal(f"a lane of a warp has at most {MOST_ACCUMULATORS} results")
+    if not kinds.isdisjoint(LONGEST_BOUND):
+        _check_bound(nest)
+    if nest.stagings or "pipelined" in kinds:
+        _check_staged(nest, rules)
+
+
+def _check_unrolled(nest: Nest) -> None:
+    extents = [loop.extent for loop in nest.loops if loop.kind == "unrolled"]
+    if max(extents) > LONGEST_UNROLLED:
+        raise Refusal(f"a loop of {max(extents)} turns is not unrolled, {LONGEST_UNROLLED} are the most")
+    if math.prod(extents) > MOST_COPIES:
+        raise Refusal(f"unrolling would make {math.prod(extents)} copies of the body, {MOST_COPIES} are the most")
+
+
+def _check_parallel(nest: Nest) -> None:
+    for outer, loop in pairwise(nest.loops):
+        if loop.kind == "parallel":
+            raise Refusal(f"{loop.variable} would be parallel inside {outer.variable}: only the outermost loop can be")
+    if (outermost := nest.loops[0].variable) in nest.reductions:
+        raise Refusal(f"{outermost} is reduced over and cannot be parallel")
+
+
+def _check_vectorized(nest: Nest) -> None:
+    for loop, inner in pairwise(nest.loops):
+        if loop.kind == "vectorized":
+            raise Refusal(f"{loop.variable} would be vectorized around {inner.variable}: only the innermost can be")
+    if (innermost := nest.loops[-1]).extent not in VECTORS:
+        raise Refusal(
+            f"{innermost.variable} has {innermost.extent} turns, and a vectorized loop has a power of two from "
+            f"{VECTORS[0]} to {VECTORS[-1]}"
+        )
+
+
+def _check_joined(nest: Nest) -> None:
+    for outer, loop in pairwise(nest.loops):
+        if loop.kind == "joined":
+            raise Refusal(f"{loop.variable} would be joined inside {outer.variable}: only the outermost loop can be")
+        if loop.kind in BLOCKS:
+            raise Refusal(f"{loop.variable} would be {loop.kind} inside {nest.loops[0].variable}, which is joined")
+    if (outermost := nest.loops[0].variable) in nest.reductions:
+        raise Refusal(f"{outermost} is reduced over and cannot be joined")
+
+
+def block_threads(nest: Nest) -> dict[str, int]:
+    """Return the threads of a block along the indices that a nest uses; in x, these may be the lanes of a warp."""
+    lanes = {"thread.x": LANES} if any(loop.kind == "tensor" for loop in nest.loops) else {}
+    return lanes | {loop.kind: loop.extent for loop in nest.loops if loop.kind in THREADS}
+
+
+def _check_bound(nest: Nest) -> None:
+    """Check that bound loops are the outermost, blocks around threads, each index used once, and that at most one is
+    reduced over, by threads."""
+    ranks = [0 if loop.kind in (*BLOCKS, "joined") else 1 if loop.kind in THREADS else 2 for loop in nest.loops]
+    for index, (outer, inner) in enumerate(pairwise(nest.loops)):
+        if ranks[index] > ranks[index + 1]:
+            raise Refusal(
+                f"{inner.variable} would be bound to {inner.kind} inside {outer.variable}, which is {outer.kind}: "
+                "blocks are the outermost loops, then threads, then all others"
+            )
+    bound = [loop for loop, rank in zip(nest.loops, ranks, strict=True) if rank < 2]
+    for index, loop in enumerate(bound):
+        if loop.variable in nest.reductions and loop.kind in BLOCKS:
+            raise Refusal(f"{loop.variable} is reduced over and cannot be bound to {loop.kind}, only to threads")
+        if loop.extent > LONGEST_BOUND[loop.kind]:
+            raise Refusal(f"{loop.variable} has {loop.extent} turns, {loop.kind} at most {LONGEST_BOUND[loop.kind]}")
+        if loop.kind in (other.kind for other in bound[:index]):
+            raise Refusal(f"two loops would be bound to {loop.kind}")
+    threads = math.prod(block_threads(nest).values())
+    if threads > MOST_THREADS:
+        raise Refusal(f"a block would have {threads} threads, {MOST_THREADS} are the most")
+    reduced = [loop.variable for loop in bound if loop.variable in nest.reductions]
+    if len(reduced) > 1:
+        raise Refusal(f"{' and '.join(reduced)} are reduced over, and only one such loop can be bound to threads")
+    if reduced and math.prod(loop.extent for loop in accumulated(nest)) > MOST_ACCUMULATORS:
+        raise Refusal(f"threads that reduce together have at most {MOST_ACCUMULATORS} results each")
+
+
+def _check_staged(nest: Nest, rules: Rules) -> None:
+    if not rules.shared_memory:
+        raise Refusal(f"no memory is shared by the threads of a block on {rules.target}")
+    kinds = {loop.variable: loop.kind for loop in nest.loops}
+    for staging in nest.stagings:
+        if kinds[staging.variable] not in STAGING:
+            raise Refusal(f"{staging.tensor} is staged in {staging.variable}, which has to be {' or '.join(STAGING)}")
+    staged = {staging.variable for staging in nest.stagings}
+    for variable, kind in kinds.items():
+        if kind == "pipelined" and variable not in staged:
+            raise Refusal(f"nothing is staged in {variable}, which therefore cannot be pipelined")
+    size = staged_bytes(nest) + shared_by_reduction(nest)
+    if size > rules.shared_memory:
+        raise Refusal(f"the tiles would have {size} bytes, and a block shares {rules.shared_memory}")

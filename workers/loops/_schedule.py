@@ -1,0 +1,319 @@
+"""Schedules: how a computation is executed. A schedule is an immutable value; steps derive new ones.
+
+Loops are numbered across all stages: those of the first stage from the outermost to the innermost, then those of the
+second, and so on. A step is a primitive, the number of a loop, and the primitive's other arguments. It has a text:
+
+    split<loop=3;factor=8>    loop 3 becomes two, the inner one of 8 turns
+    reorder<loop=3>           loop 3 changes places with the next inner loop of its stage
+    fuse<loop=3>              loop 3 and the next inner loop become one
+    unroll<loop=3> vectorize<loop=3> parallel<loop=3> serial<loop=3> pipeline<loop=3>
+    tensorize<loop=3>         loop 3 and the next two inner ones are carried out by tensor cores
+    join<loop=3>              the turns of loop 3 follow those of the outermost loop of the stage before, one by one
+    bind<loop=3;to=block.x>   the turns of loop 3 are those of a grid's blocks, or of a block's threads
+    stage<loop=3;tensor=1>    what each turn of loop 3 reads of tensor 1, by `Computation.tensors`, is copied first
+"""
+
+import hashlib
+import math
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiocg.workers.loops import _primitives as primitives
+from aiocg.workers.loops._expression import Affine, Axis, Computation, Expression, Number, Read, Stage
+from aiocg.workers.loops._joins import check_joins
+from aiocg.workers.loops._nest import BLOCKS, THREADS, Kind, Nest, Split, initial_nest
+from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._rules import LONGEST_BOUND, RULES, Rules, check
+from aiocg.workers.loops._tensor_cores import tensor_loops
+
+MAX_LOOPS = 24  # of all stages together
+MOST_ALONE = 1 << 24  # operations that one thread of a GPU carries out in about a second
+MAX_STAGED = 4  # only the first tensors can be staged
+FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
+BINDINGS = (*BLOCKS, *THREADS)
+MAKING = frozenset({"split", "fuse"})  # serial loops replace serial ones in the same place, which breaks no rule
+
+KINDS: Mapping[str, Kind] = {
+    "unroll": "unrolled", "vectorize": "vectorized", "parallel": "parallel", "serial": "serial",
+    "pipeline": "pipelined", "join": "joined", "tensorize": "tensor",
+}  # fmt: skip
+ARGUMENTS: Mapping[str, str] = {"split": "factor", "bind": "to", "stage": "tensor"}
+TEXT = re.compile(r"(?P<primitive>[a-z]+)<loop=(?P<loop>[0-9]{1,6})(?:;(?P<name>[a-z]+)=(?P<value>[a-z0-9.]{1,16}))?>")
+
+
+# ------------------------------------------------------------------- The text of a computation, which `language` parses
+
+
+def unparse(computation: Computation) -> str:
+    """Return the text of a computation; parsing it gives an equal one.
+
+    The inputs must have the smallest possible shapes and be in the order of their first reads.
+    """
+    return "".join(f"{_stage_text(stage)}\n" for stage in computation.stages)
+
+
+def _stage_text(stage: Stage) -> str:
+    reduction = f"{stage.reducer}({_axes_text(stage.reduction)}) " if stage.reducer else ""
+    return f"{stage.tensor}[{_axes_text(stage.spatial)}] = {reduction}{_text(stage.body, 0)}"
+
+
+def _axes_text(axes: Iterable[Axis]) -> str:
+    return ", ".join(f"{axis.name}:{axis.extent}" for axis in axes)
+
+
+_OPERATORS = {"add": ("+", 0), "sub": ("-", 0), "mul": ("*", 1), "div": ("/", 1)}  # with their precedence
+
+
+def _text(expression: Expression, tightness: int) -> str:
+    """Return the text of an operand, in parentheses if its precedence is lower than this."""
+    if isinstance(expression, Number):
+        return _number_text(expression.value)
+    if isinstance(expression, Read):
+        return f"{expression.tensor}[{', '.join(map(_index_text, expression.indices))}]"
+    operands = expression.arguments
+    if expression.function in _OPERATORS:
+        sign, own = _OPERATORS[expression.function]
+        text = f"{_text(operands[0], own)} {sign} {_text(operands[1], own + 1)}"
+        return f"({text})" if own < tightness else text
+    if expression.function == "neg" and not isinstance(operands[0], Number):  # `-1` is a number
+        return f"-{_text(operands[0], 2)}"
+    return f"{expression.function}({', '.join(_text(one, 0) for one in operands)})"
+
+
+def _number_text(value: float) -> str:
+    """Return the shortest text that rounds to this `float32`."""
+    return next(text for digits in range(6, 18) if _rounded(text := f"{value:.{digits}g}") == value)
+
+
+def _rounded(text: str) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", float(text)))[0])
+    except OverflowError:  # the largest `float32`, rounded up
+        return math.inf
+
+
+def _index_text(index: Affine) -> str:
+    terms = [(factor, axis if abs(factor) == 1 else f"{abs(factor)}*{axis}") for axis, factor in index.terms]
+    if index.constant or not terms:
+        terms.append((index.constant, str(abs(index.constant))))
+    (first, text), *rest = terms
+    return ("-" if first < 0 else "") + text + "".join(f" {'-' if sign < 0 else '+'} {term}" for sign, term in rest)
+
+
+# -------------------- Schedules: how a computation is executed. A schedule is an immutable value; steps derive new ones
+
+
+class Step(NamedTuple):
+    """A change of a schedule.
+
+    Attributes:
+        primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `pipeline`, `join`,
+            `tensorize`, `bind` or `stage`.
+        loop: the number of a loop.
+        argument: the factor of a split, the index that a loop is bound to, or the number of the tensor to stage.
+    """
+
+    primitive: str
+    loop: int
+    argument: int | str | None = None
+
+    @property
+    def text(self) -> str:
+        """The step as text for `parse`."""
+        rest = "" if self.argument is None else f";{ARGUMENTS[self.primitive]}={self.argument}"
+        return f"{self.primitive}<loop={self.loop}{rest}>"
+
+    @classmethod
+    def parse(cls, text: str) -> "Step":
+        """Parse a step.
+
+        Raises:
+            ValueError: if the text is not a step.
+        """
+        found = TEXT.fullmatch(text)
+        if not found or found["primitive"] not in ("reorder", "fuse", *KINDS, *ARGUMENTS):
+            raise ValueError(f"{text!r} is not a step of a schedule")
+        primitive, loop, value = found["primitive"], int(found["loop"]), found["value"]
+        if found["name"] != ARGUMENTS.get(primitive):
+            raise ValueError(f"{text!r} is not a step of a schedule: {primitive} takes {_takes(primitive)}")
+        if primitive == "bind" and value not in BINDINGS:
+            raise ValueError(f"{text!r} is not a step of a schedule: loops are bound to {', '.join(BINDINGS)}")
+        if primitive in ("split", "stage"):
+            if not value.isdecimal():
+                raise ValueError(f"{text!r} is not a step of a schedule: {value} is no number")
+            return cls(primitive, loop, int(value))
+        return cls(primitive, loop, value)
+
+
+@cache
+def steps(target_name: str, *, loops: int = MAX_LOOPS) -> tuple[Step, ...]:
+    """Return all steps that are offered for a target, in a fixed order.
+
+    Other steps may be legal: a loop can be split by any factor.
+
+    Args:
+        target_name: `cpu` or `cuda`.
+        loops: limits the steps to loops with lower numbers.
+    """
+    numbers = range(loops)
+    kinds = [name for name, kind in KINDS.items() if kind in RULES[target_name].kinds]
+    found = [Step("split", loop, factor) for loop in numbers for factor in FACTORS]
+    found += [Step(name, loop) for name in ("reorder", "fuse", *kinds) for loop in numbers]
+    if RULES[target_name].shared_memory:
+        found += [Step("bind", loop, index) for loop in numbers for index in BINDINGS]
+        found += [Step("stage", loop, tensor) for loop in numbers for tensor in range(MAX_STAGED)]
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A computation with a loop nest for each stage.
+
+    Attributes:
+        computation: what is computed.
+        nests: the loops of each stage.
+        rules: the rules of the target.
+    """
+
+    computation: Computation
+    nests: tuple[Nest, ...]
+    rules: Rules
+
+    @classmethod
+    def of(cls, computation: Computation, target_name: str) -> "Schedule":
+        """Return the initial schedule: each stage's loops in the order of its axes, all serial.
+
+        Raises:
+            Refusal: if there are more than `MAX_LOOPS` loops.
+        """
+        schedule = cls(computation, tuple(map(initial_nest, computation.stages)), RULES[target_name])
+        if len(schedule.loops) > MAX_LOOPS:
+            raise Refusal(f"there are {len(schedule.loops)} loops, more than {MAX_LOOPS}")
+        return schedule
+
+    @cached_property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        """The stage of each loop and its position in that stage's nest, by the loop's number."""
+        return tuple((stage, at) for stage, nest in enumerate(self.nests) for at in range(len(nest.loops)))
+
+    @cached_property
+    def on_tensor_cores(self) -> frozenset[str]:
+        """The tensors that tensor cores compute."""
+        return frozenset(nest.stage.tensor for nest in self.nests if tensor_loops(nest))
+
+    @cached_property
+    def left_alone(self) -> str:
+        """The first stage that one thread of a GPU would compute for seconds or minutes, "" if there is none."""
+        if not self.rules.shared_memory:
+            return ""
+        stages = (nest.stage for nest in self.nests if not any(loop.kind in LONGEST_BOUND for loop in nest.loops))
+        return next((stage.tensor for stage in stages if stage.flops > MOST_ALONE), "")
+
+    def apply(self, step: Step) -> "Schedule":
+        """Return the schedule after a step.
+
+        Raises:
+            Refusal: if the step is not legal.
+        """
+        if not 0 <= step.loop < len(self.loops):
+            raise Refusal(f"there is no loop {step.loop}, but {len(self.loops)} loops")
+        stage, position = self.loops[step.loop]
+        nest = self._changed(self.nests[stage], position, step)
+        if len(self.loops) + len(nest.loops) - len(self.nests[stage].loops) > MAX_LOOPS:
+            raise Refusal(f"there would be more than {MAX_LOOPS} loops")
+        if step.primitive not in MAKING:
+            check(nest, self.rules)
+        nests = (*self.nests[:stage], nest, *self.nests[stage + 1 :])
+        check_joins(nests, self.rules)
+        return replace(self, nests=nests)
+
+    def legal(self) -> NDArray[np.uint8]:
+        """Return 1 for each of the target's `steps` that is legal and 0 for the others: uint8, shape (steps,)."""
+        offered, count = steps(self.rules.target), len(self.loops)
+        legal = (step.loop < count and self._refusal(step) is None for step in offered)
+        return np.fromiter(legal, dtype=np.uint8, count=len(offered))
+
+    def refusals(self) -> dict[str, str]:
+        """Return the reason why each illegal one of `steps` is refused, by its text."""
+        reasons = ((step, self._refusal(step)) for step in steps(self.rules.target))
+        return {step.text: reason for step, reason in reasons if reason is not None}
+
+    @cached_property
+    def text(self) -> str:
+        """A complete description, for people and for `digest`. Equal schedules have equal texts.
+
+        cuda
+        input A[64, 128]
+        input B[128, 96]
+        C[i:64, j:96] = sum(k:128) A[i, k] * B[k, j]
+          loops i:64 block.x, j:96 thread.x, k.0:16, k.1:8 unrolled
+          k = k.0*8 + k.1
+          stage A in k.0
+        """
+        lines = [self.rules.target]
+        lines += [f"input {tensor.name}[{', '.join(map(str, tensor.shape))}]" for tensor in self.computation.inputs]
+        for statement, nest in zip(unparse(self.computation).splitlines(), self.nests, strict=True):
+            lines += (statement, *(f"  {line}" for line in _described(nest)))
+        return "".join(f"{line}\n" for line in lines)
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for this schedule: 32 hexadecimal digits, the same in every process."""
+        return hashlib.blake2b(self.text.encode(), digest_size=16).hexdigest()
+
+    def _changed(self, nest: Nest, position: int, step: Step) -> Nest:
+        argument = step.argument
+        match step.primitive:
+            case "split":
+                assert isinstance(argument, int)
+                loop = nest.loops[position]
+                if not 1 < argument < loop.extent:
+                    raise Refusal(f"{loop.variable} has {loop.extent} turns, and {argument} is not between 1 and that")
+                return primitives.split(nest, position, argument)
+            case "reorder":
+                return primitives.swap(nest, position)
+            case "fuse":
+                return primitives.fuse(nest, position)
+            case "bind":
+                return primitives.set_kind(nest, position, _BINDING[argument])
+            case "stage":
+                assert isinstance(argument, int)
+                if argument >= len(self.computation.tensors):
+                    raise Refusal(f"there is no tensor {argument}, but {len(self.computation.tensors)} tensors")
+                return primitives.stage(nest, position, self.computation.tensors[argument].name)
+            case kind:
+                return primitives.set_kind(nest, position, KINDS[kind])
+
+    def _refusal(self, step: Step) -> str | None:
+        try:
+            self.apply(step)
+        except Refusal as refusal:
+            return refusal.reason
+        return None
+
+
+_BINDING: Mapping[object, Kind] = {kind: kind for kind in BINDINGS}
+
+
+def _takes(primitive: str) -> str:
+    return f"a loop and a {name}" if (name := ARGUMENTS.get(primitive)) else "a loop alone"
+
+
+def _described(nest: Nest) -> Iterator[str]:
+    """Describe a nest without its stage."""
+    kinds = {loop.variable: "" if loop.kind == "serial" else f" {loop.kind}" for loop in nest.loops}
+    yield "loops " + ", ".join(f"{loop.variable}:{loop.extent}{kinds[loop.variable]}" for loop in nest.loops)
+    for relation in nest.relations:
+        if isinstance(relation, Split):
+            yield f"{relation.parent} = {relation.outer}*{relation.factor} + {relation.inner}"
+        else:
+            yield f"{relation.outer}, {relation.inner} = divmod({relation.fused}, {relation.extent})"
+    for staging in nest.stagings:
+        yield f"stage {staging.tensor} in {staging.variable}"
