@@ -102,11 +102,13 @@ def tune(
     from aiocg.tune.result import result_text
 
     write_file(lock, result_text(result))
-    if result.answer is not None and result.answer.name:
+    if result.answer is not None and result.answer.name and result.is_verified:
         write_file(settings.root / result.answer.name, result.answer.text.encode())
     if html is not None:
         write_file(html, result.page().encode())
     answer(json, to_builtins(result), *result.lines())
+    if result.answer is not None and not result.is_verified:
+        raise SystemExit(1)
 
 
 def _tuned(settings: "Settings") -> "Result":
@@ -115,7 +117,7 @@ def _tuned(settings: "Settings") -> "Result":
     from aiocg.tune.job import Job
 
     started = time.monotonic()
-    with scratch_folder() as scratch, working("aiocg tune", "copying the folder") as show, interruptible():
+    with scratch_folder() as scratch, working("aiocg tune", "copying the folder") as show:
         stage = [""]
 
         def tell(line: str) -> None:
@@ -129,14 +131,28 @@ def _tuned(settings: "Settings") -> "Result":
             show(f"{stage[0]}; best so far {now}{share}, {tuning.evaluations} builds")
 
         job = Job(settings, Path(scratch), _options_of, tell, watch)
-        job.begin()
+        with interruptible():
+            job.begin()
+        line = ""
         try:
-            job.search()
-        except KeyboardInterrupt:
+            with interruptible():
+                job.search()
+        except (KeyboardInterrupt, OSError) as error:
             if not job.tuning.best:
                 raise
-            errors.print(f"interrupted after {time.monotonic() - started:.0f} s: the best so far; --resume goes on")
-        return job.result()
+            line = (
+                f"stopped after {time.monotonic() - started:.0f} s ({error or 'interrupted'}): the best so far is taken"
+            )
+            show(line)
+            errors.print(line, markup=False)
+        try:
+            with interruptible():
+                return job.result()
+        except (KeyboardInterrupt, OSError) as error:
+            if not job.tuning.best:
+                raise
+            errors.print(f"{error or 'interrupted'}: what was found is neither checked nor verified", markup=False)
+            return job.result(at_once=True)
 
 
 def _options_of(compiler: str) -> "Sequence[Option]":

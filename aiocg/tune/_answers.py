@@ -13,10 +13,11 @@ from aiocg.build.commands import Unit
 from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, words_of
 from aiocg.tune._replay import Replay
 from aiocg.tune._whole import Template
-from aiocg.tune._workspace import Workspace
+from aiocg.tune._workspace import CommandFailed, Workspace
 
 _TARGET = re.compile(r"(?P<binary>.*?/?)CMakeFiles/(?P<target>[^/]+)\.dir/")
 _ROOT = "aiocg_root"
+TRIES = 8  # builds by which it is found out which variables a makefile reads
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 
 
@@ -55,7 +56,8 @@ def answers(choice: Choice, replay: Replay, text: str) -> list[Answer]:
         return [_for_meson(choice, replay, text)]
     if not any((folder / name).is_file() for folder in _folders(replay) for name in _MAKEFILES):
         return [_plain(choice, replay, units, text)]
-    return [_for_make(choice, replay, units, text, variables) for variables in _variables(replay)]
+    found = [_for_make(choice, replay, units, text, *variables) for variables in _variables(replay)]
+    return list({one.text: one for one in found}.values())
 
 
 def whole_answer(choice: Choice, template: Template, text: str) -> Answer:
@@ -83,21 +85,25 @@ def _link_words(choice: Choice) -> Words:
     return (*choice.get(LINK, ()), *lto)
 
 
-def _variables(replay: Replay) -> list[Mapping[str, str]]:
-    """Return variables of makefiles by language, the likeliest first."""
+def _variables(replay: Replay) -> Sequence[tuple[Mapping[str, str], str]]:
+    """Return variables of makefiles: of compiles by language, and of links; the likeliest first."""
     others = []
     for path in (folder / name for folder in _folders(replay) for name in _MAKEFILES):
         if path.is_file():
             text = path.read_text(errors="replace")
             others += re.findall(r"^\s*(?:override\s+|export\s+)?(\w*(?:FLAGS|OPT)\w*)\s*[:+?]*=", text, re.MULTILINE)
-    usual = [{"c": "CFLAGS", "c++": "CXXFLAGS"}, {"c": "CFLAGS", "c++": "CFLAGS"}]
-    return [*usual, *({"c": one, "c++": one} for one in dict.fromkeys(others) if one not in ("CFLAGS", "LDFLAGS"))]
+    usual = {"c": "CFLAGS", "c++": "CXXFLAGS"}
+    both = {"c": "CFLAGS", "c++": "CFLAGS"}
+    named = [{"c": one, "c++": one} for one in dict.fromkeys(others) if one not in ("CFLAGS", "LDFLAGS")]
+    first = [(usual, "LDFLAGS"), (usual, "CFLAGS"), (usual, "CXXFLAGS"), (usual, "LDLIBS"), (usual, "LIBS")]
+    rest = [pair for one in (both, *named) for pair in ((one, "LDFLAGS"), (one, one["c"]))]
+    return [*first, *rest][:TRIES]
 
 
 def _folders(replay: Replay) -> list[Path]:
     """Return the folders in which something was compiled or linked, and that of the build."""
     used = [unit.directory for units in replay.units.values() for unit in units]
-    used += [directory for _, directory, _ in replay.links()]
+    used += [directory for _, directory, _ in replay.links({})]
     return [replay.workspace.copy, *dict.fromkeys(map(replay.workspace.inside, used))]
 
 
@@ -116,30 +122,34 @@ def _plain(choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit]], 
 
 
 def _for_make(
-    choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit]], text: str, variables: Mapping[str, str]
+    choice: Choice,
+    replay: Replay,
+    units: Mapping[str, Sequence[Unit]],
+    text: str,
+    variables: Mapping[str, str],
+    link_variable: str,
 ) -> Answer:
     by_folder: dict[str, list[str]] = {}
     seen = replay.workspace.seen
 
-    def add(folder: Path, target: str, variable: str, words: Sequence[str]) -> None:
-        where = os.path.relpath(folder, seen)
+    def add(path: Path, folder: Path, written: str, variable: str, words: Sequence[str]) -> None:
         line = shlex.join(words).replace("$", "$$").replace("#", r"\#")
-        by_folder.setdefault("" if where == "." else where, []).append(
-            f"{target}: private override {variable} += {line}"
-        )
+        for place in (folder, *folder.parents):
+            if words and place.is_relative_to(seen):  # make may have changed to the folder for one command only
+                where = os.path.relpath(place, seen)
+                for target in sorted(_spellings(path, place, written)):
+                    rule = f"{_escaped(target)}: private override {variable} += {line}"
+                    by_folder.setdefault("" if where == "." else where, []).append(rule)
 
     for name, some in units.items():
         for unit in some:
-            if (words := replay.words(unit, words_of(choice, name))) and unit.object is not None:
+            if unit.object is not None:
                 kind = "c++" if unit.input.language.startswith("c++") else "c"
                 written = unit.origin.command.output if unit.origin is not None else ""
-                for target in _spellings(unit.object, unit.directory, written):
-                    add(unit.directory, target, variables[kind], words)
-    for output, directory, sources in replay.links():
-        more = tuple(word for source in sources for word in words_of(choice, source) if word not in _link_words(choice))
-        if link := (*_link_words(choice), *more):
-            for target in _spellings(output, directory, str(output)):
-                add(directory, target, "LDFLAGS", link)
+                words = replay.words(unit, words_of(choice, name))
+                add(unit.object, unit.directory, written, variables[kind], words)
+    for output, directory, link in replay.links(choice):
+        add(output, directory, str(output), link_variable, link)
     lines = [
         "# Options for single files, found by aiocg tune. Use: include this file at the end of the Makefile, or",
         f"#     MAKEFILES=$PWD/aiocg.mk {text}",
@@ -154,8 +164,17 @@ def _for_make(
 
 
 def _spellings(path: Path, directory: Path, written: str) -> set[str]:
-    """Return how a makefile may spell a target: by its path from the folder, or as the compiler was told."""
-    return {os.path.relpath(path, directory), *([written] if written.startswith(("/", "..")) else [])}
+    """Return how a makefile may spell a target: by its path from a folder, as the compiler was told, or for libtool."""
+    found = {os.path.relpath(path, directory), *([written] if written.startswith(("/", "..")) else [])}
+    above = path.parent.parent
+    if path.parent.name == ".libs":
+        names = [path.stem + ".lo"] if path.suffix == ".o" else [path.name, path.name.partition(".so")[0] + ".la"]
+        found |= {os.path.relpath(above / name, directory) for name in names}
+    return found
+
+
+def _escaped(target: str) -> str:
+    return re.sub(r"([ %#:])", r"\\\1", target.replace("$", "$$"))
 
 
 def _for_cmake(choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit]], text: str) -> Answer:
@@ -200,16 +219,22 @@ def is_meson(replay: Replay) -> bool:
 
 
 def _for_meson(choice: Choice, replay: Replay, text: str) -> Answer:
-    own, link = shlex.join(choice.get(ALL_FILES, ())), shlex.join(_link_words(choice))
-    folder = next(
-        (str(path.parent.relative_to(replay.workspace.copy)) for path in replay.workspace.copy.rglob("meson-private")),
-        "build",
-    )
-    args = " ".join(
-        f"-D{language}_{kind}={shlex.quote(value)}"
-        for language in ("c", "cpp")
-        for kind, value in (("args", own), ("link_args", link))
-        if value
-    )
-    first = f"meson configure {shlex.quote(folder)} {args}"
+    copy = replay.workspace.copy
+    folder = next((str(path.parent.relative_to(copy)) for path in copy.rglob("meson-private")), "build")
+    seen = replay.workspace.seen / folder
+    try:
+        told = json.loads(replay.workspace.run(["meson", "introspect", str(seen), "--buildoptions"]))
+    except (CommandFailed, ValueError):
+        told = []
+    values = {one["name"]: one["value"] for one in told if isinstance(one.get("value"), list)}
+    languages = {
+        "cpp" if unit.input.language.startswith("c++") else "c" for units in replay.units.values() for unit in units
+    }
+    args = [
+        f"-D{language}_{kind}={shlex.quote(shlex.join([*values.get(f'{language}_{kind}', ()), *words]))}"
+        for language in sorted(languages)
+        for kind, words in (("args", choice.get(ALL_FILES, ())), ("link_args", _link_words(choice)))
+        if words
+    ]
+    first = f"meson configure {shlex.quote(folder)} {' '.join(args)}"
     return Answer("meson", first, "", f"{first} && {text}", {}, first)

@@ -1,6 +1,6 @@
 """Options for all files of a build, for single ones, and for its links."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 Words = tuple[str, ...]
 Choice = Mapping[str, Words]
@@ -22,13 +22,21 @@ def with_words(choice: Choice, scope: str, words: Words) -> dict[str, Words]:
 
 def with_option(words: Words, option: Words) -> Words:
     """Return options with another one behind them, which takes the place of what it outdoes: `-fx` that of `-fno-x`."""
-    names = {_name(word) for word in option}
-    return (*(word for word in words if _name(word) not in names), *option)
+    names = {name_of(word) for word in option}
+    return (*(word for word in words if name_of(word) not in names), *option)
 
 
-def _name(word: str) -> str:
+def name_of(word: str) -> str:
+    """Return what an option is about: the same for `-fx` and `-fno-x`, and for all levels."""
     if word.startswith("-O"):
         return "-O"
     if "=" in word:
         return word.rpartition("=")[0]
     return f"-f{word[5:]}" if word.startswith("-fno-") else word
+
+
+def joined(words: Sequence[str]) -> Iterator[str]:
+    """Yield options with `--param x=1` as one word."""
+    rest = iter(words)
+    for word in rest:
+        yield f"--param={next(rest, '')}" if word == "--param" else word

@@ -1,5 +1,6 @@
 """What a build costs: bytes of its images, or the numbers that a command prints."""
 
+import contextlib
 import hashlib
 import json
 import math
@@ -9,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.shrink.image import MEASURES, measure
+from aiocg.shrink.image import MEASURES, measure, read_image
 from aiocg.tune._workspace import TuneError, Workspace
 
 SIZE, FILE = "size", "file"
 BUILT_IN = (SIZE, FILE, *MEASURES)
 """Costs that need no command: the bytes of all images that are loaded, or of the files, and `MEASURES` of `shrink`."""
 
+_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _BOUND = re.compile(r"(?P<name>[\w.+-]+?)\s*=\s*(?P<sign>[+-]?)(?P<number>\d+(?:\.\d+)?)(?P<percent>%?)")
 
 
@@ -46,14 +48,22 @@ class Bound:
         number = float(f"{found['sign']}{found['number']}")
         return cls(found["name"], number / 100) if found["percent"] else cls(found["name"], None, number)
 
+    def check(self, numbers: Mapping[str, float]) -> None:
+        """Refuse numbers of which none has the bound's name.
+
+        Raises:
+            TuneError: then.
+        """
+        if self.name not in numbers:
+            raise TuneError(f"--at-most {self.name}: the cost has no {self.name}, only {', '.join(numbers)}")
+
     def excess(self, now: Mapping[str, float], own: Mapping[str, float]) -> float:
         """Return by which share of the bound numbers are beyond it; 0 within.
 
         Raises:
             TuneError: when no number has its name.
         """
-        if self.name not in now:
-            raise TuneError(f"--at-most {self.name}: the cost has no {self.name}, only {', '.join(now)}")
+        self.check(now)
         most = self.most if self.share is None else own.get(self.name, math.inf) * (1 + self.share)
         return max(0.0, now[self.name] - most) / (abs(most) or 1.0)
 
@@ -115,6 +125,13 @@ class Cost:
         identity = " ".join(map(digest_of, images.values()))
         if self.is_command:
             numbers = printed_numbers(workspace.run([self.how], timeout=self.timeout), self.how)
+            with contextlib.suppress(ValueError, OSError):
+                contents = [path.read_bytes() for path in images.values()]
+                sizes = {
+                    SIZE: float(sum(read_image(one).bytes for one in contents)),
+                    FILE: float(sum(map(len, contents))),
+                }
+                numbers = {**numbers, **{name: size for name, size in sizes.items() if images and name not in numbers}}
         else:
             try:
                 sizes = {SIZE: 0.0, FILE: 0.0, self.how: 0.0}
@@ -146,9 +163,18 @@ def printed_numbers(output: str, command: str) -> dict[str, float]:
         numbers = {str(name): float(one) for name, one in value.items() if type(one) in (int, float)}
         numbers = {**({"cost": numbers.pop("cost")} if "cost" in numbers else {}), **numbers}
     else:
-        words = [word.replace(",", "") for word in last.split()]
-        found = [float(word) for word in words if re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", word)]
-        numbers = {"cost": found[-1]} if found else {}
+        words = last.split()
+        digits = [word for word in words if re.search(r"\d", word)]
+        # the last word, or the only one with a digit, or the first of two, as `wc -c` prints it
+        chosen = next(
+            (
+                word
+                for word in (words[-1:] + digits[: len(digits) == 1] + words[: len(words) == 2])
+                if _NUMBER.fullmatch(word)
+            ),
+            "",
+        )
+        numbers = {"cost": float(chosen.replace(",", ""))} if chosen else {}
     if not numbers or not all(map(math.isfinite, numbers.values())):
         raise TuneError(
             f"the cost `{command}` should print a number, or a JSON object of numbers, last; it printed {last[-200:]!r}"

@@ -5,6 +5,7 @@ the archives and links that contain them. That nothing is lost by it is proved f
 object and each image must come out as the build has made them, to the byte.
 """
 
+import contextlib
 import fnmatch
 import hashlib
 import itertools
@@ -20,9 +21,10 @@ from pathlib import Path
 
 from aiocg.build.commands import Start, Unit, is_probe, object_name, read_record, run_build, units_of
 from aiocg.build.compilation import each
-from aiocg.build.objects import elf_symbols
+from aiocg.build.objects import archive_members, elf_symbols
 from aiocg.build.proof import UNCONTRACTED, check_repeatable, compile_again, has_used, reads_level, recorded_words
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
+from aiocg.datasets.scratch import parent_folder
 from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, level_words, parse
 from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool, recording_commands
 from aiocg.shrink.gcc_linking import NAMING, GccUnits
@@ -30,7 +32,7 @@ from aiocg.shrink.image import loader_difference, read_image, special_sections
 from aiocg.shrink.inputs import STARTING, linker_words
 from aiocg.shrink.record import RELOCATABLE
 from aiocg.transport.elf import sections
-from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, words_of
+from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, joined, name_of, words_of
 from aiocg.tune._cost import digest_of
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 
@@ -94,6 +96,7 @@ class Replay:
     _placed: dict[Unit, str] = field(default_factory=dict, init=False)
     _own: dict[str, bytes] = field(default_factory=dict, init=False)
     _reading: set[str] = field(default_factory=set, init=False)
+    _begun: set[Path | None] = field(default_factory=set, init=False)
     _linked: dict[int, Words] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -135,13 +138,21 @@ class Replay:
         if not overflows:  # images of probes are gone
             self.images = {name: path for name, path in self.images.items() if workspace.inside(path).is_file()}
             self._events = [one for one in self._events if one.output is None or workspace.inside(one.output).exists()]
+        self._check_inside()
         if not self.units and not any(one.sources for one in self._events):
+            cmake = any(True for _ in workspace.copy.glob("**/CMakeCache.txt"))
             raise TuneError(
-                f"`{text}` has compiled no C or C++ by a compiler's name: if it was built before, clean it first "
-                f"(make clean); for other compilers there is --space"
+                f"`{text}` has compiled no C or C++ by a compiler's name. "
+                + (
+                    "CMake calls compilers by their paths: configure anew within the build, as in "
+                    "sh -c 'cmake -B build-tune && cmake --build build-tune'"
+                    if cmake
+                    else "If it was built before, clean it first (make clean); for other compilers there is --space"
+                )
             )
         if not any(map(self._counts, self.images)):
             raise TuneError(f"none of the images is named like {only!r}: {', '.join(self.images) or 'none is linked'}")
+        self._events = self._needed()
         self._locate()
         self._prove(overflows)
         return self
@@ -187,11 +198,6 @@ class Replay:
             new.replace(path)
         return path
 
-    def forget(self, source: str, words: Words) -> None:
-        """Remove the objects of a source with options that are not chosen."""
-        for unit in self.units[source] if words else ():
-            self._path(unit, words).unlink(missing_ok=True)
-
     def build(self, choice: Choice) -> dict[str, Path]:
         """Make the images with the options of a choice, and return where they are.
 
@@ -216,29 +222,27 @@ class Replay:
             for number, event in enumerate(self._events):
                 self._repeat(number, event, choice, dirty)
         except BaseException:
-            self._placed.clear()
-            self._linked.clear()
+            self.distrust()
             raise
         made = {name: self.workspace.inside(path) for name, path in self.images.items() if self._counts(name)}
         self._check_same(made)
         return made
 
+    def distrust(self) -> None:
+        """Make all images anew the next time, as another command may have changed what lies in the copy."""
+        self._placed.clear()
+        self._linked.clear()
+
     def _counts(self, name: str) -> bool:
         return fnmatch.fnmatch(name, self.only) or fnmatch.fnmatch(os.path.basename(name), self.only)
 
-    def links(self) -> list[tuple[Path, Path, tuple[str, ...]]]:
-        """Return the images with the folders where they are linked, and the sources that their links compile."""
-        return [(one.output, one.directory, one.sources) for one in self._events if one.is_image and one.output]
+    def links(self, choice: Choice) -> list[tuple[Path, Path, Words]]:
+        """Return the images, the folders in which they are linked, and the words that a choice adds to their links."""
+        return [(one.output, one.directory, _added(one, choice)) for one in self._events if one.is_image and one.output]
 
     def _repeat(self, number: int, event: _Event, choice: Choice, dirty: set[Path]) -> None:
         """Carry out an event if something that it depends on has changed."""
-        more: Words = ()
-        if event.is_image:
-            for source in event.sources[:1] or [ALL_FILES]:
-                more = (*(words_of(choice, source) if event.sources else ()), *choice.get(LINK, ()))
-            more = (*more, *(word for word in choice.get(ALL_FILES, ()) if word == "-flto" and word not in more))
-            if is_linker(event.words[0]):
-                more = tuple(one for word in more if word.startswith("-Wl,") for one in word.split(",")[1:])
+        more = _added(event, choice)
         together = [one for one in self._events if one.output == event.output] if not event.is_image else [event]
         named = {path for one in together for path in one.named}
         needs = not dirty.isdisjoint(named) or any(path.name in event.libraries for path in dirty)
@@ -246,7 +250,7 @@ class Replay:
         if not needs and self._linked.get(number) == more:
             return
         self._linked.pop(number, None)
-        if event.output is not None and event is together[0] and is_archiver(event.words[0]):
+        if event.output is not None and event.output in self._begun and event is together[0]:
             self.workspace.inside(event.output).unlink(missing_ok=True)
         try:
             self.workspace.run([*event.words, *more], event.directory, event.environment)
@@ -267,6 +271,8 @@ class Replay:
         found: dict[Path, Unit] = {}
         for start in starts:
             first = start.arguments[0]
+            if is_archiver(first) and not _writes(start.arguments):
+                continue
             if is_archiver(first) or is_linker(first) or (is_tool(first) and first.endswith(_CHANGING)):
                 output, image = _output_of(start), is_linker(first) and "-r" not in start.arguments
                 self._events.append(self._event(start, output, is_image=image))
@@ -312,9 +318,46 @@ class Replay:
         libraries = frozenset(f"lib{one}{suffix}" for one in given for suffix in (".a", ".so"))
         return _Event(words, start.directory, start.environment, output, named - {output}, libraries, sources, is_image)
 
+    def _check_inside(self) -> None:
+        """Refuse a build that writes beside its copy: to the original, or to other folders.
+
+        Raises:
+            TuneError: when it does; it names a file.
+        """
+        seen, root, ours = self.workspace.seen, self.workspace.root, Path(parent_folder())
+        written = [unit.object for units in self.units.values() for unit in units]
+        for path in (*written, *(event.output for event in self._events)):
+            if path is None or path.is_relative_to(seen) or not path.exists():
+                continue
+            if path.is_relative_to(root):
+                raise TuneError(
+                    f"the build names its folder by its absolute path, and has written {path}: with bubblewrap "
+                    f"(Debian: apt install bubblewrap) it sees the copy there"
+                )
+            if not path.is_relative_to(ours) and path.parts[:2] not in (("/", "dev"), ("/", "proc")):
+                raise TuneError(
+                    f"the build has written {path}, outside of its folder: run aiocg tune in a folder above"
+                )
+
+    def _needed(self) -> list[_Event]:
+        """Return the events that images need, in order."""
+        needed, libraries, kept = set(self.images.values()), set[str](), []
+        for event in reversed(self._events):
+            wanted = event.output in needed or (event.output is not None and event.output.name in libraries)
+            if (event.is_image or wanted) and self.workspace.inside(event.directory).is_dir():
+                kept.append(event)
+                needed |= event.named
+                libraries |= event.libraries
+            elif event.output is not None and event.named & needed and not is_archiver(event.words[0]):
+                kept.append(event)  # it makes another form of an image
+        return kept[::-1]
+
     def _locate(self) -> None:
         """Find all files that have the content of an object or an image: builds rename, copy and install them."""
-        wanted = {unit.origin.digest: unit for units in self.units.values() for unit in units if unit.origin}
+        wanted: dict[str, list[Unit]] = {}
+        for unit in (unit for units in self.units.values() for unit in units if unit.origin is not None):
+            assert unit.origin is not None
+            wanted.setdefault(unit.origin.digest, []).append(unit)
         outputs: dict[str, Path] = {}
         places: dict[str, list[Path]] = {}
         for event in self._events:
@@ -325,8 +368,20 @@ class Replay:
             for path in (Path(folder, name) for name in names):
                 if path.is_file() and not path.is_symlink():
                     places.setdefault(digest_of(path), []).append(path)
-        for digest, unit in wanted.items():
-            self._places[unit] = tuple(places.get(digest, ()))
+        objects = {unit.object for units in self.units.values() for unit in units}
+        for digest, some in wanted.items():
+            found = places.get(digest, ())
+            free = [path for path in found if self._outside(path) not in objects]
+            for unit in some:
+                own = [path for path in found if self._outside(path) == unit.object]
+                self._places[unit] = (*own, *(free if len(some) == 1 else ()))
+        for event in self._events:
+            if event.output is not None and is_archiver(event.words[0]):
+                named = {path.name for one in self._events if one.output == event.output for path in one.named}
+                with contextlib.suppress(OSError, ValueError):
+                    members = archive_members(self.workspace.inside(event.output))
+                    if all(os.path.basename(name) in named for name, _ in members):
+                        self._begun.add(event.output)  # it began from nothing, and may again
         written = {event.output for event in self._events}
         for digest, output in outputs.items():
             others = [self._outside(path) for path in places.get(digest, ())]
@@ -377,13 +432,19 @@ class Replay:
         return self.scratch / f"{hashlib.sha256(text.encode(errors='surrogateescape')).hexdigest()[:32]}.o"
 
     def words(self, unit: Unit, words: Words) -> list[str]:
-        """Return the words that a unit is compiled with for some options: with those that keep its meaning."""
-        return kept_meaning(unit.command.level, words, reads=self._name(unit) in self._reading)
+        """Return the words that a unit is compiled with for some options: none about what the build says itself."""
+        own = unit.origin.command.options("level") if unit.origin is not None else []
+        said = {name_of(word) for word in joined(own)}
+        free = tuple(word for word in words if name_of(word) not in said)
+        return kept_meaning(unit.command.level, free, reads=self._name(unit) in self._reading)
 
     def obstacle(self, choice: Choice) -> str:
         """Say why options for the whole may make another program; "" if they do not."""
         units = [unit for name, units in self.units.items() for unit in units if name not in self.kept]
         words = {word for some in choice.values() for word in some}
+        given = [word for event in self._events if event.is_image for word in linker_words(event.words)]
+        if any(map(_is_script, given)):
+            return "a linker script decides where things go"
         if _COLLECT in words:
             used = each("Reading", lambda unit: has_used(self._ours(unit)), units)
             if any(one is not False for one in used):
@@ -458,6 +519,31 @@ class Replay:
         return self.workspace.seen / path.relative_to(self.workspace.copy)
 
 
+def _is_script(word: str) -> bool:
+    """Say whether a word for the linker is a script, or names one."""
+    return (
+        word.endswith((".ld", ".lds", ".ldscript", ".x", ".lcf"))
+        or word.startswith(("--script", "--default-script", "-dT"))
+        or (word.startswith("-T") and not word.startswith(("-Tbss", "-Tdata", "-Ttext")))
+    )
+
+
+def _added(event: _Event, choice: Choice) -> Words:
+    """Return the words that a choice adds to a command."""
+    if not event.is_image:
+        return ()
+    more: Words = ()
+    if event.sources:
+        said = {name_of(word) for word in joined(event.words)} - {name_of("-O")}
+        free = tuple(word for word in words_of(choice, event.sources[0]) if name_of(word) not in said)
+        more = tuple(kept_meaning(_level_of(event.words), free, reads=True))
+    more = (*more, *choice.get(LINK, ()))
+    more = (*more, *(word for word in choice.get(ALL_FILES, ()) if word == LTO and word not in more))
+    if is_linker(event.words[0]):
+        return tuple(one for word in more if word.startswith("-Wl,") for one in word.split(",")[1:])
+    return more
+
+
 def _has_starting(content: bytes) -> bool:
     try:
         return any(STARTING.fullmatch(one.name) for one in sections(content))
@@ -475,6 +561,10 @@ def overflow(error: CommandFailed) -> int:
     return sum(max(0, more) for more in found)
 
 
+def _level_of(words: Sequence[str]) -> str:
+    return next((word for word in reversed(words) if _LEVEL.fullmatch(word)), "")
+
+
 def kept_meaning(own: str, words: Words, *, reads: bool = False) -> list[str]:
     """Return options with those that keep what a build's own level means, and another one does not.
 
@@ -489,6 +579,14 @@ def kept_meaning(own: str, words: Words, *, reads: bool = False) -> list[str]:
     if own in UNTYPED_LEVELS:
         kept = [*(word for word in kept if word != "-fno-strict-aliasing"), "-fno-strict-aliasing", UNCONTRACTED]
     return [*words, *kept]
+
+
+def _writes(arguments: Sequence[str]) -> bool:
+    """Say whether an archiver writes an archive, and does not read one."""
+    if arguments[0].endswith("ranlib"):
+        return True
+    modes = next((word for word in arguments[1:] if not word.startswith("--")), "")
+    return not {"t", "x", "p"} & set(modes.lstrip("-")[:1])
 
 
 def _output_of(start: Start) -> Path | None:

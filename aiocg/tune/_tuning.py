@@ -4,8 +4,9 @@ import hashlib
 import json
 import math
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from aiocg.tune._searching import LTO
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 
 RUNS = 3  # of the build's own images, which show whether the cost is always the same
+SLOWER, LEAST_TIME = 20.0, 10.0  # times as long as the build's own a cost may take, and seconds
 PAIRS = 12  # of runs by which a noisy cost is compared, at most
 LEAST_PAIRS = 4
 CERTAIN = 3.0  # standard errors by which a mean difference has to differ from 0
@@ -64,9 +66,12 @@ class Journal:
         self._path = path
         header = json.dumps(about, sort_keys=True)
         lines: list[str] = []
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lines = path.read_text(encoding="utf-8").splitlines() if resume and path.exists() else []
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                lines = path.read_text(encoding="utf-8").splitlines() if resume and path.exists() else []
+        except OSError:
+            path = None  # the search works without
         if lines[:1] != [header]:
             lines = []
         for line in lines[1:]:
@@ -155,10 +160,14 @@ class Tuning:
         for _ in range(RUNS if self.cost.is_command else 1):
             self._by_identity.clear()
             self.journal.results.pop(key_of({}), None)
+            started = time.monotonic()
             runs.append(self.measure({}))
+            self.cost = replace(self.cost, timeout=LEAST_TIME + SLOWER * (time.monotonic() - started))
         self.own = runs[0]
         if self.own.overflow == FAILED.overflow:
             raise TuneError(f"the cost of the build's own images cannot be measured: {self.reasons[key_of({})]}")
+        for bound in self.bounds if not self.own.overflow else ():
+            bound.check(self.own.numbers)
         costs = [one.cost for one in runs]
         if len(set(costs)) > 1:
             middle = statistics.median(costs)
@@ -232,7 +241,7 @@ class Tuning:
             elif found.cost > self.best_result.cost * (1 + 2 * self.noise):
                 better = False
             else:
-                difference = self._compared(choice)
+                difference = self._compared(choice, self.best)
                 better = difference is not None and difference < 0
         else:
             better = found.key < self.best_result.key or (equal and found.key == self.best_result.key)
@@ -247,21 +256,54 @@ class Tuning:
             return 0.0  # nothing else is known of it, and it is worse anyway
         return sum(bound.excess(found.numbers, self.own.numbers) for bound in self.bounds)
 
-    def _compared(self, choice: Choice) -> float | None:
-        """Return the mean difference to the best choice, measured in turns; None if it is not certain."""
+    def _compared(self, choice: Choice, other: Choice) -> float | None:
+        """Return the mean difference of two choices, measured in turns; None if it is not certain."""
         differences: list[float] = []
         while len(differences) < PAIRS:
-            now, best = (
-                together([self._measure(one, some, again=True) for one in self.targets], worst=self.worst)
-                for some in (choice, self.best)
-            )
-            differences.append(now.cost - best.cost)
+            now, then = map(self.anew, (choice, other))
+            differences.append(now.cost - then.cost)
             if len(differences) >= LEAST_PAIRS:
                 mean = statistics.fmean(differences)
                 error = statistics.stdev(differences) / math.sqrt(len(differences))
                 if abs(mean) > CERTAIN * error:
                     return mean
         return None
+
+    def anew(self, choice: Choice) -> Measured:
+        """Return what a choice costs now, whatever is known of it.
+
+        Raises:
+            BenchmarkInitError, TuneError: when it cannot be built or measured.
+        """
+        return together([self._measure(one, choice, again=True) for one in self.targets], worst=self.worst)
+
+    def confirm(self) -> str:
+        """Build and measure the build's own options and the best ones once more.
+
+        Returns:
+            Why the best ones are dropped, if they do not keep what was measured.
+        """
+        if not self.best or self.best_result.overflow:
+            return ""
+        try:
+            found = self.anew(self.best)
+            own = self.own if self.own.overflow else self.anew({})
+        except (BenchmarkInitError, TuneError) as error:
+            self.best, self.best_result = {}, self.own
+            return f"what was found cannot be built or measured again: {error}"
+        drifts = (own.cost, found.cost) != (self.own.cost, self.best_result.cost) and not self.own.overflow
+        if drifts and not self.noise:
+            self.noise = max(
+                abs(now.cost - then.cost) / (abs(then.cost) or 1.0)
+                for now, then in ((own, self.own), (found, self.best_result))
+            )
+        self.own, self.best_result = own, found
+        if drifts:
+            difference = self._compared(self.best, {})
+            if difference is None or difference >= 0:
+                self.best, self.best_result = {}, own
+                return "the cost varies by more than was found, so nothing is certain to be better"
+        return ""
 
 
 def key_of(choice: Choice) -> str:

@@ -150,7 +150,7 @@ class Whole:
     """A build that is repeated for each choice.
 
     Attributes:
-        workspace: in which it runs; each candidate finds there what the one before has left.
+        workspace: in which it runs; where variables have the options, a candidate finds what the one before has left.
         template: how options reach it.
         text: the build, for the shell.
         image_names: files that it makes, relative to its folder, that tell equal results apart.
@@ -163,6 +163,7 @@ class Whole:
     image_names: Sequence[str] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
     sources: Sequence[str] = ()
+    _is_used: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         """Check that the options have a place.
@@ -179,10 +180,16 @@ class Whole:
     def build(self, choice: Choice) -> dict[str, Path]:
         """Build with the options of a choice, and return the images."""
         words = choice.get(ALL_FILES, ())
+        if self.template.placeholder and self._is_used:  # what was built might be taken for what is to be built
+            self.workspace.renew()
+        self._is_used = True
         environment = {**os.environ, **self.extra, **self.template.variables(words)}
         self.workspace.run([self.template.command(self.text, words)], None, environment)
         found = {name: self.workspace.copy / name for name in self.image_names}
         return {name: path for name, path in found.items() if path.is_file()}
+
+    def distrust(self) -> None:
+        """Do nothing: everything is made anew."""
 
     def sizes(self, jobs: Sequence[tuple[str, Words]]) -> list[int | None]:
         """Return nothing: a whole build has no files of its own."""

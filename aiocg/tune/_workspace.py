@@ -15,6 +15,7 @@ from aiocg.errors import AiocgError
 
 POLL_INTERVAL = 0.1  # seconds between looks for a cancellation
 TIMEOUT = 3600.0  # seconds for one command
+ANSWERS = ("aiocg.mk", "aiocg.cmake")
 SHOWN = 2_000  # characters of a failed command's output that an error has
 
 
@@ -55,14 +56,28 @@ class Workspace:
         Raises:
             TuneError: when it cannot be copied, for example to a full disk.
         """
-        done = subprocess.run(["cp", "-a", "--reflink=auto", root, copy], capture_output=True, text=True)
-        if done.returncode:
-            shutil.rmtree(copy, ignore_errors=True)
-            raise TuneError(f"{root} cannot be copied to {copy}: {done.stderr.strip()[-SHOWN:]}")
         boxed = cls(root, copy, True)
+        boxed.renew()
         if shutil.which("bwrap") and not boxed._run(["true"], root, os.environ, TIMEOUT)[0]:
             return boxed
         return cls(root, copy, False)
+
+    def renew(self) -> None:
+        """Copy the folder anew.
+
+        Raises:
+            TuneError: as `of`.
+        """
+        if self.copy.resolve().is_relative_to(self.root.resolve()):
+            raise TuneError(f"{self.root} cannot be copied into itself, to {self.copy}: say another folder by TMPDIR")
+        shutil.rmtree(self.copy, ignore_errors=True)
+        done = subprocess.run(["cp", "-a", "--reflink=auto", self.root, self.copy], capture_output=True, text=True)
+        if done.returncode:
+            shutil.rmtree(self.copy, ignore_errors=True)
+            raise TuneError(f"{self.root} cannot be copied to {self.copy}: {done.stderr.strip()[-SHOWN:]}")
+        for name in ANSWERS:  # of an earlier run, which a makefile may include
+            if (self.copy / name).is_file():
+                (self.copy / name).write_bytes(b"")
 
     @property
     def seen(self) -> Path:
@@ -108,9 +123,10 @@ class Workspace:
         return [*box, "--chdir", str(directory or self.seen), "--", *words]
 
     def variables(self, environment: Mapping[str, str], directory: Path | None = None) -> dict[str, str]:
-        """Return variables for a command: temporary files of one that is killed are removed with the copy."""
+        """Return variables for a command: its temporary files go with the copy, and the time does not vary."""
         (temporary := self.copy.with_name(f"{self.copy.name}-tmp")).mkdir(exist_ok=True)
-        return {**environment, "PWD": str(directory or self.seen), "TMPDIR": str(temporary)}
+        place = {"PWD": str(directory or self.seen), "TMPDIR": str(temporary)}
+        return {"SOURCE_DATE_EPOCH": "1", **environment, **place}
 
     def _run(
         self, words: Sequence[str], directory: Path, environment: Mapping[str, str], timeout: float

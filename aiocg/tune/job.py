@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.search import Budget
 from aiocg.shrink.delta_debugging import guilty
 from aiocg.transport.elf import sections
 from aiocg.tune._answers import answers, is_meson, whole_answer
-from aiocg.tune._choice import ALL_FILES, Choice, Words, with_words, words_of
+from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, with_words, words_of
 from aiocg.tune._cost import Bound, Cost, digest_of
 from aiocg.tune._replay import Replay
-from aiocg.tune._searching import Space, minimise, search
+from aiocg.tune._searching import LTO, Space, minimise, search
 from aiocg.tune._spaces import clang_space, gcc_space, restricted
-from aiocg.tune._tuning import Journal, Tuning, key_of
+from aiocg.tune._tuning import LEAST_TIME, SLOWER, Journal, Tuning, key_of
 from aiocg.tune._whole import Template, Whole, binaryen_template, changed_files, read_template, rustc_template
-from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
+from aiocg.tune._workspace import TIMEOUT, CommandFailed, TuneError, Workspace
 from aiocg.tune.result import Gain, Result
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ SEARCHING = 0.85  # of the time; the rest is for leaving out what does nothing
 GAINS = 0.1  # of the time, for what single options save
 IDENTICAL = "verified: a build with these flags alone comes out as promised, to the byte"
 SAME_CODE = "verified: a build with these flags alone comes out as promised, but for debug information"
-BY_HAND = "not verified: nothing of make, CMake or Meson was found, to which these flags could be given"
-SAME_COST = "verified: a build with these flags alone costs what was promised, though not every byte is the same"
+BY_HAND = "NOT verified: nothing of make, CMake or Meson was found, to which these flags could be given"
+UNVERIFIED = "NOT verified: it was interrupted"
 _CONFIGURED = ("make", "cmake", "meson")
 _NOT_LOADED = (".note.gnu.build-id", ".gnu_debuglink")
 
@@ -100,6 +101,8 @@ class Job:
     notes: list[str] = field(default_factory=list, init=False)
     started: float = field(default_factory=time.monotonic, init=False)
     _template: Template | None = field(default=None, init=False)
+    _rebuilds: bool = field(default=False, init=False)
+    _patience: float = field(default=TIMEOUT, init=False)
 
     def begin(self) -> None:
         """Build and measure each variant with its own options.
@@ -121,6 +124,8 @@ class Job:
         self.tuning = Tuning(self.targets, Cost(told.cost), bounds, journal, told.worst, self.watch)
         self.tell("measuring what the build makes")
         self.tuning.begin()
+        if told.check:
+            self.tell(f"checking what the build makes: {told.check}")
         if told.check and not self.tuning.own.overflow and not self._holds({}):
             raise TuneError(f"the check `{told.check}` fails with what the build itself makes")
 
@@ -144,28 +149,35 @@ class Job:
         self.tell("leaving out what does nothing")
         minimise(self.tuning, space, meter)
 
-    def result(self) -> Result:
-        """Check and verify the best choice, and return the report."""
+    def result(self, *, at_once: bool = False) -> Result:
+        """Check and verify the best choice, and return the report.
+
+        Args:
+            at_once: do neither.
+        """
         told, tuning = self.settings, self.tuning
         checked = ""
-        if told.check and not tuning.best_result.overflow:
-            self.tell(f"checking: {told.check}")
-            self._settle()
-            checked = told.check
+        if not at_once:
+            if told.check and not tuning.best_result.overflow:
+                self.tell(f"checking: {told.check}")
+                self._settle()
+                checked = "" if self._rebuilds else told.check
+            self.tell("measuring again")
+            if problem := tuning.confirm():
+                self.notes.append(problem)
         self.tell("measuring what each option saves")
         target = self.targets[0]
-        found = tuning.measure(tuning.best)
         result = Result(
             build=told.build,
             cost=told.cost,
             unit=tuning.cost.unit,
             own=tuning.own.numbers,
-            best=found.numbers if tuning.best else tuning.own.numbers,
-            overflow=(tuning.own.overflow, found.overflow if tuning.best else tuning.own.overflow),
+            best=tuning.best_result.numbers,
+            overflow=(tuning.own.overflow, tuning.best_result.overflow),
             rivals=self._rivals(),
             choice=tuning.best,
-            gains=tuple(self._gains()),
-            files=self._files(),
+            gains=() if at_once else tuple(self._gains()),
+            files={} if at_once else self._files(),
             kept=target.kept if isinstance(target, Replay) else {},
             notes=tuple(self.notes),
             checked=checked,
@@ -176,7 +188,9 @@ class Job:
             only=told.only,
             variants=told.variants,
         )
-        return self._with_answer(result) if tuning.best and not result.overflow[1] else result
+        if not tuning.best or result.overflow[1]:
+            return result
+        return self._with_answer(result, at_once=at_once)
 
     def _target(self, number: int, variant: str) -> "Replay | Whole":
         told = self.settings
@@ -211,12 +225,19 @@ class Job:
         return replace(space, per_file=not is_meson(target))  # which has no options for single files
 
     def _holds(self, choice: Choice) -> bool:
+        """Say whether the check succeeds with a choice, and find out whether it builds by itself."""
         for target in self.targets:
             try:
-                target.build(choice)
-                target.workspace.run([self.settings.check])
-            except (CommandFailed, TuneError):
+                images = target.build(choice)
+                before, started = [*map(digest_of, images.values())], time.monotonic()
+                target.workspace.run([self.settings.check], timeout=self._patience)
+                self._patience = min(self._patience, LEAST_TIME + SLOWER * (time.monotonic() - started))
+                if before != [digest_of(path) if path.is_file() else "" for path in images.values()]:
+                    self._rebuilds = True
+            except (CommandFailed, TuneError, BenchmarkInitError):
                 return False
+            finally:
+                target.distrust()
         return True
 
     def _settle(self) -> None:
@@ -266,62 +287,81 @@ class Job:
         pairs = zip(tuning.sources, before, after, strict=True)
         return {name: (own, now) for name, own, now in pairs if own is not None and now is not None}
 
-    def _with_answer(self, result: Result) -> Result:
+    def _with_answer(self, result: Result, *, at_once: bool) -> Result:
         """Return the result with the first answer with which a build of its own comes out as promised."""
         choice, told = self.tuning.best, self.settings
         promised = [self._kept(number, target.build(choice)) for number, target in enumerate(self.targets)]
         first = self.targets[0]
-        if isinstance(first, Replay):
-            possible = answers(choice, first, told.build)
-        else:
-            possible = [whole_answer(choice, first.template, told.build)]
-        images = {name: digest_of(path) for some in promised for name, path in some.items()}
-        found = [msgspec.structs.replace(result, answer=possible[0], images=images)]
-        if possible[0].kind == "flags":
-            return msgspec.structs.replace(found[0], verified=BY_HAND)
+        possible = answers(choice, first, told.build) if isinstance(first, Replay) else []
+        possible = possible or [whole_answer(choice, self._template, told.build)] if self._template else possible
+        images = tuple({name: digest_of(path) for name, path in some.items()} for some in promised)
+        result = msgspec.structs.replace(result, answer=possible[0], images=images)
+        if at_once or possible[0].kind == "flags":
+            return msgspec.structs.replace(result, verified=UNVERIFIED if at_once else BY_HAND)
+        tried = []
         for answer in possible:
             self.tell(f"verifying: {answer.use}")
-            again = msgspec.structs.replace(result, answer=answer, images=images)
-            found.append(msgspec.structs.replace(again, verified=self._verdict(again, promised)))
-            if found[-1].verified in (IDENTICAL, SAME_CODE):
-                return found[-1]
-        return found[1]
+            again = msgspec.structs.replace(result, answer=answer)
+            told_of, checked = self._verdict(again, promised)
+            tried.append(msgspec.structs.replace(again, verified=told_of, checked=checked or result.checked))
+            if tried[-1].is_verified:
+                return tried[-1]
+        files = {
+            scope: tuple(word for word in words if word != LTO) for scope, words in choice.items() if scope != LINK
+        }
+        fewer = _only([(scope, word) for scope, words in files.items() for word in words])
+        for target in self.targets:
+            target.distrust()
+        if fewer and fewer != choice and self.tuning.measure(fewer).key < self.tuning.own.key:
+            self.notes.append(f"options for links do not reach these: {shlex.join(choice.get(LINK, (LTO,)))}")
+            self.tuning.best, self.tuning.best_result = fewer, self.tuning.measure(fewer)
+            return self.result()
+        return tried[0]
 
     def _kept(self, number: int, images: Mapping[str, Path]) -> dict[str, Path]:
         """Copy images to where no build changes them."""
-        (folder := self.scratch / f"promised-{number}").mkdir()
+        (folder := self.scratch / f"promised-{number}").mkdir(exist_ok=True)
         return {name: Path(shutil.copyfile(path, folder / str(at))) for at, (name, path) in enumerate(images.items())}
 
-    def _verdict(self, result: Result, promised: Sequence[Mapping[str, Path]]) -> str:
-        """Build each variant in a new copy with the answer alone, and compare what comes out with what was promised."""
-        found = IDENTICAL
+    def _verdict(self, result: Result, promised: Sequence[Mapping[str, Path]]) -> tuple[str, str]:
+        """Build each variant in a new copy with the answer alone, and compare what comes out with what was promised.
+
+        Returns:
+            The verdict, and the check if it builds by itself and has succeeded there with the images as promised.
+        """
+        found, check = IDENTICAL, self.settings.check if self._rebuilds else ""
         for number, (target, images) in enumerate(zip(self.targets, promised, strict=True)):
-            shutil.rmtree(target.workspace.copy, ignore_errors=True)  # the same path may be in the images
-            workspace = Workspace.of(target.workspace.root, target.workspace.copy)
-            told = verdict(result, workspace, number, images)
+            target.workspace.renew()  # the same path may be in the images
+            told = verdict(result, target.workspace, number, images, check)
             if told != IDENTICAL:
                 found = told
-            if told not in (IDENTICAL, SAME_CODE):
+            if not told.startswith("verified"):
                 break
-        return found
+        return found, check if found in (IDENTICAL, SAME_CODE) else ""
 
 
-def verdict(result: Result, workspace: Workspace, number: int, promised: Mapping[str, Path] | None = None) -> str:
+def verdict(
+    result: Result, workspace: Workspace, number: int, promised: Mapping[str, Path] | None = None, check: str = ""
+) -> str:
     """Build with the answer of a result alone, and say whether what was promised comes out.
 
     Args:
         result: with an answer.
         workspace: a copy of the folder in which nothing was built.
         number: of the variant.
-        promised: the images; if they are not there any more, their digests count, or else the cost.
+        promised: the images; if they are not there any more, their digests count.
+        check: a command that may build again with the answer, and then has to leave the same images.
     """
     answer = result.answer
     if answer is None:
-        return "there is nothing to verify: no flags were found"
+        return "NOT verified: no flags were found"
     environment = {**os.environ, **(variables_of(result.variants[number]) if result.variants else {})}
     if answer.name:
         (workspace.copy / answer.name).write_text(answer.text, encoding="utf-8")
-        environment |= {name: str(workspace.seen / one) for name, one in answer.variables.items()}
+        environment |= {
+            name: " ".join(filter(None, (environment.get(name, ""), str(workspace.seen / one))))
+            for name, one in answer.variables.items()
+        }
     else:
         environment |= answer.variables
     build = answer.use if answer.kind not in _CONFIGURED and not answer.variables else result.build
@@ -332,22 +372,28 @@ def verdict(result: Result, workspace: Workspace, number: int, promised: Mapping
         workspace.run([build], None, environment)
     except CommandFailed as error:
         return f"NOT verified: the build fails with it: {error}"
-    made = {name: workspace.copy / name for name in result.images}
-    if missing := [name for name, path in made.items() if not path.is_file() and len(result.variants) < 2]:
+    told = _compared(result, workspace, number, promised)
+    if check and told.startswith("verified"):
+        try:
+            workspace.run([check], None, environment)
+        except CommandFailed as error:
+            return f"NOT verified: the check fails in a build with it: {error}"
+        return _compared(result, workspace, number, promised)
+    return told
+
+
+def _compared(result: Result, workspace: Workspace, number: int, promised: Mapping[str, Path] | None) -> str:
+    """Say whether the images in a workspace are those of a result."""
+    images = result.images[number]
+    made = {name: workspace.copy / name for name in images}
+    if missing := [name for name, path in made.items() if not path.is_file()]:
         return f"NOT verified: a build with it makes no {missing[0]}"
-    changed = [name for name, path in made.items() if digest_of(path) != result.images[name]]
+    changed = [name for name, path in made.items() if digest_of(path) != images[name]]
     if not changed:
         return IDENTICAL
-    if promised is not None:
-        other = [name for name in changed if _loaded(made[name]) != _loaded(promised[name])]
-        return f"NOT verified: a build with it makes another {other[0]}" if other else SAME_CODE
-    cost = Cost(result.cost).of(workspace, {name: path for name, path in made.items()})
-    name, best = next(iter(result.best.items()))
-    if cost.numbers.get(name) == best:
-        return SAME_COST
-    return (
-        f"NOT verified: a build with it makes another {changed[0]}, and costs {cost.cost:,.10g} instead of {best:,.10g}"
-    )
+    if promised is not None and all(_loaded(made[name]) == _loaded(promised[name]) for name in changed):
+        return SAME_CODE
+    return f"NOT verified: a build with it makes another {changed[0]}"
 
 
 def _identity(target: "Replay | Whole") -> list[str]:

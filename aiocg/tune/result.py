@@ -40,7 +40,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         choice: the options, by file; "" for all, "<link>" for links.
         gains: of each option, as far as there was time for it.
         files: bytes of each file's objects before and after, where that is known.
-        images: the SHA-256 of each image.
+        images: the SHA-256 of each image, by variant.
         kept: files that stay as they are, and why.
         notes: what else is to be known.
         checked: the command that the result has passed; "" if it was not checked.
@@ -64,7 +64,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     choice: Mapping[str, Words] = {}
     gains: tuple[Gain, ...] = ()
     files: Mapping[str, tuple[int, int]] = {}
-    images: Mapping[str, str] = {}
+    images: tuple[Mapping[str, str], ...] = ()
     kept: Mapping[str, str] = {}
     notes: tuple[str, ...] = ()
     checked: str = ""
@@ -78,9 +78,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     variants: tuple[str, ...] = ()
 
     @property
+    def is_verified(self) -> bool:
+        """Whether a build with the answer alone comes out as promised."""
+        return self.verified.startswith("verified")
+
+    @property
     def headline(self) -> str:
         """The gain in one line."""
         state = f"`{self.checked}` passes" if self.checked else "unchecked: say --check COMMAND"
+        if self.answer is not None and not self.is_verified:
+            state = f"NOT VERIFIED, see below; {state}"
         if self.overflow[1]:
             return f"memory is too small by {self.overflow[0]:,} -> {self.overflow[1]:,} bytes: it still does not fit"
         name, after = next(iter(self.best.items()))

@@ -16,13 +16,18 @@ from aiocg.tune._workspace import TuneError, Workspace
         ('noise\n{"cycles": 7, "size": 3.5, "name": "x"}\n', {"cycles": 7.0, "size": 3.5}),
         ('{"size": 3, "cost": 9}', {"cost": 9.0, "size": 3.0}),
         ("1e3", {"cost": 1000.0}),
+        ("1234 app2.bin", {"cost": 1234.0}),
+        ("==7== Collected : 2679332", {"cost": 2679332.0}),
     ],
 )
 def test_the_last_line_of_a_command_is_a_number_or_several(output: str, numbers: dict[str, float]) -> None:
     assert list(printed_numbers(output, "command").items()) == list(numbers.items())
 
 
-@pytest.mark.parametrize("output", ["", "none\n", '{"a": "b"}', "[1]", '{"a": true}', "5\nfailed\n", '{"a": NaN}'])
+@pytest.mark.parametrize(
+    "output",
+    ["", "none\n", '{"a": "b"}', "[1]", '{"a": true}', "5\nfailed\n", "3 tests in 12.5s", "12,5", '{"a": NaN}'],
+)
 def test_output_without_a_number_says_what_was_printed(output: str) -> None:
     with pytest.raises(TuneError, match="should print a number"):
         printed_numbers(output, "command")
