@@ -17,7 +17,7 @@ from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, with_option, with
 LTO = "-flto"
 LEAST_BYTES = 256  # of a file for which single options are tried
 LEADING = 0.5  # the share of the bytes in the files for which an option is tried first
-EVEN = 0.5  # how often a random change that makes no difference is kept, as it may make one later
+EVEN = 0.5  # how often a change of an order that makes no difference is kept, as it may make one later
 CHANGES = 3  # options that a random change touches at most
 SHARE_OF_SCREENING = 0.6  # of the time, where single options are tried by their costs
 SHARE_OF_FILES = 0.6  # of the time, in which files get options by their own bytes
@@ -244,4 +244,4 @@ def _vary(judge: Judge, space: Space, meter: Meter, dice: random.Random) -> None
                 words = with_option(words, option)
             changed = with_words(changed, scope, words)
         if changed != judge.best:
-            judge.improves(changed, equal=dice.random() < EVEN)
+            judge.improves(changed, equal=space.ordered and dice.random() < EVEN)
