@@ -64,27 +64,19 @@ CLANG: tuple[Words, ...] = tuple(
 """Options of LLVM, as clang takes them."""
 
 
-def gcc_space(options: Sequence[Option], *, link_time: bool = True) -> Space:
-    """Return what is tried with a GCC.
-
-    Args:
-        options: that it has.
-        link_time: whether link-time optimisation is tried.
-    """
+def gcc_space(options: Sequence[Option]) -> Space:
+    """Return what is tried with a GCC that has some options; a level that it lacks just fails."""
     known = {text for one in options for text in one.texts}
     has = {one.name: one for one in options}
     first = [word for word in KNOWN if not is_meaning(word) and (word in known or word.partition("=")[0] in has)]
     rest = [word for one in options if one.kind != "level" and not is_meaning(one.name) for word in _words(one)]
-    levels = tuple(one for one in LEVELS if one[0] in known or one[0] in ("-Os", "-O1", "-O2", "-O3"))
-    if "-Oz" not in known and has and not any("-Oz" in one.texts for one in options):
-        levels = tuple(one for one in levels if one != ("-Oz",))
     tries = tuple((word,) for word in dict.fromkeys((*first, *rest)))
-    return Space(levels, tries, _WHOLE if link_time else _WHOLE[:1])
+    return Space(LEVELS, tries, _WHOLE)
 
 
-def clang_space(*, link_time: bool = True) -> Space:
+def clang_space() -> Space:
     """Return what is tried with a clang."""
-    return Space(LEVELS, CLANG, _WHOLE if link_time else _WHOLE[:1])
+    return Space(LEVELS, CLANG, _WHOLE)
 
 
 def restricted(space: Space, without: Sequence[str], more: Iterable[Words]) -> Space:
