@@ -465,6 +465,9 @@ class Replay:
             for word in given if event.is_image else ():
                 if word.startswith("-") and word.lstrip("-").partition("=")[0] in NAMING:
                     return f"{word} may mean something else with it"
+            twice = Counter(name for path in self._linked_by(event) for name in self._symbols(path))
+            if event.is_image and (name := next((name for name, count in twice.items() if count > 1), "")):
+                return f"{name} is defined more than once, and it may take another definition"
         objects = {unit: self._path(unit, ()).read_bytes() for unit in units}
         starting = [unit for unit, content in objects.items() if _has_starting(content)]
         if len(starting) > 1:
@@ -477,6 +480,25 @@ class Replay:
         strong = {name for content in contents for name in elf_symbols(content).defined}
         weak = {name for content in objects.values() for name in elf_symbols(content).weak}
         return f"machine code defines {min(strong & weak)}, which a source defines weakly" if strong & weak else ""
+
+    def _linked_by(self, event: _Event) -> set[Path]:
+        """Return the files that an image is linked from: those that it names, and those in archives of the build."""
+        found = set(event.named)
+        for one in self._events:
+            if one.output is None or not is_archiver(one.words[0]):
+                continue
+            if one.output in found or one.output.name in event.libraries:
+                found |= one.named
+        return found
+
+    def _symbols(self, path: Path) -> frozenset[str]:
+        """Return what an object, if a file is one, defines for others."""
+        place = self.workspace.inside(path)
+        return (
+            elf_symbols(place.read_bytes()).defined
+            if path.suffix in (".o", ".obj") and place.is_file()
+            else frozenset()
+        )
 
     def _check_same(self, made: Mapping[str, Path]) -> None:
         """Refuse images that a loader, or who reads their sections, would find to be others.

@@ -83,7 +83,7 @@ def test_the_shell_edits_shows_and_writes_gccs_program(command: Run, tmp_path: P
     wrong = command("shell", "--env", "gcc-v0", "--benchmark", SMALLEST, "-c", "action -fgcs")
     assert wrong.status == 1 and "did you mean -fgcse" in wrong.err
     other = command("shell", "-c", "set-env 'gcc-v0?gcc_bin=gcc'; set-env gcc-v0; write a.bc")
-    assert other.status == 1 and "has no observation Bitcode" in other.err
+    assert other.status == 1 and "gcc-v0 makes no .bc file" in other.err
 
 
 async def test_a_state_with_another_spelling_comes_to_the_same_state() -> None:
