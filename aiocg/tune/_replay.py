@@ -137,7 +137,7 @@ class Replay:
         self._read(starts)
         if not overflows:  # images of probes are gone
             self.images = {name: path for name, path in self.images.items() if workspace.inside(path).is_file()}
-            self._events = [one for one in self._events if one.output is None or workspace.inside(one.output).exists()]
+            self._events = [one for one in self._events if one.output is None or workspace.inside(one.output).is_file()]
         self._check_inside()
         if not self.units and not any(one.sources for one in self._events):
             cmake = any(True for _ in workspace.copy.glob("**/CMakeCache.txt"))

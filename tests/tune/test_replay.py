@@ -51,6 +51,7 @@ WAYS = {
     "copied": "cc -o a.tmp main.o part.o {link} && cp a.tmp app",
     "objcopy": "cc -o a.elf main.o part.o {link} && objcopy -S a.elf app",
     "relocatable": "ld -r -o all.o main.o part.o && cc -o app all.o {link}",
+    "probed": "cc -o /dev/null main.o part.o && cc -o app main.o part.o {link} && strip -o /dev/null app",
     "by the link": "cc {part} -O2 -o app part.c main.o {part} {link}",
 }
 
