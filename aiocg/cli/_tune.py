@@ -107,7 +107,7 @@ def tune(
     if html is not None:
         write_file(html, result.page().encode())
     answer(json, to_builtins(result), *result.lines())
-    if result.answer is not None and not result.is_verified:
+    if result.broken or (result.answer is not None and not result.is_verified):
         raise SystemExit(1)
 
 
@@ -133,7 +133,6 @@ def _tuned(settings: "Settings") -> "Result":
         job = Job(settings, Path(scratch), _options_of, tell, watch)
         with interruptible():
             job.begin()
-        line = ""
         try:
             with interruptible():
                 job.search()

@@ -82,6 +82,7 @@ class Replay:
         units: by source, relative to the root: a source may be compiled in several ways.
         images: the outputs of links, relative to the root.
         kept: sources that stay as the build has compiled them, and why.
+        sources: those whose options can be chosen, the largest first.
     """
 
     workspace: Workspace
@@ -90,6 +91,7 @@ class Replay:
     units: dict[str, list[Unit]] = field(default_factory=dict, init=False)
     images: dict[str, Path] = field(default_factory=dict, init=False)
     kept: dict[str, str] = field(default_factory=dict, init=False)
+    sources: Sequence[str] = field(default=(), init=False)
     _events: list[_Event] = field(default_factory=list, init=False)
     _places: dict[Unit, tuple[Path, ...]] = field(default_factory=dict, init=False)
     _copies: dict[Path, tuple[Path, ...]] = field(default_factory=dict, init=False)
@@ -131,7 +133,7 @@ class Replay:
         words = workspace.line(["/bin/sh", "-c", f"cd {shlex.quote(str(workspace.seen))} && {text}"])
         status = run_build(words, workspace.variables(environment))
         starts = read_record(log) if log.exists() else []
-        overflows = bool(starts) and bool(starts[-1].status)
+        overflows = bool(status) and any(start.status for start in starts)  # probes may fail, too
         if status and not overflows:
             raise TuneError(f"the build failed: `{text}` ended with {status}; what it said is above")
         self._read(starts)
@@ -155,13 +157,9 @@ class Replay:
         self._events = self._needed()
         self._locate()
         self._prove(overflows)
-        return self
-
-    @property
-    def sources(self) -> list[str]:
-        """The sources whose options can be chosen, the largest first."""
         sizes = {name: self.size(name, ()) or 0 for name in self.units if name not in self.kept}
-        return sorted(sizes, key=lambda name: (-sizes[name], name))
+        self.sources = sorted(sizes, key=lambda name: (-sizes[name], name))
+        return self
 
     @property
     def compiler(self) -> str:
@@ -421,8 +419,10 @@ class Replay:
             if overflows and overflow(error):
                 return
             raise TuneError(f"the build cannot be replayed: {error}") from None
+        if overflows:
+            raise TuneError("the build failed, and not because memory was too small; what it said is above")
         for name, path in made.items():
-            if before and digest_of(path) != before[name]:
+            if digest_of(path) != before[name]:
                 raise TuneError(
                     f"{name} comes out otherwise when its link is repeated, so the build cannot be replayed"
                 )

@@ -256,6 +256,11 @@ class Tuning:
             return 0.0  # nothing else is known of it, and it is worse anyway
         return sum(bound.excess(found.numbers, self.own.numbers) for bound in self.bounds)
 
+    def breaks(self, bound: Bound) -> bool:
+        """Say whether the best choice is beyond a bound."""
+        found = self.best_result
+        return not found.overflow and bound.excess(found.numbers, self.own.numbers) > 0
+
     def _compared(self, choice: Choice, other: Choice) -> float | None:
         """Return the mean difference of two choices, measured in turns; None if it is not certain."""
         differences: list[float] = []

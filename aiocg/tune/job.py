@@ -39,6 +39,7 @@ GAINS = 0.1  # of the time, for what single options save
 IDENTICAL = "verified: a build with these flags alone comes out as promised, to the byte"
 SAME_CODE = "verified: a build with these flags alone comes out as promised, but for debug information"
 BY_HAND = "NOT verified: nothing of make, CMake or Meson was found, to which these flags could be given"
+SAME_COST = "verified: a build with these flags alone costs what was promised; there is no image to compare"
 UNVERIFIED = "NOT verified: it was interrupted"
 _CONFIGURED = ("make", "cmake", "meson")
 _NOT_LOADED = (".note.gnu.build-id", ".gnu_debuglink")
@@ -180,6 +181,7 @@ class Job:
             files={} if at_once else self._files(),
             kept=target.kept if isinstance(target, Replay) else {},
             notes=tuple(self.notes),
+            broken=tuple(told.at_most[at] for at, bound in enumerate(tuning.bounds) if tuning.breaks(bound)),
             checked=checked,
             noise=tuning.noise,
             evaluations=tuning.evaluations,
@@ -385,6 +387,8 @@ def verdict(
 def _compared(result: Result, workspace: Workspace, number: int, promised: Mapping[str, Path] | None) -> str:
     """Say whether the images in a workspace are those of a result."""
     images = result.images[number]
+    if not images:
+        return _same_cost(result, workspace)
     made = {name: workspace.copy / name for name in images}
     if missing := [name for name, path in made.items() if not path.is_file()]:
         return f"NOT verified: a build with it makes no {missing[0]}"
@@ -394,6 +398,20 @@ def _compared(result: Result, workspace: Workspace, number: int, promised: Mappi
     if promised is not None and all(_loaded(made[name]) == _loaded(promised[name]) for name in changed):
         return SAME_CODE
     return f"NOT verified: a build with it makes another {changed[0]}"
+
+
+def _same_cost(result: Result, workspace: Workspace) -> str:
+    """Say whether a build without images that could be compared costs what was promised."""
+    if result.noise or len(result.variants) > 1:
+        return "NOT verified: the build makes neither a program nor a module that could be compared"
+    try:
+        numbers = Cost(result.cost).of(workspace, {}).numbers
+    except TuneError as error:
+        return f"NOT verified: {error}"
+    name, promised = next(iter(result.best.items()))
+    if numbers.get(name) == promised:
+        return SAME_COST
+    return f"NOT verified: a build with it costs {numbers.get(name, 0):,.10g} instead of {promised:,.10g}"
 
 
 def _identity(target: "Replay | Whole") -> list[str]:

@@ -42,6 +42,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         files: bytes of each file's objects before and after, where that is known.
         images: the SHA-256 of each image, by variant.
         kept: files that stay as they are, and why.
+        broken: bounds that nothing has kept.
         notes: what else is to be known.
         checked: the command that the result has passed; "" if it was not checked.
         noise: the share by which the cost of one and the same build varies.
@@ -66,6 +67,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, tuple[int, int]] = {}
     images: tuple[Mapping[str, str], ...] = ()
     kept: Mapping[str, str] = {}
+    broken: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     checked: str = ""
     noise: float = 0.0
@@ -86,6 +88,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def headline(self) -> str:
         """The gain in one line."""
         state = f"`{self.checked}` passes" if self.checked else "unchecked: say --check COMMAND"
+        if self.broken:
+            state = f"NOT within --at-most {', '.join(self.broken)}; {state}"
         if self.answer is not None and not self.is_verified:
             state = f"NOT VERIFIED, see below; {state}"
         if self.overflow[1]:

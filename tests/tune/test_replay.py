@@ -147,9 +147,16 @@ def test_only_some_images_count(replay: Building) -> None:
     assert list(replay(text, "to*").build({})) == ["tool"]
 
 
+def test_a_probe_that_fails_last_is_no_memory_that_is_too_small(replay: Building) -> None:
+    replayed = replay(f"{filled(WAYS['objects'])} && (cc -o probe part.o -lnothing_of_the_kind || true)")
+    assert list(replayed.images) == ["app"]
+    assert replayed.build({})["app"].is_file()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (f"{filled(WAYS['objects'])} && cc -o probe part.o -lnothing_of_the_kind", "cannot be replayed"),
         ("false", "the build failed"),
         ("true", "has compiled no C"),
         ("cc -c part.c", "none is linked"),

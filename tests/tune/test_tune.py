@@ -166,6 +166,21 @@ def test_a_command_is_the_cost_within_a_bound(project: Project) -> None:
     assert report["noise"] == 0
 
 
+def test_a_bound_that_nothing_keeps_is_said(project: Project) -> None:
+    done = project.with_make().tune("--budget", "4", "--at-most", "file=10", "--", "make")
+    assert done.returncode == 1
+    assert "NOT within --at-most file=10" in done.stdout
+
+
+def test_without_an_image_the_cost_is_compared(project: Project) -> None:
+    (project.folder / "flags.toml").write_text('options = ["-n 1", "-n 2"]\n')
+    build = "seq 1 9 | head {flags} > lines"
+    words = ("--space", "flags.toml", "--budget", "3", "--cost", "wc -c < lines", "--", "sh", "-c", build)
+    report = project.report(*words)
+    assert report["best"]["cost"] == 2
+    assert report["verified"].startswith("verified: a build with these flags alone costs what was promised")
+
+
 def test_variants_get_the_same_flags(project: Project) -> None:
     project.with_make("BOARD_FLAGS")
     for name in ("Makefile", "sub/Makefile"):
