@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc._container import ContainerRunner
 from aiocg.workers.gcc._engine import connect
 from aiocg.workers.gcc._local import LocalRunner
 from aiocg.workers.gcc._runner import CommandRunner
-from aiocg.workers.gcc.container import ContainerRunner
 from bench.measure import MILLI, Budget, Effort, Results, alternate
 
 IMAGE = os.environ.get("AIOCG_BENCH_IMAGE", "gcc:13")

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets.sdist._dataset import install_project
-from aiocg.datasets.sdist.manifest import projects
+from aiocg.datasets.sdist._manifest import projects
 from aiocg.datasets.toolchain import find_toolchain, link_flags
-from aiocg.shrink.candidate import BY_SEARCH, GCC, OWN, TUNED_LEVEL
-from aiocg.shrink.units import LEVELS
+from aiocg.shrink._candidate import BY_SEARCH, GCC, OWN, TUNED_LEVEL
+from aiocg.shrink._units import LEVELS
 
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SOURCES = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian bookworm main\n"

@@ -6,8 +6,8 @@ import pytest
 import typer
 import typer.testing
 
-from aiocg.cli.options import command as add_command
-from aiocg.cli.options import time_option
+from aiocg.cli._options import command as add_command
+from aiocg.cli._options import time_option
 
 from .command_line import Run
 

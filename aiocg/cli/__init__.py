@@ -32,7 +32,7 @@ def main() -> None:
 
         sys.exit(rustc.main(sys.argv[2:]))
     if sys.argv[1:4] == ["shrink", "--locked", "--"] and sys.argv[4:]:
-        from aiocg.cli import shrink_locked as locked
+        from aiocg.cli import _shrink_locked as locked
 
         signal.signal(signal.SIGINT, handler)
         if (done := locked.main(sys.argv[4:])) is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from aiocg.cli._listening import listen, serve
-from aiocg.cli.options import Flags, time_option
+from aiocg.cli._options import Flags, time_option
 from aiocg.cli.output import ended_by, fail, interrupted_status, run, service_status
 
 if TYPE_CHECKING:

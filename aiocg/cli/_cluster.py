@@ -18,7 +18,7 @@ import typer
 from rich.text import Text
 
 from aiocg.cli._keys import key_folder, told
-from aiocg.cli.options import command, count_option, time_option
+from aiocg.cli._options import command, count_option, time_option
 from aiocg.cli.output import answer, check_writable, console, counted, fail, print_line, run, table
 
 if TYPE_CHECKING:

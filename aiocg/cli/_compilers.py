@@ -2,7 +2,7 @@
 
 import typer
 
-from aiocg.cli.options import command
+from aiocg.cli._options import command
 from aiocg.cli.output import answer, fail, table, working
 
 llvm = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)

@@ -21,7 +21,7 @@ import typer
 from rich.filesize import decimal
 from rich.table import Table
 
-from aiocg.cli.options import Flags, command
+from aiocg.cli._options import Flags, command
 from aiocg.cli.output import (
     answer,
     check_writable,

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from aiocg.cli.options import Flags, time_option
+from aiocg.cli._options import Flags, time_option
 from aiocg.cli.output import answer, interrupted_status, run, was_stopped, working
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiocg.cli._listening import LOCAL, listen, serve
-from aiocg.cli.options import Flags, time_option
+from aiocg.cli._options import Flags, time_option
+from aiocg.cli._search_job import is_expression
 from aiocg.cli.output import fail, run, service_status
-from aiocg.cli.search_job import is_expression
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aiocg.cli.options import command
+from aiocg.cli._options import command
 from aiocg.cli.output import answer, fail
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from aiocg.cli.options import command
+from aiocg.cli._options import command
 from aiocg.cli.output import answer, console, counted, fail, print_line, run
 
 if TYPE_CHECKING:

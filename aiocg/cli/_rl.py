@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aiocg.cli.options import command
+from aiocg.cli._options import command
 from aiocg.cli.output import (
     answer,
     check_writable,

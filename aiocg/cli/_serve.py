@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from aiocg.cli._keys import OWN, key_folder, told
-from aiocg.cli.options import time_option
+from aiocg.cli._options import time_option
 from aiocg.cli.output import counted, ended_by, errors, fail, print_json, print_line, run, service_status
 from aiocg.transport.system import processors
 

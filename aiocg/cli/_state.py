@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from aiocg.cli.options import command, write_program
+from aiocg.cli._options import command, write_program
 from aiocg.cli.output import check_writable, fail, print_json, print_line, run, write_file
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.filesize import decimal
 
-from aiocg.cli.options import command
+from aiocg.cli._options import command
 from aiocg.cli.output import (
     answer,
     console,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from aiocg.cli.options import time_option
+from aiocg.cli._options import time_option
 from aiocg.cli.output import answer, check_writable, errors, fail, interrupted, interruptible, run, working, write_file
 
 if TYPE_CHECKING:

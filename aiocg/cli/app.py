@@ -26,10 +26,14 @@ from aiocg.cli import (
     _transitions,
     _tune,
     _validate,
-    search,
-    shrink,
 )
-from aiocg.cli.options import Flags, as_command, command, described, time_option
+from aiocg.cli import (
+    _search as search,
+)
+from aiocg.cli import (
+    _shrink as shrink,
+)
+from aiocg.cli._options import Flags, as_command, command, described, time_option
 from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error, run
 
 

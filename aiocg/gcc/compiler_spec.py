@@ -143,7 +143,7 @@ def pull_image(image: str, *, if_missing: bool = False) -> str:
     Raises:
         EnvironmentNotSupported: when there is no engine or no such image.
     """
-    command = [sys.executable, "-P", "-m", "aiocg.workers.gcc.pull", "--parent", str(os.getpid())]
+    command = [sys.executable, "-P", "-m", "aiocg.workers.gcc._pull", "--parent", str(os.getpid())]
     command += [*(["--if-missing"] if if_missing else []), image]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.errors import AiocgError
-from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates, Recipe
+from aiocg.shrink._candidate import FOUND, OURS, OWN, TUNED, Candidates, Recipe
 from aiocg.shrink.delta_debugging import Step, actions_of, guilty, steps_of
 from aiocg.shrink.image import put, smallest
 from aiocg.shrink.inputs import Part, name_of

@@ -11,14 +11,14 @@ from aiocg.build.commands import Unit
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.command_line import level_words
-from aiocg.shrink.candidate import OWN, Candidates, proven
+from aiocg.shrink._candidate import OWN, Candidates, proven
+from aiocg.shrink._linking import Form, Linker
+from aiocg.shrink._units import SECTIONS, Units
 from aiocg.shrink.gcc_linking import COLLECT, LEVELS, Gcc, GccLinker, GccUnits, compiler_of
 from aiocg.shrink.image import measure
 from aiocg.shrink.inputs import read_inputs
-from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.record import Link
 from aiocg.shrink.shrinking import UNKNOWN, Shrinking, check_same
-from aiocg.shrink.units import SECTIONS, Units
 
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime

@@ -14,16 +14,16 @@ from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import UNCONTRACTED, check_repeatable, has_used, optimisers
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words
-from aiocg.shrink.candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LEVEL, TUNED_WORD, Candidates, Recipe
-from aiocg.shrink.cross import index_archives
+from aiocg.shrink._candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LEVEL, TUNED_WORD, Candidates, Recipe
+from aiocg.shrink._cross import index_archives
+from aiocg.shrink._linking import Linker, NothingJoined
+from aiocg.shrink._tools import Clang
+from aiocg.shrink._tuning import FRAME_POINTERS, candidates, optimised
+from aiocg.shrink._tuning import linker_words as tuning_words
+from aiocg.shrink._units import FLTO, SECTIONS, Units, run
 from aiocg.shrink.image import measure, smallest
 from aiocg.shrink.inputs import STARTING, Part, collects, linker_words, name_of
-from aiocg.shrink.linking import Linker, NothingJoined
 from aiocg.shrink.record import Link
-from aiocg.shrink.tools import Clang
-from aiocg.shrink.tuning import FRAME_POINTERS, candidates, optimised
-from aiocg.shrink.tuning import linker_words as tuning_words
-from aiocg.shrink.units import FLTO, SECTIONS, Units, run
 from aiocg.transport.elf import symbol_sizes
 
 COLLECT = "-Wl,--gc-sections"

@@ -19,10 +19,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         input: the SHA-256 of its joined bitcode.
         compiler: that was searched with, such as "LLVM 23.1.4".
-        chosen: "found", "tuned", "mixed", a level of `aiocg.shrink.units`, "-Oz -flto tuned", a level of GCC such as
+        chosen: "found", "tuned", "mixed", a level of `aiocg.shrink._units`, "-Oz -flto tuned", a level of GCC such as
             "gcc -Oz", or "own" for what the build itself makes.
         actions: of the search.
-        options: of the code generator and the linker, see `aiocg.shrink.tuning`.
+        options: of the code generator and the linker, see `aiocg.shrink._tuning`.
         units: sources that clang compiles.
         kept: sources whose own objects are linked, since clang would make another program of them, or the check fails.
         retold: sources that clang reads as the build's preprocessor leaves them.

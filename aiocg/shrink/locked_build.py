@@ -28,14 +28,14 @@ from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words, parse
 from aiocg.llvm.recording import compilers, recording_commands
 from aiocg.llvm.tools import LoadedTool
 from aiocg.shrink import compiler
+from aiocg.shrink._linking import Form, Linker
+from aiocg.shrink._tools import Clang, searched_with
+from aiocg.shrink._tuning import optimised
+from aiocg.shrink._units import LEVEL, Units, run
 from aiocg.shrink.image import read_image
 from aiocg.shrink.inputs import Inputs, Module, Part, read_inputs
-from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock, digest
 from aiocg.shrink.record import Build, understand
-from aiocg.shrink.tools import Clang, searched_with
-from aiocg.shrink.tuning import optimised
-from aiocg.shrink.units import LEVEL, Units, run
 
 _OTHER = "another image than the lock file was written with: --update makes it anew"
 

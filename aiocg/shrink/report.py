@@ -8,7 +8,7 @@ from html import escape
 
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply, inlined
-from aiocg.shrink.candidate import BY_OPTIONS, BY_SEARCH, FOUND, GCC, MIXED, NAMED, OURS, OWN, TUNED, Candidates
+from aiocg.shrink._candidate import BY_OPTIONS, BY_SEARCH, FOUND, GCC, MIXED, NAMED, OURS, OWN, TUNED, Candidates
 from aiocg.shrink.image import Image
 from aiocg.shrink.inputs import name_of
 from aiocg.transport.elf import merged_symbols, symbol_sizes

@@ -23,11 +23,11 @@ from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.llvm.driver_settings import Settings
 from aiocg.llvm.tools import apply
+from aiocg.shrink._tools import Clang
+from aiocg.shrink._units import LEVEL, SECTIONS, run
 from aiocg.shrink.image import put, read_image
 from aiocg.shrink.record import Build, Link
 from aiocg.shrink.searching import search
-from aiocg.shrink.tools import Clang
-from aiocg.shrink.units import LEVEL, SECTIONS, run
 from aiocg.transport.elf import text_size
 
 LINK = "--aiocg-link"  # the first word for the linker of the second compilation, before the linker itself

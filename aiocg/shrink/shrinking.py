@@ -19,16 +19,16 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import BY_OPTIONS, GCC, NAMED, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
-from aiocg.shrink.cross import cross_of
+from aiocg.shrink._candidate import BY_OPTIONS, GCC, NAMED, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
+from aiocg.shrink._cross import cross_of
+from aiocg.shrink._linking import Form, Linker
+from aiocg.shrink._tools import Clang, Lld, is_zig, linker_line, searched_with, zig_of
+from aiocg.shrink._units import BITCODE, Units
 from aiocg.shrink.gcc_linking import Gcc, GccImages, GccLinker, GccUnits, OnlyGcc, compiler_of
 from aiocg.shrink.image import copies, measure, put
 from aiocg.shrink.inputs import Inputs, Module, Part, read_inputs
-from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock, digest
 from aiocg.shrink.record import Build, Link, changed
-from aiocg.shrink.tools import Clang, Lld, is_zig, linker_line, searched_with, zig_of
-from aiocg.shrink.units import BITCODE, Units
 
 UNKNOWN = "none of its objects is known to be C or C++; if they were there before this build, clean the project first"
 

@@ -15,7 +15,7 @@ from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.replacing import make_folder
-from aiocg.datasets.sdist.manifest import FILES_FOLDER, PROJECTS_DIRECTORY, Program, Project, projects
+from aiocg.datasets.sdist._manifest import FILES_FOLDER, PROJECTS_DIRECTORY, Program, Project, projects
 from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
@@ -38,7 +38,7 @@ class SdistDataset(ListedDataset):
     configured with when one of its programs is used for the first time; `install` fetches all.
 
     Args:
-        directory: where the descriptions of the packages lie, see `aiocg.datasets.sdist.manifest`.
+        directory: where the descriptions of the packages lie, see `aiocg.datasets.sdist._manifest`.
     """
 
     def __init__(self, directory: Path = PROJECTS_DIRECTORY) -> None:

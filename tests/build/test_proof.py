@@ -13,7 +13,7 @@ import pytest
 from aiocg.build.commands import Start, read_record, record_build, units_of
 from aiocg.build.proof import Unrepeatable, check_repeatable, readable
 from aiocg.llvm.command_line import parse
-from aiocg.shrink.candidate import FOUND, OWN
+from aiocg.shrink._candidate import FOUND, OWN
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.image import put
 from aiocg.shrink.lock import Lock

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
-from aiocg.cli.search_job import of_memory
+from aiocg.cli._search_job import of_memory
 from aiocg.errors import AiocgError
 from aiocg.host.local import choose_memory
 

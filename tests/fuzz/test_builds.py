@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from aiocg.shrink.candidate import MIXED
+from aiocg.shrink._candidate import MIXED
 from bench.fuzz.builds.comparison import WAYS, differing
 
 PART = 10  # builds in one test

@@ -12,8 +12,8 @@ import pytest_asyncio
 import aiocg
 from aiocg.datasets.cache import cache_directory
 from aiocg.fleet.restart_policy import Policy
+from aiocg.workers.gcc._discovery import discover
 from aiocg.workers.gcc._local import LocalRunner
-from aiocg.workers.gcc.discovery import discover
 
 from .engine import client, engine, gcc_image
 from .written import LOOP, program

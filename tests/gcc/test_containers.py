@@ -23,9 +23,9 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import _attached_shell as attached_shell
 from aiocg.workers.gcc._confinement import FOLDER, OWNER, Limits
+from aiocg.workers.gcc._container import ContainerRunner
+from aiocg.workers.gcc._discovery import discover
 from aiocg.workers.gcc._runner import ENVIRONMENT, Completed
-from aiocg.workers.gcc.container import ContainerRunner
-from aiocg.workers.gcc.discovery import discover
 
 from .engine import IMAGES, own_docker
 from .images import SUITES, debian_rootfs, host_rootfs, import_image
@@ -117,7 +117,7 @@ def test_program_compiles_links_and_runs_in_a_container_as_it_does_outside(runne
 @pytest.mark.slow
 def test_container_goes_with_a_worker_that_is_killed_in_the_middle_of_a_command(gcc_image: str, client: Any) -> None:
     script = (
-        "import sys; from aiocg.workers.gcc.container import ContainerRunner; runner = ContainerRunner(sys.argv[1])\n"
+        "import sys; from aiocg.workers.gcc._container import ContainerRunner; runner = ContainerRunner(sys.argv[1])\n"
         "print(runner.root, flush=True); runner.run(['sleep', '600'], folder=runner.root, timeout=600)"
     )
     before = containers(client)
@@ -345,7 +345,7 @@ def test_folder_that_the_engine_does_not_see_is_an_error_that_says_so(
 ) -> None:
     """One that only this process has: a file system that is mounted in a namespace of its own."""
     script = (
-        "import sys; from aiocg.workers.gcc.container import ContainerRunner\n"
+        "import sys; from aiocg.workers.gcc._container import ContainerRunner\n"
         "try: ContainerRunner(sys.argv[1])\n"
         "except Exception as error: print(error)"
     )
@@ -362,7 +362,7 @@ def test_folder_that_the_engine_does_not_see_is_an_error_that_says_so(
 
 
 def pull(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-P", "-m", "aiocg.workers.gcc.pull", *arguments]
+    command = [sys.executable, "-P", "-m", "aiocg.workers.gcc._pull", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 

@@ -16,8 +16,8 @@ import pytest_asyncio
 import aiocg
 from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ObservationFailed, WorkerFailure
 from aiocg.fleet.restart_policy import Policy
+from aiocg.workers.gcc._discovery import OptionsFile, discover
 from aiocg.workers.gcc._local import LocalRunner
-from aiocg.workers.gcc.discovery import OptionsFile, discover
 
 from .written import LOOP, program
 

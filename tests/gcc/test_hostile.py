@@ -16,10 +16,10 @@ from aiocg.transport.options import Option
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import _compilation as compilation
 from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
+from aiocg.workers.gcc._container import ContainerRunner
 from aiocg.workers.gcc._local import LocalRunner
 from aiocg.workers.gcc._runner import Completed
-from aiocg.workers.gcc.container import ContainerRunner
-from aiocg.workers.gcc.store import Results
+from aiocg.workers.gcc._store import Results
 from aiocg.workers.programs.linking import write_files
 
 LIMITS = Limits(20.0, 1 << 30, math.inf)

@@ -11,8 +11,8 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
 from aiocg.workers.gcc._local import open_runner
+from aiocg.workers.gcc._store import Results
 from aiocg.workers.gcc.session import GccSession
-from aiocg.workers.gcc.store import Results
 
 from .written import LOOP, program
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.cli.search_report import Finding
+from aiocg.cli._search_report import Finding
 from aiocg.datasets import default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError

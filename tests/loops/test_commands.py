@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.cli.search import _meant
-from aiocg.cli.search_job import is_expression
+from aiocg.cli._search import _meant
+from aiocg.cli._search_job import is_expression
 
 from ..command_line import Run, runner
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from aiocg.cli.search_report import compared, progress_line
+from aiocg.cli._search_report import compared, progress_line
 from aiocg.search import Progress
 
 

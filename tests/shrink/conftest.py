@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.build.commands import read_record, record_build
-from aiocg.shrink.candidate import Candidates
+from aiocg.shrink._candidate import Candidates
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink._candidate import FOUND, OWN, Candidates
 from aiocg.shrink.checking import Check
 from aiocg.shrink.image import put
 

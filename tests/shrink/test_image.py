@@ -10,7 +10,7 @@ import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain
-from aiocg.shrink.candidate import OWN, Candidates
+from aiocg.shrink._candidate import OWN, Candidates
 from aiocg.shrink.image import loader_difference, measure, read_image, special_sections
 
 

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from aiocg.build.commands import read_record, record_build
-from aiocg.shrink.candidate import BY_OPTIONS, FOUND, MIXED, OWN, TUNED_LEVEL, Candidates, Recipe
+from aiocg.shrink._candidate import BY_OPTIONS, FOUND, MIXED, OWN, TUNED_LEVEL, Candidates, Recipe
+from aiocg.shrink._tools import searched_with
 from aiocg.shrink.gcc_linking import LEVELS, GccImages
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import name_of
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
-from aiocg.shrink.tools import searched_with
 
 pytestmark = pytest.mark.needs("libc", "gcc")
 

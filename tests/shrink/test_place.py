@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiocg.shrink import shrinking
-from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink._candidate import FOUND, OWN, Candidates
 from aiocg.shrink.image import Image, put, read_image
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import Build

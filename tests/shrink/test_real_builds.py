@@ -10,7 +10,7 @@ import pytest
 
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.sdist._dataset import install_project
-from aiocg.datasets.sdist.manifest import projects
+from aiocg.datasets.sdist._manifest import projects
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("libc")]
 

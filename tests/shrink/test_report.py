@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.shrink.candidate import Candidates
+from aiocg.shrink._candidate import Candidates
 from aiocg.shrink.image import Image, smallest
 from aiocg.shrink.report import ImageReport, Report, Symbol, compared, explained, report_of
 from aiocg.transport.elf import merged_symbols, symbol_sizes

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink._candidate import FOUND, OWN, Candidates
 from aiocg.shrink.checking import Pace
 from aiocg.shrink.image import Image
 

@@ -8,10 +8,10 @@ import pytest
 
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import TUNED, TUNED_LEVEL, Candidates, Recipe
+from aiocg.shrink._candidate import TUNED, TUNED_LEVEL, Candidates, Recipe
+from aiocg.shrink._tuning import FRAME_POINTERS, NO_PLT, POLISH, RELR, candidates, compiler_words, linker_words, tune
 from aiocg.shrink.checking import Check
 from aiocg.shrink.image import read_image
-from aiocg.shrink.tuning import FRAME_POINTERS, NO_PLT, POLISH, RELR, candidates, compiler_words, linker_words, tune
 from aiocg.transport.elf import sections, symbol_sizes
 
 SOURCE = """

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from aiocg.workers.gcc._runner import Completed
-from aiocg.workers.gcc.shell_loop import COMMAND, ERRORS, INPUT, OUTPUT, Answer, command_file, mark, read_answer
+from aiocg.workers.gcc._shell_loop import COMMAND, ERRORS, INPUT, OUTPUT, Answer, command_file, mark, read_answer
 
 FILE_LIMIT = 1 << 30  # bytes of each file that a command writes, including its outputs
 OUTPUT_LIMIT = 16 << 20  # limit in bytes for each output

@@ -25,7 +25,7 @@ from aiocg.transport.elf import NotElf, image_size, text_size
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc._runner import CommandRunner, Completed
-from aiocg.workers.gcc.store import Results
+from aiocg.workers.gcc._store import Results
 from aiocg.workers.programs import scratch
 from aiocg.workers.programs.linking import MARGIN, no_place, temporary_folder, write_files
 from aiocg.workers.programs.recipe import Program as Recipe

@@ -17,7 +17,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc._attached_shell import AttachedShell, Kills
 from aiocg.workers.gcc._engine import Image, failure, said
 from aiocg.workers.gcc._runner import ENVIRONMENT
-from aiocg.workers.gcc.shell_loop import FILES, KEEPER, KILL, LOOP
+from aiocg.workers.gcc._shell_loop import FILES, KEEPER, KILL, LOOP
 
 if TYPE_CHECKING:
     from docker import APIClient

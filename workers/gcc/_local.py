@@ -253,7 +253,7 @@ def open_runner(gcc_bin: str) -> CommandRunner:
         CompilationError: with `FailureCode.COMPILER` if there is no such compiler.
     """
     if gcc_bin.startswith(DOCKER):
-        from aiocg.workers.gcc.container import ContainerRunner  # its imports are slow, and only containers need them
+        from aiocg.workers.gcc._container import ContainerRunner  # its imports are slow, and only containers need them
 
         return ContainerRunner(gcc_bin.removeprefix(DOCKER))
     return LocalRunner(gcc_bin)

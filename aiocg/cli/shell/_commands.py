@@ -32,7 +32,7 @@ from aiocg.cli._describe import (
     observation_spaces_table,
     reward_spaces_table,
 )
-from aiocg.cli.options import write_program
+from aiocg.cli._options import write_program
 from aiocg.cli.output import CommandError, counted, table, write_file
 from aiocg.cli.shell import _suggestions as suggestions
 from aiocg.cli.shell._command import Command, CommandTable, Context, Result, Section, count_of

@@ -21,14 +21,14 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import FILES_VARIABLE
 from aiocg.shrink import locked_build
-from aiocg.shrink.candidate import FOUND, GCC, MIXED, OWN, Candidates, Recipe
+from aiocg.shrink._candidate import FOUND, GCC, MIXED, OWN, Candidates, Recipe
+from aiocg.shrink._units import FLTO
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.gcc_linking import OnlyGcc
 from aiocg.shrink.image import put
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
-from aiocg.shrink.units import FLTO
 from aiocg.tune._choice import ALL_FILES
 from aiocg.tune._replay import Replay
 from aiocg.tune._spaces import clang_space

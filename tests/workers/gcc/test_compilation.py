@@ -17,7 +17,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
 from aiocg.workers.gcc._local import LocalRunner
-from aiocg.workers.gcc.store import Results, Store
+from aiocg.workers.gcc._store import Results, Store
 
 MAIN = b"""#include "part.h"
 #include <stdint.h>

@@ -15,10 +15,10 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc._discovery import OptionsFile, Trials, check, discover, question
 from aiocg.workers.gcc._local import LocalRunner
 from aiocg.workers.gcc._proposals import CompilerOptions, Proposal, exclusion, propose, read_help
 from aiocg.workers.gcc._runner import Completed
-from aiocg.workers.gcc.discovery import OptionsFile, Trials, check, discover, question
 from aiocg.workers.gcc.session import edits
 
 
@@ -185,7 +185,7 @@ PROGRAM = """
 import os, resource, sys
 from aiocg.transport.options import Option
 from aiocg.workers.gcc._proposals import CompilerOptions
-from aiocg.workers.gcc.discovery import OptionsFile
+from aiocg.workers.gcc._discovery import OptionsFile
 
 found = CompilerOptions("gcc 99", (Option("-fgcse", "flag", "", ("-fgcse",)),))
 folder, mark, limit = sys.argv[1:]
@@ -215,7 +215,7 @@ def test_of_several_processes_one_discovers_and_the_others_wait(tmp_path: Path) 
 def test_a_process_that_was_stopped_is_not_waited_for_for_ever(
     found: CompilerOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiocg.workers.gcc.discovery.PATIENCE", 0.1)
+    monkeypatch.setattr("aiocg.workers.gcc._discovery.PATIENCE", 0.1)
     begun = threading.Event()
     end = threading.Event()
 

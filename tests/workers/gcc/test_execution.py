@@ -18,7 +18,7 @@ from aiocg.workers.gcc import _compilation as compilation
 from aiocg.workers.gcc._compilation import read_sources
 from aiocg.workers.gcc._execution import PARAMETERS, Execution
 from aiocg.workers.gcc._local import LocalRunner
-from aiocg.workers.gcc.store import Results
+from aiocg.workers.gcc._store import Results
 from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import LinkError, Program, decode_program
 

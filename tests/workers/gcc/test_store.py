@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.gcc.store import NAME, Results, Store
+from aiocg.workers.gcc._store import NAME, Results, Store
 from aiocg.workers.shared_table import locked
 
 VALUE = {"asm_size": 12, "asm_hash": "ab", "failure": ["refused", "words"], "asm": [b"\x00\xff" * 50]}
@@ -209,7 +209,7 @@ def test_while_another_writes_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
 FILL = """
 import sys
 from pathlib import Path
-from aiocg.workers.gcc.store import Store
+from aiocg.workers.gcc._store import Store
 store = Store(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), int(sys.argv[2]) + 50):
     store.put(number, number)

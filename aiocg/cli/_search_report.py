@@ -11,7 +11,7 @@ import anyio
 from rich.table import Table
 from rich.text import Text
 
-from aiocg.cli.options import observation_of
+from aiocg.cli._options import observation_of
 from aiocg.cli.output import CommandError, console, counted, print_line
 from aiocg.states.behaviour import Behaviour
 

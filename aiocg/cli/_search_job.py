@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import aiocg
-from aiocg.cli.options import Flags, count_option, observation_of, time_option, write_program
+from aiocg.cli._options import Flags, count_option, observation_of, time_option, write_program
+from aiocg.cli._search_report import Finding, progress_line, settle_reward
 from aiocg.cli.output import (
     CommandError,
     answer,
@@ -27,7 +28,6 @@ from aiocg.cli.output import (
     working,
     write_file,
 )
-from aiocg.cli.search_report import Finding, progress_line, settle_reward
 from aiocg.datasets.errors import DatasetNotFound
 from aiocg.states.behaviour import Behaviour
 

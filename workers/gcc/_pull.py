@@ -1,4 +1,4 @@
-"""`python -P -m aiocg.workers.gcc.pull IMAGE`: pull an image from its registry, with progress on standard error.
+"""`python -P -m aiocg.workers.gcc._pull IMAGE`: pull an image from its registry, with progress on standard error.
 
 It is a separate program, because pulling takes longer than a worker's start timeout, and the client knows nothing about
 engines. It prints the image's id, or an error, on standard output.

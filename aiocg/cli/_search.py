@@ -19,7 +19,8 @@ import typer
 from typer.core import TyperGroup
 
 import aiocg
-from aiocg.cli.options import Flags, as_command, command, count_option, described, time_option
+from aiocg.cli._options import Flags, as_command, command, count_option, described, time_option
+from aiocg.cli._search_job import DECIDE, DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
 from aiocg.cli.output import (
     answer,
     check_writable,
@@ -30,7 +31,6 @@ from aiocg.cli.output import (
     table,
     working,
 )
-from aiocg.cli.search_job import DECIDE, DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:

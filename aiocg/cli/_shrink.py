@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from aiocg.cli.options import time_option
+from aiocg.cli._options import time_option
 from aiocg.cli.output import (
     answer,
     check_writable,
@@ -85,7 +85,7 @@ def shrink(
         badge: Write a picture for a README, as SVG.
         toolchain: Print the path of a toolchain file.
     """
-    from aiocg.cli.shrink_locked import main as by_lock
+    from aiocg.cli._shrink_locked import main as by_lock
     from aiocg.shrink.checking import Check, Pace, Smoke
 
     check_writable(html, ".html", ".htm")
@@ -197,7 +197,7 @@ def _build(text: str, scratch: Path) -> "Build":
     from dataclasses import replace
 
     from aiocg.build.commands import read_record, record_build
-    from aiocg.cli.shrink_locked import commands
+    from aiocg.cli._shrink_locked import commands
     from aiocg.llvm.recording import FILES_VARIABLE
     from aiocg.shrink import compiler, rustc
     from aiocg.shrink.record import Build, understand
@@ -222,7 +222,7 @@ def _build(text: str, scratch: Path) -> "Build":
 
 def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None:
     """Make the images, after a search of some seconds for each; None for a short one with the core set."""
-    from aiocg.cli.shrink_locked import NOTHING_LINKED
+    from aiocg.cli._shrink_locked import NOTHING_LINKED
     from aiocg.runtime import Runtime
     from aiocg.search import Budget
     from aiocg.shrink.searching import CORE

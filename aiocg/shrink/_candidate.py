@@ -13,13 +13,13 @@ from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import has_plain_rules, has_used, is_self_contained
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
+from aiocg.shrink._linking import Linker
+from aiocg.shrink._tools import Clang
+from aiocg.shrink._tuning import FRAME_POINTERS, NO_PLT, candidates, optimised, tune
+from aiocg.shrink._units import BITCODE, FLTO, LEVELS
 from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
 from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
-from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
-from aiocg.shrink.tools import Clang
-from aiocg.shrink.tuning import FRAME_POINTERS, NO_PLT, candidates, optimised, tune
-from aiocg.shrink.units import BITCODE, FLTO, LEVELS
 from aiocg.transport.elf import keep_unique, unique_definitions
 
 OWN, FOUND, TUNED = "own", "found", "tuned"

@@ -18,9 +18,9 @@ from aiocg.build.proof import added
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.llvm.command_line import CommandLine, Token
+from aiocg.shrink._tools import JOIN, JOINED, Clang, Zig, is_zig
 from aiocg.shrink.inputs import collects
 from aiocg.shrink.record import Link
-from aiocg.shrink.tools import JOIN, JOINED, Clang, Zig, is_zig
 
 _PREFIXED = re.compile(r"[\w.]+-[\w.-]*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+)(?:-\d[\d.]*)?")
 _SEARCHED = re.compile(r"#include <\.\.\.> search starts here:\n(.*)End of search list", re.DOTALL)
