@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from aiocg.transport.codegen_options import CHOICES
-from aiocg.workers.llvm._action_spaces import DECISIONS
 from aiocg.workers.llvm._codegen_options import SMALLER
-from aiocg.workers.llvm._pass_options import OPTIONS
-from aiocg.workers.llvm._pass_table import (
+from aiocg.workers.llvm._passes import (
     ENTRIES,
     ENTRIES_OF,
     EXCLUSIONS,
@@ -19,6 +17,8 @@ from aiocg.workers.llvm._pass_table import (
     Entry,
     Parametrized,
 )
+from aiocg.workers.llvm._pipeline_text import OPTIONS
+from aiocg.workers.llvm._vocabulary import DECISIONS
 
 LEVELS = {
     "Passes over the module": ENTRIES_OF["module"],

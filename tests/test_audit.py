@@ -138,7 +138,7 @@ def blamed(section: str) -> set[tuple[str, str]]:
 
 
 def test_every_pass_that_the_audit_blames_is_no_action_or_kept_for_a_reason() -> None:
-    from aiocg.workers.llvm._pass_table import EXCLUSIONS, KEPT
+    from aiocg.workers.llvm._passes import EXCLUSIONS, KEPT
 
     excluded = [pattern for patterns in EXCLUSIONS.values() for pattern in patterns]
     kept = {name for names in KEPT.values() for name in names}
@@ -147,7 +147,7 @@ def test_every_pass_that_the_audit_blames_is_no_action_or_kept_for_a_reason() ->
 
 
 def test_every_pass_that_is_no_action_because_it_misbehaves_is_blamed_by_the_audit() -> None:
-    from aiocg.workers.llvm._pass_table import EXCLUSIONS
+    from aiocg.workers.llvm._passes import EXCLUSIONS
 
     measured = {
         name

@@ -23,9 +23,8 @@ import platformdirs
 from driving import Channel, parse
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm._library import Library, find_clang, system_libraries
+from aiocg.workers.llvm._library import DIAGNOSTIC_HANDLER, Library, find_clang, system_libraries
 from aiocg.workers.llvm._native_library import NativeLibraries
-from aiocg.workers.llvm._prototypes import DIAGNOSTIC_HANDLER
 from aiocg.workers.llvm._walker import Walker
 
 clock = time.perf_counter

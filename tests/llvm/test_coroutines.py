@@ -10,7 +10,7 @@ from aiocg.datasets import Benchmark
 from aiocg.llvm import compute_observation
 from aiocg.llvm.tools import SPLIT, apply
 from aiocg.programs.project import write_program
-from aiocg.workers.llvm import _coroutines as coroutines
+from aiocg.workers.llvm import _object_code
 
 from ..machine import needs_headers
 
@@ -109,4 +109,4 @@ async def test_program_is_linked_and_does_what_it_should(
 
 
 async def test_pipeline_is_written_once() -> None:
-    assert SPLIT == coroutines.SPLIT
+    assert SPLIT == _object_code.SPLIT

@@ -3,10 +3,10 @@
 import logging
 from ctypes import Structure, addressof, byref, c_char_p, c_int64, c_uint, c_uint64, c_void_p
 
-from aiocg.workers.llvm._features import AUTOPHASE_NAMES, INST_COUNT_NAMES
 from aiocg.workers.llvm._layout import RENUMBER_INSTRUCTIONS, Layout, find_layout
 from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm._native_library import NativeLibraries
+from aiocg.workers.llvm._walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
 from aiocg.workers.llvm.module import Context, Module
 
 __all__ = ["NEWEST", "Facts", "Surveyor"]

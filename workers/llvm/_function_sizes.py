@@ -9,9 +9,8 @@ import re
 from collections.abc import Collection, Sequence
 
 from aiocg.transport import elf
-from aiocg.workers.llvm._constructors import is_elf
-from aiocg.workers.llvm._object_code import CodeGenerator
-from aiocg.workers.llvm._size_attributes import Attributes
+from aiocg.workers.llvm._attributes import Attributes
+from aiocg.workers.llvm._object_code import CodeGenerator, is_elf
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.states import State
 

@@ -1,18 +1,17 @@
-"""Machine code for a program, generated in this process, and its sizes: see `aiocg.transport.elf`."""
+"""Machine code for a program, generated in this process, its sizes, and what has to be lowered before."""
 
 import ctypes
 from collections.abc import Callable
 from ctypes import byref, c_void_p
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aiocg.transport import elf
 from aiocg.transport.elf import ImageSize
+from aiocg.workers.llvm._attributes import NOTHING, Attributes, mark
 from aiocg.workers.llvm._codegen_options import CodegenOptions
-from aiocg.workers.llvm._constructors import lower_constructors
-from aiocg.workers.llvm._coroutines import split
 from aiocg.workers.llvm._inlining import inline_copies
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._size_attributes import NOTHING, Attributes, mark
+from aiocg.workers.llvm._walker import Walker
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
 from aiocg.workers.llvm.states import State
 from aiocg.workers.memory.records import BSS_SIZE, IMAGE_SIZE, SIZES, TEXT_SIZE
@@ -130,7 +129,7 @@ class CodeGenerator:
                 raise LlvmError(f"code generation: the program is not valid IR: {problem}")
             if self.check is not None:
                 self.check(module)
-            split(module)
+            split_coroutines(module)
             lower_constructors(module)
             mark(module, attributes)
             if prepare is not None:
@@ -177,3 +176,84 @@ def _measured(measure: Callable[[bytes], _Size], binary: bytes) -> _Size:
         return measure(binary)
     except elf.NotElf as error:
         raise LlvmError(str(error)) from None
+
+
+_LISTS = {b"llvm.global_ctors": b".init_array", b"llvm.global_dtors": b".fini_array"}
+_NOT_ELF = (b"apple", b"darwin", b"macos", b"windows", b"win32", b"mingw", b"cygwin", b"wasm")
+_LAST = 65535  # the default priority
+_PRIVATE = 9  # LLVMPrivateLinkage
+
+
+def is_elf(module: Module) -> bool:
+    """Return whether object files for a module's target are ELF."""
+    return not any(name in module.triple for name in _NOT_ELF)
+
+
+def lower_constructors(module: Module) -> None:
+    """Replace an ELF module's lists of constructors and destructors with pointers in the sections for them."""
+    if not is_elf(module):
+        return
+    c = module.library.c
+    for name, section in _LISTS.items():
+        variable = c.LLVMGetNamedGlobal(module.pointer, name)
+        if variable:
+            entries = c.LLVMGetInitializer(variable)
+            for index in range(c.LLVMGetNumOperands(entries)):
+                _place(c, module, c.LLVMGetOperand(entries, index), section)
+            c.LLVMDeleteGlobal(variable)
+
+
+def _place(c: Any, module: Module, entry: int, section: bytes) -> None:
+    """Place the function of one entry, which is (priority, function, associated global), in a section."""
+    priority, function, owner = (c.LLVMGetOperand(entry, index) for index in range(3))
+    if c.LLVMIsNull(function):
+        return
+    number = c.LLVMConstIntGetZExtValue(priority)
+    place = c.LLVMAddGlobal(module.pointer, c.LLVMTypeOf(function), b"")
+    c.LLVMSetInitializer(place, function)
+    c.LLVMSetLinkage(place, _PRIVATE)
+    c.LLVMSetSection(place, section if number == _LAST else section + b".%05d" % number)
+    if c.LLVMIsAGlobalObject(owner) and (group := c.LLVMGetComdat(owner)):
+        c.LLVMSetComdat(place, group)  # the linker discards both together
+
+
+SPLIT = "coro-cond(coro-early,cgscc(coro-split),coro-cleanup,globaldce)"
+"""The passes that `clang -O0` runs for coroutines alone, as in LLVM's `buildO0DefaultPipeline`."""
+
+_NAMES = ("id", "id.async", "id.retcon", "id.retcon.once", "begin", "resume", "destroy", "done", "promise", "noop")
+_INTRINSICS = tuple(f"llvm.coro.{name}".encode() for name in (*_NAMES, "subfn.addr"))
+
+
+def _are_unsplit(module: Module) -> bool:
+    """Return whether a module has coroutines, or handles of such, that only passes can turn into code."""
+    c = module.library.c
+    return any(
+        function is not None and c.LLVMGetFirstUse(function) is not None
+        for function in map(module.function, _INTRINSICS)
+    )
+
+
+def split_coroutines(module: Module) -> None:
+    """Run the mandatory passes on a module with unsplit coroutines; others stay as they are."""
+    if _are_unsplit(module):
+        module.run_passes(SPLIT, None)
+
+
+def split_coroutines_of(library: Library, content: bytes) -> bytes:
+    """Return a program, given as bitcode, as bitcode for which code can be generated."""
+    with Module.parse(library, content) as module:
+        if not _are_unsplit(module):
+            return content
+        module.run_passes(SPLIT, None)
+        return module.write_bitcode()
+
+
+def count_after_split(module: Module, count: int, walker: Walker) -> int:
+    """Return a module's number of instructions, given that without splitting: of coroutines, as they are once split."""
+    context = module.context
+    if context.coroutines is None:
+        context.coroutines = _are_unsplit(module)
+    if not context.coroutines or not _are_unsplit(module):
+        return count
+    with Module.parse(module.library, split_coroutines_of(module.library, module.write_bitcode())) as found:
+        return walker.instruction_count(found.pointer)

@@ -3,9 +3,8 @@
 import time
 from collections import OrderedDict
 
-from aiocg.workers.llvm._coroutines import split_content
-from aiocg.workers.llvm._object_code import CodeGenerator, text_size
-from aiocg.workers.llvm._size_attributes import NOTHING, Attributes, marked
+from aiocg.workers.llvm._attributes import NOTHING, Attributes, marked
+from aiocg.workers.llvm._object_code import CodeGenerator, split_coroutines_of, text_size
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.linking import OBJECT, Executable, Tools, build, buildable, can_build
 from aiocg.workers.programs.recipe import Program
@@ -90,6 +89,6 @@ class Builder:
         command = self.tools.expand(program.command)
         files = program.files | {OBJECT: self.code.object_file(state, attributes)}
         if any(BITCODE in word for word in command):
-            content = split_content(self.code.library, self.code.bitcode(state))
+            content = split_coroutines_of(self.code.library, self.code.bitcode(state))
             files[BITCODE] = marked(self.code.library, content, attributes) if attributes else content
         return build(command, files, program.environment, deadline)

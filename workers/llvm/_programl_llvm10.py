@@ -11,8 +11,7 @@ import struct
 from typing import NamedTuple
 
 from aiocg.transport.arrays import Array
-from aiocg.workers.llvm._programl import ProgramGraph, ProgramGraphs
-from aiocg.workers.llvm._programl_text import instruction_texts
+from aiocg.workers.llvm._programl import ProgramGraph, ProgramGraphs, instruction_texts
 from aiocg.workers.llvm._typed_ir import Rewriter, joined_lines
 from aiocg.workers.llvm.module import Module
 

@@ -23,8 +23,8 @@ from aiocg.workers.limits import die_with_parent, disable_core_dumps
 from aiocg.workers.llvm import _inlining as inlining
 from aiocg.workers.llvm import _linkage as linkage
 from aiocg.workers.llvm._action_text import parse, quote
+from aiocg.workers.llvm._attributes import bound_early
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._size_attributes import bound_early
 from aiocg.workers.llvm.module import Context, LlvmError, Module
 
 # LLVMLinkage

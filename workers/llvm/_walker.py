@@ -1,14 +1,35 @@
-"""Fast counts over the instructions of a module: the Python side of `native/walker.c`."""
+"""Fast counts over the instructions of a module, and their meanings: the Python side of `native/walker.c`."""
 
 import ctypes
 import struct
 import sys
+import tomllib
 from ctypes import POINTER, c_int, c_int64, c_void_p
+from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm._features import AUTOPHASE_NAMES, INST_COUNT_NAMES
 from aiocg.workers.llvm._native_library import NativeLibrary
+
+_INST_COUNT = """
+TotalInsts TotalBlocks TotalFuncs
+Ret Br Switch IndirectBr Invoke Resume Unreachable CleanupRet CatchRet CatchSwitch CallBr
+FNeg
+Add FAdd Sub FSub Mul FMul UDiv SDiv FDiv URem SRem FRem Shl LShr AShr And Or Xor
+Alloca Load Store GetElementPtr Fence AtomicCmpXchg AtomicRMW
+Trunc ZExt SExt FPToUI FPToSI UIToFP SIToFP FPTrunc FPExt PtrToInt IntToPtr BitCast AddrSpaceCast
+CleanupPad CatchPad
+ICmp FCmp PHI Call Select UserOp1 UserOp2 VAArg
+ExtractElement InsertElement ShuffleVector ExtractValue InsertValue LandingPad Freeze
+"""
+
+INST_COUNT_NAMES: tuple[str, ...] = tuple(_INST_COUNT.split())
+
+AUTOPHASE_MEANINGS: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("features.toml").read_text(encoding="utf-8")
+)
+AUTOPHASE_NAMES: tuple[str, ...] = tuple(AUTOPHASE_MEANINGS)
+
 
 __all__ = ["AUTOPHASE_NAMES", "INST_COUNT_NAMES", "Walker"]
 

@@ -2,7 +2,7 @@
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm._macro_actions import CLANG_OZ
+from aiocg.workers.llvm._passes import CLANG_OZ
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.recipe import Program

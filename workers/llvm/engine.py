@@ -7,32 +7,30 @@ from functools import cached_property
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._action_text import UNMARK, ActionText, parse, split_mark
-from aiocg.workers.llvm._attributes import defined_function
-from aiocg.workers.llvm._canonical import Facts, Surveyor
-from aiocg.workers.llvm._codegen_options import PREFIX, set_options
-from aiocg.workers.llvm._coroutines import split_count
-from aiocg.workers.llvm._decisions import decide, decide_function, unmark
-from aiocg.workers.llvm._function_sizes import FunctionSizes
-from aiocg.workers.llvm._inlining import inline, split
-from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._loops import Loops
-from aiocg.workers.llvm._macro_actions import CLANG_OZ, clang_oz
-from aiocg.workers.llvm._module_cache import Shelf
-from aiocg.workers.llvm._native_library import NativeLibraries
-from aiocg.workers.llvm._object_code import CodeGenerator
-from aiocg.workers.llvm._pass_options import pass_builder_options
-from aiocg.workers.llvm._pipeline_text import size_levels, without_size_levels
-from aiocg.workers.llvm._program import Builder
-from aiocg.workers.llvm._size_attributes import (
+from aiocg.workers.llvm._attributes import (
     FRAME_POINTER,
     MARKS,
     MINSIZE,
     OPTSIZE,
     Attributes,
+    defined_function,
     forbids_frame_pointers,
     mark,
     mark_function,
 )
+from aiocg.workers.llvm._canonical import Facts, Surveyor
+from aiocg.workers.llvm._codegen_options import PREFIX, set_options
+from aiocg.workers.llvm._decisions import decide, decide_function, unmark
+from aiocg.workers.llvm._function_sizes import FunctionSizes
+from aiocg.workers.llvm._inlining import inline, split
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._loops import Loops
+from aiocg.workers.llvm._module_cache import Shelf
+from aiocg.workers.llvm._native_library import NativeLibraries
+from aiocg.workers.llvm._object_code import CodeGenerator, count_after_split
+from aiocg.workers.llvm._passes import CLANG_OZ, clang_oz
+from aiocg.workers.llvm._pipeline_text import pass_builder_options, size_levels, without_size_levels
+from aiocg.workers.llvm._program import Builder
 from aiocg.workers.llvm._walker import Walker
 from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
 from aiocg.workers.llvm.states import REACH, Beginnings, State, States, Transitions
@@ -390,11 +388,11 @@ class Engine:
     def _see(self, module: Module, facts: Facts | None) -> _Seen:
         """Identify a module by the surveyor's facts, or by its bitcode if the surveyor does not understand it."""
         if facts is not None and self._note(module, facts):
-            return facts.high << 64 | facts.low, split_count(module, facts.instructions, self.walker), None
+            return facts.high << 64 | facts.low, count_after_split(module, facts.instructions, self.walker), None
         module.canonical = module.clonable = False
         content = self._write(module)
         digest = hashlib.blake2b(content, digest_size=16).digest()
-        count = split_count(module, self.walker.instruction_count(module.pointer), self.walker)
+        count = count_after_split(module, self.walker.instruction_count(module.pointer), self.walker)
         return int.from_bytes(digest, "little"), count, content
 
     def _note(self, module: Module, facts: Facts) -> bool:

@@ -14,10 +14,8 @@ from ctypes import byref, c_size_t, c_void_p
 from typing import Any, ClassVar, Self
 
 from aiocg.transport.system import DESCRIPTORS, unnamed_file
-from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._pass_options import pass_builder_options
-from aiocg.workers.llvm._pipeline_text import without_size_levels
-from aiocg.workers.llvm._prototypes import DIAGNOSTIC_HANDLER
+from aiocg.workers.llvm._library import DIAGNOSTIC_HANDLER, Library
+from aiocg.workers.llvm._pipeline_text import pass_builder_options, without_size_levels
 
 _PADDING_MARK = b"too few bytes here; "  # is in bitcode that was padded
 _MOST_PADDED = 16 << 20  # bytes that are padded: more is not refused for this reason
@@ -380,7 +378,7 @@ class Module:
         Args:
             pipeline: a module pipeline, or a function pipeline if `function` is given.
             machine: the target that passes query.
-            options: pass builder options; see `pass_options`.
+            options: pass builder options; see `_pipeline_text`.
             function: the `LLVMValueRef` of the only function to run it on.
 
         Raises:

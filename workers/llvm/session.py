@@ -12,12 +12,11 @@ from aiocg.transport import elf
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.files import replace_file
-from aiocg.workers.llvm._action_spaces import action_spaces
 from aiocg.workers.llvm._library import Library, find_clang
 from aiocg.workers.llvm._native_library import NativeLibraries
-from aiocg.workers.llvm._pass_table import UNSTEADY
+from aiocg.workers.llvm._passes import UNSTEADY
 from aiocg.workers.llvm._remembered_transitions import RememberedTransitions
-from aiocg.workers.llvm._vocabulary import Vocabulary
+from aiocg.workers.llvm._vocabulary import Vocabulary, action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
 from aiocg.workers.llvm.module import LlvmError, is_bitcode

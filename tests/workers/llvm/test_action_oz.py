@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._macro_actions import clang_oz
-from aiocg.workers.llvm._pass_table import CLANG_OZ_PIPELINES
+from aiocg.workers.llvm._passes import CLANG_OZ_PIPELINES, clang_oz
 from aiocg.workers.llvm._pipeline_text import Element, read
 from aiocg.workers.llvm.session import LlvmSession
 

@@ -16,9 +16,7 @@ import pytest
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._pass_table import FLAGS, MACROS, SEQUENCES
-from aiocg.workers.llvm._passes import nested
-from aiocg.workers.llvm._probe import Probe
+from aiocg.workers.llvm._passes import FLAGS, MACROS, SEQUENCES, Probe, nested
 from aiocg.workers.llvm._vocabulary import Vocabulary
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
 from aiocg.workers.llvm.session import LlvmSession

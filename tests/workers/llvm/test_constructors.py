@@ -45,7 +45,7 @@ def test_constructors_run_once_in_their_order_and_destructors_after_main(library
 
 
 def test_lists_of_other_object_formats_and_empty_ones_are_left_alone(library: Library) -> None:
-    from aiocg.workers.llvm._constructors import lower_constructors
+    from aiocg.workers.llvm._object_code import lower_constructors
 
     empty = b"@llvm.global_ctors = appending global [0 x { i32, ptr, ptr }] zeroinitializer\n"
     null = (

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.llvm._inst2vec import abstract, statements
 from aiocg.workers.llvm._library import Library, find_clang
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.observations._counts import abstract, statements
 
 Compile = Callable[..., bytes]
 

@@ -23,8 +23,8 @@ from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
 from aiocg.datasets.sdist import _dataset as sdist
 from aiocg.datasets.sdist._manifest import projects
 from aiocg.transport.elf import image_size
-from aiocg.workers.llvm._pass_table import CLANG_OZ_PIPELINES
-from aiocg.workers.llvm._size_attributes import MINSIZE, NOTHING, OPTSIZE, Attributes
+from aiocg.workers.llvm._attributes import MINSIZE, NOTHING, OPTSIZE, Attributes
+from aiocg.workers.llvm._passes import CLANG_OZ_PIPELINES
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
 

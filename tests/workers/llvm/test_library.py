@@ -11,8 +11,7 @@ import pytest
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm._library import WHEEL, Library, find_clang, system_libraries
-from aiocg.workers.llvm._prototypes import PROTOTYPES
+from aiocg.workers.llvm._library import PROTOTYPES, WHEEL, Library, find_clang, system_libraries
 from aiocg.workers.llvm.native_code import find_or_build
 
 

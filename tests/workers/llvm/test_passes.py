@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.llvm._action_spaces import action_spaces
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._pass_table import ENTRIES, EXCLUSIONS, FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
-from aiocg.workers.llvm._passes import Pass, available
+from aiocg.workers.llvm._passes import ENTRIES, EXCLUSIONS, FLAGS, SEQUENCES, WITHOUT_EQUIVALENT, Pass, available
+from aiocg.workers.llvm._vocabulary import action_spaces
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.session import LlvmSession
 from bench.actions_page import render

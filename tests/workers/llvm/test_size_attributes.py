@@ -11,10 +11,10 @@ import pytest
 from aiocg.datasets import default_datasets
 from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm._attributes import MINSIZE, NOTHING, OPTSIZE, Attributes, marked
 from aiocg.workers.llvm._library import Library, find_clang
 from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._object_code import text_size
-from aiocg.workers.llvm._size_attributes import MINSIZE, NOTHING, OPTSIZE, Attributes, marked
 from aiocg.workers.llvm._vocabulary import Vocabulary
 from aiocg.workers.llvm.baselines import MARKED_LEVELS, Benchmark
 from aiocg.workers.llvm.engine import Engine

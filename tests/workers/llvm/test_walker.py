@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm._features import AUTOPHASE_MEANINGS
 from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm._native_library import NativeLibraries, NativeLibrary
-from aiocg.workers.llvm._walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
+from aiocg.workers.llvm._walker import AUTOPHASE_MEANINGS, AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 from aiocg.workers.llvm.module import Module
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 from aiocg.transport.arrays import Array
 from aiocg.workers.compilation import CompilationError, Observation
+from aiocg.workers.llvm._attributes import Attributes
 from aiocg.workers.llvm._codegen_options import options_of
-from aiocg.workers.llvm._size_attributes import Attributes
 from aiocg.workers.llvm.module import LlvmError
-from aiocg.workers.llvm.observations._levels import BASELINES, sizes
-from aiocg.workers.llvm.observations._observation import Subject
+from aiocg.workers.llvm.observations._observation import BASELINES, Subject, sizes
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.execution import Start, measuring_core, run_all, run_times
 from aiocg.workers.programs.linking import remaining

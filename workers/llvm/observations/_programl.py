@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.compilation import Observation
-from aiocg.workers.llvm._programl import ProgramGraphs, program_graphs
-from aiocg.workers.llvm._programl_text import full_texts
+from aiocg.workers.llvm._programl import ProgramGraphs, full_texts, program_graphs
 from aiocg.workers.llvm.observations._observation import Subject
 
 if TYPE_CHECKING:
