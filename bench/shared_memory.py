@@ -12,8 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import aiocg
-from aiocg.workers.memory.memory import Memory
-from aiocg.workers.memory.tiers import open_tier
+from aiocg.workers.memory.memory import Memory, open_tier
 from bench.measure import MICRO, MILLI, Budget, Effort, Results, ratios
 from bench.processes import children, processor_seconds
 

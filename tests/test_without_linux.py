@@ -138,13 +138,13 @@ def test_a_node_takes_the_most_memory_there_was_for_what_there_is(monkeypatch: p
 @pytest.mark.needs("ps")
 def test_the_owner_of_a_container_is_known_by_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("docker")
-    from aiocg.workers.gcc import _confinement as confinement
+    from aiocg.workers.gcc import _container
 
     monkeypatch.setattr(os.path, "isdir", lambda path: False)
-    ours = confinement._owner()
-    assert not confinement._is_gone(ours)
+    ours = _container._owner()
+    assert not _container._is_gone(ours)
     *scope, pid, _ = ours.split()
-    assert confinement._is_gone(" ".join((*scope, pid, "another")))
+    assert _container._is_gone(" ".join((*scope, pid, "another")))
 
 
 def test_a_library_that_cannot_be_kept_is_a_file_of_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:

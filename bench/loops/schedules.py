@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import Refusal
 from aiocg.workers.loops._schedule import Schedule, Step
 
 ADD = "C[i:{0}] = A[i] + B[i]"

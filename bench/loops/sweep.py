@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import Refusal
 from aiocg.workers.loops.cpu.target import CpuTarget
 from bench.loops.schedules import ADD, applied
 from bench.loops.sides import Ours

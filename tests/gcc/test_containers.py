@@ -22,8 +22,7 @@ from aiocg.gcc.compiler_spec import prepare, pull_image
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import _attached_shell as attached_shell
-from aiocg.workers.gcc._confinement import FOLDER, OWNER, Limits
-from aiocg.workers.gcc._container import ContainerRunner
+from aiocg.workers.gcc._container import FOLDER, OWNER, ContainerRunner, Limits
 from aiocg.workers.gcc._discovery import discover
 from aiocg.workers.gcc._runner import ENVIRONMENT, Completed
 

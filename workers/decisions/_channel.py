@@ -1,4 +1,4 @@
-"""LLVM's interactive channel: tensors of a decision in, one number out.
+"""LLVM's interactive channel, tensors of a decision in and one number out, and the kinds of decisions that it asks for.
 
 LLVM writes lines of JSON, and after some of them bytes: first the features and their types, then for each decision the
 context it is in and the features' values, one after the other (`llvm/Analysis/InteractiveModelRunner.h`,
@@ -7,10 +7,29 @@ context it is in and the features' values, one after the other (`llvm/Analysis/I
 
 import json
 import math
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Ended", "Feature", "Question", "Reader", "features_of"]
+from aiocg.transport.messages import ActionSpec, FailureCode
+from aiocg.workers.compilation import CompilationError
+
+__all__ = [
+    "KINDS",
+    "OWN_OPTIONS",
+    "Ended",
+    "Feature",
+    "Kind",
+    "Question",
+    "Reader",
+    "features_of",
+    "legal_actions",
+    "numbers",
+    "own_answer",
+    "own_decision",
+    "value_of",
+]
 
 _DTYPES = {"int64_t": ("int64", 8), "int32_t": ("int32", 4), "float": ("float32", 4), "double": ("float64", 8)}
 
@@ -129,3 +148,141 @@ class Reader:
             return None
         content = bytes(self._bytes[first : first + parsed["size"]])
         return Ended(parsed["facts"], content, self._remarks.get("taken", ""))
+
+
+_INTERVALS = 32  # MaxInterferences of LLVM's eviction advisor
+OWN_OPTIONS = ("pass-remarks-missed=regalloc",)  # what spills cost
+MOST_GROWTH = 100  # beyond that many times its size a program is no longer asked about: its calls are kept
+PRIORITIES = tuple(1 << exponent for exponent in range(0, 32, 2))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of decision.
+
+    Attributes:
+        name: the last part of LLVM's name of the channel's option.
+        description: what is decided.
+        options: of LLVM, as `name=value`; `{channel}` is the path of the channel.
+        answer: format of an answer, as `struct` takes it.
+        actions: an answer each; see `value_of`.
+        while_optimising: whether the passes ask; else it is the code generator.
+        mask: the feature that says which answers are legal, if there is one.
+        default: the feature with LLVM's own answer, if there is one.
+        tells_default: whether that feature is right; until LLVM 20 it is always 0, and LLVM's answer is to keep a call
+            exactly if it has remarked why.
+        highest: what no feature that is a real number exceeds; None if there is no such bound.
+    """
+
+    name: str
+    description: str
+    options: tuple[str, ...]
+    answer: str
+    actions: tuple[ActionSpec, ...]
+    while_optimising: bool = False
+    mask: str = ""
+    default: str = ""
+    tells_default: bool = True
+    highest: float | None = None
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "inline",
+            "whether a call is inlined",
+            (
+                "enable-ml-inliner=release",
+                "inliner-interactive-channel-base={channel}",
+                "inliner-interactive-include-default=true",
+                f"ml-advisor-size-increase-threshold={MOST_GROWTH}",
+                "pass-remarks=inline-ml",
+                "pass-remarks-missed=inline|regalloc",
+            ),
+            "q",
+            (
+                ActionSpec("keep", "keep the call"),
+                ActionSpec("inline", "inline the callee"),
+                ActionSpec("default", "decide as LLVM does"),
+            ),
+            while_optimising=True,
+            default="inlining_default",
+        ),
+        Kind(
+            "evict",
+            "which live interval leaves its register",
+            (
+                "regalloc-enable-advisor=release",
+                "regalloc-evict-interactive-channel-base={channel}",
+                *OWN_OPTIONS,
+            ),
+            "q",
+            (
+                *(
+                    ActionSpec(f"evict-{index}", f"evict what is in register {index} of the order")
+                    for index in range(_INTERVALS)
+                ),
+                ActionSpec("evict-none", "give the candidate itself no register now: it is split or spilled"),
+            ),
+            mask="mask",
+            highest=1.0,
+        ),
+        Kind(
+            "priority",
+            "when a live interval gets its turn in register allocation",
+            (
+                "regalloc-enable-priority-advisor=release",
+                "regalloc-priority-interactive-channel-base={channel}",
+                *OWN_OPTIONS,
+            ),
+            "f",
+            tuple(ActionSpec(f"priority-{value}", f"priority {value}; higher ones come first") for value in PRIORITIES),
+        ),
+    )
+}
+
+
+def legal_actions(kind: Kind, question: Question, features: Sequence[Feature]) -> tuple[int, ...]:
+    """Return for each action 1 if it is legal for a question, 0 if LLVM would end the process over it."""
+    if not kind.mask:
+        return (1,) * len(kind.actions)
+    return tuple(int(one != 0) for one in numbers(question, features, kind.mask))
+
+
+def numbers(question: Question, features: Sequence[Feature], name: str) -> tuple[float, ...]:
+    """Return the elements of a question's feature."""
+    feature = next(one for one in features if one.name == name)
+    letter = {"int64": "q", "int32": "i", "float32": "f", "float64": "d"}[feature.dtype]
+    return struct.unpack(f"{math.prod(feature.shape)}{letter}", question.values[feature.first : feature.end])
+
+
+def own_answer(kind: Kind, question: Question, features: Sequence[Feature]) -> bytes:
+    """Return what LLVM itself would answer, where it says that."""
+    return struct.pack(kind.answer, own_decision(kind, question, features))
+
+
+def own_decision(kind: Kind, question: Question, features: Sequence[Feature]) -> int:
+    """Return what LLVM itself would decide, where it says that."""
+    if kind.tells_default:
+        return int(numbers(question, features, kind.default)[0])
+    return int(not question.remark)
+
+
+def value_of(kind: Kind, action: int, question: Question, features: Sequence[Feature]) -> bytes:
+    """Return what to answer.
+
+    Raises:
+        CompilationError: with `FailureCode.ACTION_UNKNOWN` if the action is illegal for this question.
+    """
+    name = kind.actions[action].name
+    if not legal_actions(kind, question, features)[action]:
+        legal = [
+            spec.name for spec, may in zip(kind.actions, legal_actions(kind, question, features), strict=True) if may
+        ]
+        raise CompilationError(
+            FailureCode.ACTION_UNKNOWN, f"{name} is illegal for this decision: legal are {', '.join(legal)}"
+        )
+    if kind.default and name == "default":
+        return own_answer(kind, question, features)
+    return struct.pack(kind.answer, PRIORITIES[action] if kind.name == "priority" else action)

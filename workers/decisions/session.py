@@ -18,18 +18,20 @@ from aiocg.transport import elf
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
 from aiocg.workers.compilation import CompilationError, CompilationSession, Observation
-from aiocg.workers.decisions._channel import Ended, Feature, Question
-from aiocg.workers.decisions._compiling import Compile, Compiler, Killed, NoRoom, pass_on
-from aiocg.workers.decisions._kinds import (
+from aiocg.workers.decisions._channel import (
     KINDS,
     OWN_OPTIONS,
+    Ended,
+    Feature,
     Kind,
+    Question,
     legal_actions,
     numbers,
     own_answer,
     own_decision,
     value_of,
 )
+from aiocg.workers.decisions._compiling import Compile, Compiler, Killed, NoRoom, pass_on
 from aiocg.workers.llvm.baselines import MARKED_LEVELS, Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Context

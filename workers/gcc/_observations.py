@@ -15,8 +15,8 @@ from aiocg.workers.compilation import CompilationError, Observation
 from aiocg.workers.gcc._compilation import Benchmark, Compilation
 from aiocg.workers.gcc._execution import PARAMETERS, Execution
 from aiocg.workers.programs import parameters as programs
+from aiocg.workers.programs.parameters import execution, time_values, times
 from aiocg.workers.programs.recipe import Program
-from aiocg.workers.programs.times import execution, time_values, times
 
 _LEVELS = ("O0", "Os", "Oz", "O2", "O3")
 

@@ -1,4 +1,8 @@
-"""Attributes of functions and calls, by name, and marks of functions for size as `clang -Os` and `-Oz` set them."""
+"""Attributes of functions and calls, by name, and marks of functions for size as `clang -Os` and `-Oz` set them.
+
+Passes and code generators obey these marks when they choose between forms of code, inline, unroll and align.
+`default<Oz>` alone marks nothing.
+"""
 
 import ctypes
 import re

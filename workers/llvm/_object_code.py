@@ -1,4 +1,9 @@
-"""Machine code for a program, generated in this process, its sizes, and what has to be lowered before."""
+"""Machine code for a program, generated in this process, its sizes, and what has to be lowered before.
+
+Target machines created through LLVM's C API emit constructors into `.ctors`, which nothing reads any more: clang and
+llc select `.init_array` with an option that the C API lacks. So `lower_constructors` lowers the lists itself, to what
+the code generator would have emitted.
+"""
 
 import ctypes
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""The passes of a loaded LLVM: names, descriptions, pipelines, parameters, and macro actions."""
+"""The passes of a loaded LLVM: names, descriptions, pipelines, parameters, and macro actions.
+
+They use the names of `passes.toml`; `spelled` spells passes as a release does and omits those that the release lacks.
+"""
 
 import tomllib
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,8 @@
-"""Nested pipelines as trees, `function(sroa,loop-mssa(licm))`, and the options that an action may set before one."""
+"""Nested pipelines as trees, `function(sroa,loop-mssa(licm))`, and the options that an action may set before one.
+
+They control how LLVM *builds* a pipeline, so they apply to names of pipelines that LLVM builds, such as `default<O2>`;
+a pass that is named itself takes its parameters from its own `<...>`.
+"""
 
 import re
 from collections.abc import Iterator

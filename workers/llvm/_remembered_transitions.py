@@ -11,8 +11,7 @@ from typing import Any
 from aiocg.workers.llvm._action_text import LONG
 from aiocg.workers.llvm.states import REACH, State, States, Transitions
 from aiocg.workers.memory.memory import Memory
-from aiocg.workers.memory.records import Record, Step, facts_of
-from aiocg.workers.memory.trust import Trust
+from aiocg.workers.memory.records import Record, Step, Trust, facts_of
 
 logger = logging.getLogger(__name__)
 

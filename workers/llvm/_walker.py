@@ -1,4 +1,23 @@
-"""Fast counts over the instructions of a module, and their meanings: the Python side of `native/walker.c`."""
+"""Fast counts over the instructions of a module, and their meanings: the Python side of `native/walker.c`.
+
+The definitions are CompilerGym's, which computed the features with LLVM 10; `native/walker.c` computes them with any
+libLLVM. For newer versions of LLVM these rules apply:
+
+* Calls of debug intrinsics (`llvm.dbg.value`, up to LLVM 18) are instructions; debug records, which replace them since
+  LLVM 19, are not.
+* `TotalFuncs` counts definitions and declarations, including intrinsics.
+* An opcode without an entry counts in the totals only. Up to LLVM 22, `ptrtoaddr` is the only one.
+* Both opcodes that replace `br` in LLVM 23 count as `Br`.
+* Case values of a `switch` count as constant operands, although they are not operands since LLVM 22.
+* Integer constants are scalar `ConstantInt` operands, including call arguments, array sizes and `getelementptr`
+  indices, but not the elements of vectors, aggregates and constant expressions.
+* `returnInt` counts direct calls whose callee returns an integer. With typed pointers, a call with a signature other
+  than the callee's needed a cast and so was indirect; with opaque pointers, the two signatures are compared.
+* `testUnary` is LLVM 10's class `UnaryInstruction`: `fneg`, `alloca`, `load`, `va_arg`, `extractvalue` and all casts
+  (including `ptrtoaddr`), but not `freeze`.
+* Predecessors are edges: a `switch` with two cases for one block is two predecessors of that block. An edge is
+  critical if its source has more than one successor and its target more than one predecessor edge.
+"""
 
 import ctypes
 import struct

@@ -23,10 +23,8 @@ from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.observations import OBSERVATIONS, bitcode_file
 from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard
-from aiocg.workers.memory.memory import PATIENCE, Memory
-from aiocg.workers.memory.records import FORMAT
-from aiocg.workers.memory.tiers import open_tier
-from aiocg.workers.memory.trust import Trust
+from aiocg.workers.memory.memory import PATIENCE, Memory, open_tier
+from aiocg.workers.memory.records import FORMAT, Trust
 from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import decode_program
 from aiocg.workers.programs.sandbox import choose

@@ -13,11 +13,9 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
-from aiocg.workers.loops import _primitives as primitives
-from aiocg.workers.loops._joins import check_joins
-from aiocg.workers.loops._nest import Kind, Loop, Nest
-from aiocg.workers.loops._primitives import Refusal
-from aiocg.workers.loops._rules import check
+from aiocg.workers.loops import _nest as nests
+from aiocg.workers.loops._nest import Kind, Loop, Nest, Refusal
+from aiocg.workers.loops._rules import check, check_joins
 from aiocg.workers.loops._schedule import BINDINGS, KINDS, MAX_LOOPS, Schedule
 
 NESTS = "nests"
@@ -115,7 +113,7 @@ def arranged(nest: Nest, layout: Layout) -> Nest:
     )
     for index, place in enumerate(layout):
         for tensor in place.staged:
-            nest = primitives.stage(nest, index, tensor)
+            nest = nests.stage(nest, index, tensor)
     return nest
 
 
@@ -130,7 +128,7 @@ def _cut(nest: Nest, axis: str, turns: list[int]) -> Nest:
     variable = axis
     for index in range(1, len(turns)):
         position = next(at for at, loop in enumerate(nest.loops) if loop.variable == variable)
-        nest = primitives.split(nest, position, math.prod(turns[index:]))
+        nest = nests.split(nest, position, math.prod(turns[index:]))
         variable = f"{variable}.1"
     return nest
 

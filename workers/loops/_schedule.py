@@ -25,12 +25,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aiocg.workers.loops import _primitives as primitives
+from aiocg.workers.loops import _nest as nests
 from aiocg.workers.loops._expression import Affine, Axis, Computation, Expression, Number, Read, Stage
-from aiocg.workers.loops._joins import check_joins
-from aiocg.workers.loops._nest import BLOCKS, THREADS, Kind, Nest, Split, initial_nest
-from aiocg.workers.loops._primitives import Refusal
-from aiocg.workers.loops._rules import LONGEST_BOUND, RULES, Rules, check
+from aiocg.workers.loops._nest import BLOCKS, THREADS, Kind, Nest, Refusal, Split, initial_nest
+from aiocg.workers.loops._rules import LONGEST_BOUND, RULES, Rules, check, check_joins
 from aiocg.workers.loops._tensor_cores import tensor_loops
 
 MAX_LOOPS = 24  # of all stages together
@@ -276,20 +274,20 @@ class Schedule:
                 loop = nest.loops[position]
                 if not 1 < argument < loop.extent:
                     raise Refusal(f"{loop.variable} has {loop.extent} turns, and {argument} is not between 1 and that")
-                return primitives.split(nest, position, argument)
+                return nests.split(nest, position, argument)
             case "reorder":
-                return primitives.swap(nest, position)
+                return nests.swap(nest, position)
             case "fuse":
-                return primitives.fuse(nest, position)
+                return nests.fuse(nest, position)
             case "bind":
-                return primitives.set_kind(nest, position, _BINDING[argument])
+                return nests.set_kind(nest, position, _BINDING[argument])
             case "stage":
                 assert isinstance(argument, int)
                 if argument >= len(self.computation.tensors):
                     raise Refusal(f"there is no tensor {argument}, but {len(self.computation.tensors)} tensors")
-                return primitives.stage(nest, position, self.computation.tensors[argument].name)
+                return nests.stage(nest, position, self.computation.tensors[argument].name)
             case kind:
-                return primitives.set_kind(nest, position, KINDS[kind])
+                return nests.set_kind(nest, position, KINDS[kind])
 
     def _refusal(self, step: Step) -> str | None:
         try:

@@ -8,8 +8,7 @@ many bits of an exponent as `float32`, and 11 bits of precision; products and su
 from typing import NamedTuple
 
 from aiocg.workers.loops._expression import Call, Read
-from aiocg.workers.loops._nest import THREADS, Loop, Nest
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import THREADS, Loop, Nest, Refusal
 
 SHAPE = (16, 8, 8)  # turns of the loops over rows, columns and terms
 LANES = 32  # of a warp

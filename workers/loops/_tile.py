@@ -5,8 +5,7 @@ from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from aiocg.workers.loops._expression import ELEMENT_BYTES, Affine
-from aiocg.workers.loops._nest import THREADS, Fusion, Nest, Staging
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import THREADS, Fusion, Nest, Refusal, Staging
 
 ALIGNMENT = 16  # bytes
 

@@ -1,4 +1,4 @@
-"""The memory: asked for a moment at most, and written behind.
+"""The memory: where it is kept, asked for a moment at most, and written behind.
 
 Two threads do all that may take long, as a place may be slow, stuck or gone: one looks up what is asked for, the other
 one writes. A question that is not answered in time has no answer, and no further one is asked until it is.
@@ -7,13 +7,110 @@ one writes. A question that is not answered in time has no answer, and no furthe
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from aiocg.workers.memory.records import Record, Step, decode, encode, facts_of, key_of
-from aiocg.workers.memory.tiers import Tier
-from aiocg.workers.memory.trust import Rests
+from aiocg.workers.memory.records import Record, Rests, Step, decode, encode, facts_of, key_of
+from aiocg.workers.shared_table import Table
+
+NAME = "transitions-1.sqlite"  # the number is that of the table's form
+LIMIT = 2 << 30  # bytes of the file
+PREFIX = b"aiocg:"  # of keys on a server
+SERVER_PATIENCE = 1.0  # seconds to wait for a server; nobody else waits meanwhile
+REST = 1.0  # seconds without a server after it has failed
+SERVERS = ("redis://", "rediss://", "unix://")
+
+
+class Tier(Protocol):
+    """One place. Whatever is wrong with it, it has nothing then, and what is written is lost.
+
+    Attributes:
+        problem: what was wrong with it for the first time; empty so far.
+    """
+
+    problem: str
+
+    def find(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """Return the contents that there are, by key."""
+
+    def write(self, contents: Mapping[bytes, bytes]) -> None:
+        """Write contents by key."""
+
+
+def open_tier(place: str) -> Tier:
+    """Open a place: the address of a server, or a folder.
+
+    Raises:
+        ImportError: if the client of a server is not installed.
+        ValueError: if an address cannot be read.
+    """
+    return ServerTier(place) if place.startswith(SERVERS) else FileTier(Path(place).expanduser())
+
+
+class FileTier:
+    """A file in a folder, for all processes of this machine. One thread may read while another one writes."""
+
+    problem = ""
+
+    def __init__(self, folder: Path) -> None:
+        self._reads, self._writes = Table(folder / NAME, LIMIT), Table(folder / NAME, LIMIT)
+
+    def find(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """Return the contents that there are, by key."""
+        found = self._reads.find(keys)
+        if self._reads.used:
+            self._writes.used |= self._reads.used
+            self._reads.used.clear()
+        return found
+
+    def write(self, contents: Mapping[bytes, bytes]) -> None:
+        """Write contents by key."""
+        for key, content in contents.items():
+            self._writes.add(key, content)
+        self._writes.flush()
+
+
+class ServerTier:
+    """A Redis or Valkey server, for any number of machines; it decides itself what it forgets."""
+
+    def __init__(self, address: str) -> None:
+        from redis import Redis  # needs an extra
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        self._client = Redis.from_url(
+            address, socket_timeout=SERVER_PATIENCE, socket_connect_timeout=SERVER_PATIENCE, retry=Retry(NoBackoff(), 0)
+        )
+        self.problem = ""
+        self._name = address.rpartition("@")[2]  # without a password
+        self._resting = 0.0  # the end of a rest, in seconds of the monotonic clock
+
+    def find(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """Return the contents that there are, by key."""
+        values = self._ask(lambda: self._client.mget([PREFIX + key for key in keys]))
+        if not isinstance(values, list):
+            return {}
+        return {key: value for key, value in zip(keys, values, strict=False) if isinstance(value, bytes)}
+
+    def write(self, contents: Mapping[bytes, bytes]) -> None:
+        """Write contents by key."""
+        self._ask(lambda: self._client.mset({PREFIX + key: content for key, content in contents.items()}))
+
+    def _ask(self, ask: Callable[[], object]) -> object:
+        """Return an answer of the server; None if there is none, and for a while afterwards."""
+        if time.monotonic() < self._resting:
+            return None
+        try:
+            return ask()
+        except Exception as error:  # whatever it says that its client does not expect
+            self._resting = time.monotonic() + REST
+            if not self.problem:
+                self.problem = f"{self._name}: {error or type(error).__name__}"
+                logger.warning("the memory does not answer, and is done without: %s", self.problem)
+            return None
+
 
 PATIENCE = 0.002  # seconds to wait for an answer
 LINGER = 0.01  # seconds until what was computed is written, as more becomes known of a state soon after

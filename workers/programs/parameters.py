@@ -1,12 +1,14 @@
-"""Parameters of observations, which forks inherit and resets keep."""
+"""Parameters of observations, which forks inherit and resets keep, and observations of times."""
 
 import contextlib
 import math
-from collections.abc import Collection
+import struct
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+from aiocg.transport.arrays import Array
 from aiocg.transport.messages import FailureCode
-from aiocg.workers.compilation import CompilationError
+from aiocg.workers.compilation import CompilationError, Observation
 
 
 class Parameters(NamedTuple):
@@ -98,3 +100,30 @@ def exchange(
         new: Any = value if field == "measured_run" else _NUMBERS.get(field, _COUNT).read(key, value)
         parameters = parameters._replace(**{field: new})
     return parameters, str(getattr(parameters, field))
+
+
+def time_values(values: list[float]) -> Array:
+    """Encode times as the value of an observation."""
+    return Array("float64", (len(values),), struct.pack(f"<{len(values)}d", *values))
+
+
+def times(name: str, description: str, compute: Callable[[Any], Array]) -> Observation:
+    """Return an observation of times, in seconds."""
+    return Observation.of(
+        name,
+        "array",
+        description,
+        compute,
+        dtype="float64",
+        shape=(-1,),
+        low=0,
+        deterministic=False,
+        platform_dependent=True,
+        default=time_values([]),
+    )
+
+
+def execution(name: str, compute: Callable[[Any], list[dict[str, Any]]]) -> Observation:
+    """Return the observation of all runs of a program."""
+    about = "How each run of the program ended and what it wrote."
+    return Observation.of(name, "json", about, compute, platform_dependent=True, default=[])

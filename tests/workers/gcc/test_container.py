@@ -17,7 +17,7 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import _engine as engine
-from aiocg.workers.gcc._shell_loop import FILES, KEEPER, KILL, LOOP, OUTPUT, command_file, mark, read_answer
+from aiocg.workers.gcc._attached_shell import FILES, KEEPER, KILL, LOOP, OUTPUT, command_file, mark, read_answer
 
 SHELLS = {"sh": ["sh"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
 docker = pytest.importorskip("docker", reason="needs docker-py: pip install 'aiocg[docker]'")

@@ -18,8 +18,7 @@ from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.session import identity
 from aiocg.workers.llvm.states import State
 from aiocg.workers.memory.memory import Memory
-from aiocg.workers.memory.records import Step, decode, encode, key_of
-from aiocg.workers.memory.trust import Trust
+from aiocg.workers.memory.records import Step, Trust, decode, encode, key_of
 
 from ..memory.test_memory import CONTEXT, LONG, Place, until
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from aiocg.workers.loops._expression import Computation
 from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._layout import arrange, read_layouts
-from aiocg.workers.loops._nest import BLOCKS, THREADS
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import BLOCKS, THREADS, Refusal
 from aiocg.workers.loops._schedule import Schedule, Step, steps
 
 ALWAYS_THE_SAME = settings(

@@ -28,9 +28,9 @@ from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._nest import Kind, Loop, Nest, Split, Staging, initial_nest
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._schedule import Schedule, Step
-from aiocg.workers.loops.cpu import _indices as indices
 from aiocg.workers.loops.cpu import _jit as jit
 from aiocg.workers.loops.cpu import _kernel as kernel
+from aiocg.workers.loops.cpu import _loops as index_loops
 from aiocg.workers.loops.cpu.target import CpuTarget, aligned
 
 from . import strategies
@@ -246,8 +246,8 @@ SHARED = CpuTarget(threads=2)  # what Hypothesis repeats can have no fixture of 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 40), st.integers(1, 70), st.integers(2, 70))
 def test_quotients_and_remainders(a: int, b: int, constant: int, divisor: int, extent: int) -> None:
     extents = {"x": extent, "y": 7}
-    form = indices.variable("x").plus(indices.variable("y"), b).plus(indices.constant(constant))
-    form = indices.constant(0).plus(form, a)
+    form = index_loops.variable("x").plus(index_loops.variable("y"), b).plus(index_loops.constant(constant))
+    form = index_loops.constant(0).plus(form, a)
     quotient, remainder = form.divided(divisor, extents)
     for x, y in itertools.product({0, 1, extent // 2, extent - 1}, range(7)):
         value = a * (x + b * y + constant)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import Refusal
 from aiocg.workers.loops._rules import RULES
 from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cuda._copies import turns

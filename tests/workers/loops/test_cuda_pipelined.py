@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import Refusal
 from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cuda.target import Program
 

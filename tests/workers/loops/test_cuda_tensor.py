@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import Refusal
 from aiocg.workers.loops._reference import compare, expect
 from aiocg.workers.loops._rules import check
 from aiocg.workers.loops._schedule import Schedule, Step

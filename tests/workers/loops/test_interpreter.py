@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from aiocg.workers.loops._expression import Computation
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._nest import Nest, initial_nest
-from aiocg.workers.loops._primitives import set_kind, split
+from aiocg.workers.loops._nest import Nest, initial_nest, set_kind, split
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._schedule import Schedule
 

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.workers.loops._joins import groups
 from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._layout import Layout, arrange, read_layouts, write_layout
-from aiocg.workers.loops._nest import Nest
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import Nest, Refusal
 from aiocg.workers.loops._reference import compare, expect, random_inputs
-from aiocg.workers.loops._rules import RULES
+from aiocg.workers.loops._rules import RULES, groups
 from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops._targets import open_target
 from aiocg.workers.loops.cuda._templates import templates as cuda_templates

@@ -4,7 +4,7 @@ import pytest
 
 from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._layout import Layout, Place, arrange, read_layouts, write_layout
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import Refusal
 from aiocg.workers.loops._schedule import MAX_LOOPS, Schedule, Step
 
 MATMUL = "C[i:24, j:40] = sum(k:20) A[i, k] * B[k, j]"

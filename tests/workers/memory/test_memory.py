@@ -4,10 +4,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from aiocg.workers.memory.memory import Memory
-from aiocg.workers.memory.records import Record, Step, encode, key_of
-from aiocg.workers.memory.tiers import Tier
-from aiocg.workers.memory.trust import PATIENT
+from aiocg.workers.memory.memory import Memory, Tier
+from aiocg.workers.memory.records import PATIENT, Record, Step, encode, key_of
 
 CONTEXT = b"context of tests    "
 LONG = 60.0  # seconds; nothing takes so long

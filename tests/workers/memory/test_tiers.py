@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.memory.tiers import NAME, FileTier, ServerTier, Tier, open_tier
+from aiocg.workers.memory.memory import NAME, FileTier, ServerTier, Tier, open_tier
 
 CONTENTS = {bytes([number]) * 20: os.urandom(200) for number in range(100)}
 KEYS = list(CONTENTS)
@@ -61,7 +61,7 @@ def test_what_is_written_is_found_by_others(place: str) -> None:
 @pytest.mark.slow
 def test_two_write_at_once(place: str) -> None:
     script = (
-        "import sys; from aiocg.workers.memory.tiers import open_tier; tier = open_tier(sys.argv[1])\n"
+        "import sys; from aiocg.workers.memory.memory import open_tier; tier = open_tier(sys.argv[1])\n"
         "for n in range(50): tier.write({sys.argv[2].encode() + bytes([n]): bytes(100)})"
     )
     command = [sys.executable, "-P", "-c", script, place]
@@ -97,7 +97,7 @@ def test_file_that_is_none_of_ours_has_nothing_and_harms_nobody(tmp_path: Path, 
 @pytest.mark.slow
 def test_process_that_is_killed_while_it_writes_leaves_a_file_that_others_use(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from aiocg.workers.memory.tiers import FileTier\n"
+        "import os, sys; from pathlib import Path; from aiocg.workers.memory.memory import FileTier\n"
         "tier, n = FileTier(Path(sys.argv[1])), 0\n"
         "while True:\n"
         "    tier.write({n.to_bytes(20, 'big'): os.urandom(2000)}); n += 1\n"
@@ -136,7 +136,7 @@ def test_folder_that_may_only_be_read_harms_nobody(tmp_path: Path) -> None:
         if path.is_relative_to(tmp_path):
             path.chmod(0o755 if path.is_dir() else 0o644)
     script = (
-        "import os, sys; from pathlib import Path; from aiocg.workers.memory.tiers import FileTier\n"
+        "import os, sys; from pathlib import Path; from aiocg.workers.memory.memory import FileTier\n"
         "import filelock\n"
         "fd = os.open(sys.argv[1], os.O_RDONLY); os.fchdir(fd); os.setuid(65534)\n"
         "tier = FileTier(Path('memory'))\n"

@@ -1,6 +1,6 @@
 """What is believed, what is checked, and when the memory is left alone."""
 
-from aiocg.workers.memory.trust import CHECKED, FIRST_REST, LONGEST_REST, PATIENT, Rests, Trust
+from aiocg.workers.memory.records import CHECKED, FIRST_REST, LONGEST_REST, PATIENT, Rests, Trust
 
 
 def test_one_answer_in_a_hundred_is_checked_and_each_by_somebody() -> None:

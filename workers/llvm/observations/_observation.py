@@ -1,4 +1,9 @@
-"""The subject of observations, and the names of costs at each level."""
+"""The subject of observations, and the names of costs at each level.
+
+A name consists of the quantity, the optimisation level for a baseline, and `Minsize` or `Optsize` if functions are
+marked for size as by `clang -Oz` or `-Os`. Baselines are marked before their passes, and programs whose machine code is
+measured are marked before code generation. So sizes with the same mark differ only by their passes.
+"""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -16,8 +16,8 @@ from aiocg.workers.llvm.observations._observation import BASELINES, Subject, siz
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.execution import Start, measuring_core, run_all, run_times
 from aiocg.workers.programs.linking import remaining
+from aiocg.workers.programs.parameters import execution, time_values, times
 from aiocg.workers.programs.recipe import LinkError, Program
-from aiocg.workers.programs.times import execution, time_values, times
 
 
 def _image_size(subject: Subject, state: State, attributes: Attributes) -> int:

@@ -23,8 +23,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops._expression import REDUCERS, Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops._nest import Loop, Nest
 from aiocg.workers.loops.cpu._functions import FLOAT, call, intrinsic, lanes, splat
-from aiocg.workers.loops.cpu._indices import Form, constant, forms
-from aiocg.workers.loops.cpu._loops import BIT, INDEX, Body, Condition, Loops, Scope
+from aiocg.workers.loops.cpu._loops import BIT, INDEX, Body, Condition, Form, Loops, Scope, constant, forms
 
 LARGEST = 1 << 14  # hardware vector operations in one kernel; more would take LLVM too long
 MOST_INSTRUCTIONS = 1 << 15  # of LLVM IR in one kernel; many compute addresses, and compile time grows quadratically

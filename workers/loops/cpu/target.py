@@ -14,16 +14,14 @@ from numpy.typing import NDArray
 from aiocg.transport import system
 from aiocg.workers.loops._device_lock import remembered
 from aiocg.workers.loops._expression import Affine, Axis, Computation, Read, Stage, Tensor
-from aiocg.workers.loops._joins import groups
 from aiocg.workers.loops._layout import Layout
 from aiocg.workers.loops._nest import Loop, Nest, Split
-from aiocg.workers.loops._rules import RULES
+from aiocg.workers.loops._rules import RULES, groups
 from aiocg.workers.loops._schedule import Schedule
 from aiocg.workers.loops._target import Roof
 from aiocg.workers.loops.cpu import _jit as jit
-from aiocg.workers.loops.cpu._driver import Step, write_driver
 from aiocg.workers.loops.cpu._functions import FLOAT, call, splat
-from aiocg.workers.loops.cpu._kernel import CpuKernel, Team
+from aiocg.workers.loops.cpu._kernel import CpuKernel, Step, Team, write_driver
 from aiocg.workers.loops.cpu._loops import INDEX, Loops
 from aiocg.workers.loops.cpu._stages import Room, write_stage
 from aiocg.workers.loops.cpu._templates import Machine, templates

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops._nest import BLOCKS, THREADS, Kind, Nest
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import BLOCKS, THREADS, Kind, Nest, Refusal
 from aiocg.workers.loops._rules import Rules, block_threads, check
 
 COORDINATES: dict[Kind, str] = {

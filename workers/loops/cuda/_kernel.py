@@ -37,11 +37,10 @@ from aiocg.workers.loops._nest import Guard, Loop, Nest, Split
 from aiocg.workers.loops._rules import MOST_ACCUMULATORS, accumulated, reduced_by_threads, shared_by_reduction
 from aiocg.workers.loops._tensor_cores import RESULTS, TensorLoops, tensor_loops
 from aiocg.workers.loops._tile import Tile, span
-from aiocg.workers.loops.cuda._copies import Copies
+from aiocg.workers.loops.cuda._copies import VECTORS, Copies, coefficient, divisor, width
 from aiocg.workers.loops.cuda._expressions import Expressions, Text, VariableNames, within
 from aiocg.workers.loops.cuda._formulas import at_start, fits, flat, joined, number, product, recomputed
 from aiocg.workers.loops.cuda._geometry import COORDINATES, KernelCall, Lines, Names, parameter
-from aiocg.workers.loops.cuda._vectors import VECTORS, coefficient, divisor, width
 
 REGISTERS = 65536  # of a multiprocessor
 ENOUGH = 128  # registers per thread, where half of them are accumulators

@@ -12,8 +12,7 @@ from itertools import product
 
 from aiocg.workers.loops._features import accesses, stride
 from aiocg.workers.loops._layout import Layout, Place, arranged
-from aiocg.workers.loops._nest import Nest
-from aiocg.workers.loops._primitives import Refusal
+from aiocg.workers.loops._nest import Nest, Refusal
 from aiocg.workers.loops._rules import Rules, check
 from aiocg.workers.loops._schedule import Schedule
 from aiocg.workers.loops._tensor_cores import SHAPE

@@ -14,10 +14,9 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import _device_lock as device_lock
 from aiocg.workers.loops._device_lock import remembered
 from aiocg.workers.loops._expression import Computation
-from aiocg.workers.loops._joins import MOST_SHARED_TOGETHER, groups, shared
 from aiocg.workers.loops._layout import Layout
 from aiocg.workers.loops._nest import Nest
-from aiocg.workers.loops._rules import MOST_SHARED, RULES, Rules
+from aiocg.workers.loops._rules import MOST_SHARED, MOST_SHARED_TOGETHER, RULES, Rules, groups, shared
 from aiocg.workers.loops._schedule import Schedule
 from aiocg.workers.loops._target import Arrays, Roof, Timing, check_arrays
 from aiocg.workers.loops.cuda._device import Device, open_device

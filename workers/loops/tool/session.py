@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.workers.compilation import CompilationError, Observation
-from aiocg.workers.loops import _primitives as primitives
+from aiocg.workers.loops import _nest as nests
 from aiocg.workers.loops._expression import Call, Computation, Expression, Read, Stage
 from aiocg.workers.loops._kernel_session import KernelSession
 from aiocg.workers.loops._nest import Kind, Nest, initial_nest
@@ -141,7 +141,7 @@ def _split(structure: Structure, stage: Stage) -> tuple[Nest, list[str]]:
         if innermost.extent == inside:  # only one iteration
             continue
         if inside > 1:
-            nest = primitives.split(nest, len(nest.loops) - 1, inside)
+            nest = nests.split(nest, len(nest.loops) - 1, inside)
             innermost = nest.loops[-2]
         if loop.thread:
             parallel.append(innermost.variable)
@@ -156,23 +156,23 @@ def _for_threads(nest: Nest, parallel: list[str], chunks: int) -> Nest:
     position = _position(nest, variable)
     size = -(-nest.extent[variable] // chunks)
     if size > 1 and position:
-        nest = primitives.split(nest, position, size)
+        nest = nests.split(nest, position, size)
         variable = nest.loops[position].variable
-    return primitives.set_kind(_outermost(nest, variable, 0), 0, "parallel")
+    return nests.set_kind(_outermost(nest, variable, 0), 0, "parallel")
 
 
 def _for_blocks(nest: Nest, parallel: list[str]) -> Nest:
     """Bind the innermost parallel loop to threads, and the others, and what exceeds a block, to blocks."""
     *around, variable = parallel
     if nest.extent[variable] > THREADS_PER_BLOCK:
-        nest = primitives.split(nest, _position(nest, variable), THREADS_PER_BLOCK)
+        nest = nests.split(nest, _position(nest, variable), THREADS_PER_BLOCK)
         outer, inner = nest.loops[_position(nest, f"{variable}.0") :][:2]
         around, variable = [*around, outer.variable], inner.variable
     around.sort(key=nest.extent.__getitem__, reverse=True)  # only x has room for long loops
     blocks = around[: len(GRID)]
     for place, (bound, kind) in enumerate(zip(blocks, GRID, strict=False)):
-        nest = primitives.set_kind(_outermost(nest, bound, place), place, kind)
-    return primitives.set_kind(_outermost(nest, variable, len(blocks)), len(blocks), "thread.x")
+        nest = nests.set_kind(_outermost(nest, bound, place), place, kind)
+    return nests.set_kind(_outermost(nest, variable, len(blocks)), len(blocks), "thread.x")
 
 
 def _position(nest: Nest, variable: str) -> int:
@@ -182,7 +182,7 @@ def _position(nest: Nest, variable: str) -> int:
 def _outermost(nest: Nest, variable: str, place: int) -> Nest:
     """Move a loop outwards to a position."""
     for position in range(_position(nest, variable), place, -1):
-        nest = primitives.swap(nest, position - 1)
+        nest = nests.swap(nest, position - 1)
     return nest
 
 
