@@ -4,7 +4,7 @@
     python -m bench.curate_sdist                    # all of them
 
 A new description needs `project`, `version`, `license`, `file` and groups with `folder`, `select` and perhaps `omit`
-and `flags`; see `aiocg.datasets.sdist._manifest`. What this writes depends on these, on the headers and on clang, and
+and `flags`; see `aiocg.datasets.sdist._dataset`. What this writes depends on these, on the headers and on clang, and
 on nothing else. Left out is what does not compile, has no function, or is the same program as one before it, by its
 IR; programs that two packages share are found only when both are curated at once. What has been found out about a
 file is kept in the cache, so that one can stop this and go on.
@@ -32,8 +32,7 @@ from aiocg.datasets.frontend import DEFAULT_FLAGS, LANGUAGES
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
 from aiocg.datasets.progress import progress
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.datasets.sdist._dataset import install_project, program_flags
-from aiocg.datasets.sdist._manifest import PROJECTS_DIRECTORY, Group, Program, Project
+from aiocg.datasets.sdist._dataset import PROJECTS_DIRECTORY, Group, Program, Project, install_project, program_flags
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 
 __all__ = ["Finding", "curate", "main", "to_toml"]

@@ -21,8 +21,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiocg.datasets.sdist._dataset import install_project
-from aiocg.datasets.sdist._manifest import projects
+from aiocg.datasets.sdist._dataset import install_project, projects
 from aiocg.datasets.toolchain import find_toolchain, link_flags
 from aiocg.shrink._candidate import BY_SEARCH, GCC, OWN, TUNED_LEVEL
 from aiocg.shrink._units import LEVELS

@@ -11,9 +11,9 @@ from pathlib import Path
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CacheError, DownloadError, ToolchainNotFound
 from aiocg.datasets.llvm_releases import CLANG_WHEEL
+from aiocg.datasets.locking import make_folder
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
-from aiocg.datasets.replacing import make_folder
 from aiocg.datasets.toolchain import find_toolchain
 
 WHEEL = "ziglang-0.13.0-py3-none-manylinux_2_12_x86_64.manylinux2010_x86_64.musllinux_1_1_x86_64.whl"

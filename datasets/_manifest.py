@@ -34,9 +34,9 @@ from typing import IO, Any, Self, overload
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CacheError, CacheWarning, InstallError
+from aiocg.datasets.locking import replacing
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
-from aiocg.datasets.replacing import replacing
 
 HEADER = struct.Struct("=8sQQ")
 MAGIC = b"aiocg-1\n"

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from aiocg.datasets.errors import InstallError
+from aiocg.datasets.locking import make_folder
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import Advance, progress
-from aiocg.datasets.replacing import make_folder
 
 LARGEST_RATIO = 300  # between what is unpacked and what is packed
 HARMLESS = 256 << 20  # bytes that may be unpacked whatever the ratio

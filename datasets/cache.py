@@ -10,7 +10,7 @@ from pathlib import Path
 import platformdirs
 
 from aiocg.datasets.errors import CacheError
-from aiocg.datasets.replacing import replacing
+from aiocg.datasets.locking import replacing
 
 ATTEMPTS = 100  # to put an entry where others put theirs; that of the last one stays
 _HEADER = b"aiocg-cache-1 "

@@ -156,8 +156,8 @@ def install(version: str) -> Release:
     """
     import zipfile  # these imports take longer than choosing a release
 
+    from aiocg.datasets.locking import make_folder
     from aiocg.datasets.package_index import fetch_archive
-    from aiocg.datasets.replacing import make_folder
 
     found = [_wheels(project) for project in WHEELS]
     fitting = [one for one in found[0] if one in found[1] and (one == version or one.startswith(f"{version}."))]

@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING
 from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password
 from aiocg.datasets.download import digest_of, download
 from aiocg.datasets.errors import CacheError, DownloadError
-from aiocg.datasets.locking import locked
+from aiocg.datasets.locking import locked, replacing
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
-from aiocg.datasets.replacing import replacing
 
 if TYPE_CHECKING:
     import requests

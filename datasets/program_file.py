@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-from aiocg.datasets.assembly import includes_files, with_absolute_files
+from aiocg.datasets.dependency import includes_files, with_absolute_files
 from aiocg.datasets.diagnostics import flag_advice
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled
 from aiocg.datasets.frontend import LANGUAGES, TIMEOUT, absolute_flags, compile_file, is_bitcode

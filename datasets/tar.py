@@ -14,9 +14,8 @@ from aiocg.datasets.dataset import ListedDataset
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled, InstallError
 from aiocg.datasets.frontend import is_bitcode
-from aiocg.datasets.locking import ForkedLock, locked
+from aiocg.datasets.locking import ForkedLock, locked, remove_tree, replacing
 from aiocg.datasets.process import Cancelled
-from aiocg.datasets.replacing import remove_tree, replacing
 from aiocg.datasets.uri import BenchmarkUri
 
 

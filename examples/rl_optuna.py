@@ -11,8 +11,7 @@ import optuna
 
 from aiocg.policies import Features, PolicyFacts
 from aiocg.rl import PhaseOrdering, Program, SyncRuntime, evaluate, find_programs, prepare_programs
-from aiocg.rl.ppo import Learner, Settings
-from aiocg.rl.training import train
+from aiocg.rl.ppo import Learner, Settings, train
 
 PASSES = ["mem2reg", "sroa", "instcombine<no-verify-fixpoint>", "simplifycfg", "gvn", "early-cse", "adce", "dse"]
 ACTIONS = (*PASSES, "sccp", "reassociate", "jump-threading", "loop-rotate", "licm", "inline", "default<Oz>")

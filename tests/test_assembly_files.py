@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets import Benchmark
-from aiocg.datasets.assembly import includes_files, with_absolute_files
+from aiocg.datasets.dependency import includes_files, with_absolute_files
 from aiocg.llvm import compute_observation
 
 from .command_line import Run

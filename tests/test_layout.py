@@ -32,7 +32,7 @@ PURE = (
     "aiocg.env.plan",
     "aiocg.fleet.placement",
     "aiocg.fleet.rebuildable",
-    "aiocg.spaces.baselines",
+    "aiocg.spaces.rewards",
     "aiocg.spaces.rewards",
     "aiocg.states.state",
     "aiocg.fleet.restart_policy",

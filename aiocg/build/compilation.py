@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from aiocg.build.commands import Unit
-from aiocg.datasets.assembly import includes_files, with_absolute_files
 from aiocg.datasets.cache import Cache, cache_directory
-from aiocg.datasets.dependency import Dependencies, prerequisites
+from aiocg.datasets.dependency import Dependencies, includes_files, prerequisites, with_absolute_files
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
 from aiocg.datasets.frontend import absolute_flags, compile_words
 from aiocg.datasets.process import cancellable, check_cancelled

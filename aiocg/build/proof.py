@@ -26,7 +26,7 @@ from pathlib import Path
 
 from aiocg.build.commands import Origin, Unit, object_name
 from aiocg.build.compilation import front_end_words
-from aiocg.datasets.assembly import includes_files
+from aiocg.datasets.dependency import includes_files
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.gcc.meaning import is_meaning

@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from aiocg.cli import _cc_start as cc_start
 from aiocg.datasets import toolchain
 from aiocg.datasets.errors import DatasetError
-from aiocg.datasets.replacing import replacing
+from aiocg.datasets.locking import replacing
 from aiocg.datasets.toolchain import compile_flags, find_clang, link_flags, loader_environment
 from aiocg.llvm.command_line import CommandLine, Input, parse
 from aiocg.llvm.driver import ObjectCompilation

@@ -168,7 +168,7 @@ def build(
         output (-o, --output): The folder to write.
     """
     try:
-        from aiocg.leaderboard.site import write_site
+        from aiocg.leaderboard.board import write_site
     except ImportError as error:
         fail(f"pages take Jinja2 and matplotlib: pip install 'aiocg[leaderboard]' ({error})")
     print_line(f"wrote {counted(write_site(board, output), 'track')} to {output}")

@@ -88,7 +88,7 @@ async def write_program(env: "Env", path: Path) -> int:
 
     Where the reward is of functions marked for size, they are marked in the file, so that it is as small as was told.
     """
-    from aiocg.spaces.baselines import assumed_mark
+    from aiocg.spaces.rewards import assumed_mark
 
     reward = env.reward_spaces[env.reward_space] if env.reward_space is not None else None
     if mark := assumed_mark(getattr(reward, "cost", "")):

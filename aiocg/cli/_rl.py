@@ -316,9 +316,8 @@ def train(
         _need_pytorch()
         writers = [] if tensorboard is None else [_writer_to(tensorboard)]
         from aiocg.rl import PhaseOrdering, SyncRuntime
-        from aiocg.rl.ppo import Learner, Settings
-        from aiocg.rl.training import draw_curve
-        from aiocg.rl.training import train as run
+        from aiocg.rl.ppo import Learner, Settings, draw_curve
+        from aiocg.rl.ppo import train as run
 
         show("starting workers")
         try:

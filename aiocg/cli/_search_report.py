@@ -218,7 +218,7 @@ class Finding:
         """
         from aiocg import search
         from aiocg.errors import ServiceError
-        from aiocg.spaces.baselines import assumed_mark
+        from aiocg.spaces.rewards import assumed_mark
 
         found = cls(algorithm, env, result, gcc)
         failed: dict[str, dict[str, None]] = {}

@@ -15,9 +15,8 @@ All environments of a process share one runtime, unless they are given another.
 from aiocg.errors import ForkedProcess
 from aiocg.gym._compilers import GccEnv, LlvmEnv, register_all
 from aiocg.gym._env import CompilerEnv
-from aiocg.gym._portal import Portal
+from aiocg.gym._portal import Portal, shutdown
 from aiocg.gym._runtime import SyncRuntime, default_runtime, shared_nursery
-from aiocg.gym._thread import shutdown
 from aiocg.gym.vector import CompilerVectorEnv
 
 __all__ = [

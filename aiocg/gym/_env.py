@@ -23,8 +23,8 @@ from aiocg.env.preparation import BenchmarkLike
 from aiocg.env.step import Candidate, StepResult
 from aiocg.errors import UnknownName
 from aiocg.fleet.requests import Receiver
+from aiocg.gym._portal import RuntimeThread, default_thread
 from aiocg.gym._recipe import Recipe, collection, configured
-from aiocg.gym._thread import RuntimeThread, default_thread
 from aiocg.host.threads import in_thread
 from aiocg.spaces import ActionSpace, NoObservation, ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces

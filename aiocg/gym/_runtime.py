@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiocg.gym._compilers import environment_class
 from aiocg.gym._env import CompilerEnv
-from aiocg.gym._portal import Portal
-from aiocg.gym._thread import RuntimeThread, default_thread, make_default_by
+from aiocg.gym._portal import Portal, RuntimeThread, default_thread, make_default_by
 from aiocg.gym.vector import CompilerVectorEnv
 from aiocg.host.local import LocalMachine, choose_memory
 from aiocg.host.nursery import VARIABLE

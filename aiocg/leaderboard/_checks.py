@@ -14,8 +14,7 @@ import msgspec
 from aiocg.datasets.errors import DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import AiocgError, ServiceError
-from aiocg.leaderboard._folder import lines_of
-from aiocg.leaderboard.problems import Kind, Problem, Refused
+from aiocg.leaderboard.problems import Kind, Problem, Refused, lines_of
 from aiocg.leaderboard.programs import EXPORTS, Exports, Facts, calibration, facts_of
 from aiocg.leaderboard.submission import CHECKED, Row, Submission
 from aiocg.leaderboard.track import Program, Track, read_track

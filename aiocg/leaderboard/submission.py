@@ -13,8 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from aiocg.leaderboard._folder import digest_of, files_of, lines_of, read_text
-from aiocg.leaderboard.problems import Kind, Problem, Refused
+from aiocg.leaderboard.problems import Kind, Problem, Refused, digest_of, files_of, lines_of, read_text
 from aiocg.leaderboard.track import Name, Track
 from aiocg.states.state import CompilerEnvState, InvalidState
 

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from aiocg.datasets.llvm_releases import chosen
-from aiocg.leaderboard._folder import read_text
-from aiocg.leaderboard.problems import Kind, Refused
+from aiocg.leaderboard.problems import Kind, Refused, read_text
 
 MOST_BYTES = 4 << 20  # of a track
 NAME = r"[a-z0-9][a-z0-9._-]{0,79}"

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from aiocg.llvm._program_files import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
     from aiocg.llvm.tools import clang_path, lld_path, program_path
-    from aiocg.spaces.baselines import cost_baselines
+    from aiocg.spaces.rewards import cost_baselines
     from aiocg.states.result import Translation
     from aiocg.transport.elf import code_size, image_size, text_size
     from aiocg.validation.legacy_states import modern_state, translate_command_line

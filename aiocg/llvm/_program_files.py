@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aiocg.datasets.replacing import replacing
+from aiocg.datasets.locking import replacing
 
 if TYPE_CHECKING:
     from aiocg.env.env import Env

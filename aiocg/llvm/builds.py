@@ -12,8 +12,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound
 from aiocg.datasets.frontend import compile_words
 from aiocg.datasets.linking import run_linker
-from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
-from aiocg.datasets.run_line import parse_run_line, with_files
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, parse_run_line, with_files
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, link_flags, loader_environment
 from aiocg.datasets.uri import BenchmarkUri

@@ -16,8 +16,8 @@ from typing import Self
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, ToolchainNotFound
+from aiocg.datasets.locking import replacing
 from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
-from aiocg.datasets.replacing import replacing
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ServiceError, WorkerCrashed, failure

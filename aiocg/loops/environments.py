@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.loop_nests import dataset as loop_nests
-from aiocg.datasets.loop_nests import loop_tool
 from aiocg.registry import EnvironmentSpec, register
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ register(
         reward_space="flops",
         rewards=_loop_tool_rewards,
         options=_options,
-        kind=loop_tool.KIND,
+        kind=loop_nests.LOOP_TOOL_KIND,
         start_timeout=120.0,
     )
 )

@@ -1,10 +1,11 @@
-"""Graphs of boxes with text, as pictures and as text for Graphviz."""
+"""Graphs of boxes with text, control-flow graphs from LLVM's text, and nested boxes, as pictures."""
 
 import html
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -254,3 +255,171 @@ def _path(points: list[tuple[float, float]], label: str) -> str:
 
 def _quoted(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
+
+
+GAP = 6  # pixels between what is in a box
+INDENT = 2  # blanks by which what is within begins further to the right
+FILLS = ("#f6f8fa", "#ecfdf5", "#d1fae5", "#a7f3d0")  # by how deep a box is
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line, and those within it."""
+
+    words: str
+    inner: "list[_Line]" = field(default_factory=list)
+
+    @property
+    def width(self) -> float:
+        own = len(shortened(self.words)) * CHARACTER
+        return max([own, *(one.width for one in self.inner)]) + (2 * PAD if self.inner else 0)
+
+    @property
+    def height(self) -> float:
+        return LINE + (sum(one.height + GAP for one in self.inner) + PAD if self.inner else 0)
+
+
+def nested(listing: str, title: str = "") -> str:
+    """Draw a text as boxes: a line with others within it is a box around those.
+
+    Args:
+        listing: the text, of which each level is indented by two blanks more.
+        title: of the picture.
+    """
+    roots = _read(listing)
+    y = 0.0
+    drawn: list[str] = []
+    for root in roots:
+        drawn += _drawn(root, 0.0, y, root.width, 0)
+        y += root.height + GAP
+    return picture(max((root.width for root in roots), default=0.0), max(0.0, y - GAP), drawn, title)
+
+
+def _read(listing: str) -> list[_Line]:
+    roots: list[_Line] = []
+    above: list[tuple[int, _Line]] = []
+    for words in listing.splitlines():
+        if not words.strip():
+            continue
+        depth, line = (len(words) - len(words.lstrip())) // INDENT, _Line(words.strip())
+        while above and above[-1][0] >= depth:
+            above.pop()
+        (above[-1][1].inner if above else roots).append(line)
+        above.append((depth, line))
+    return roots
+
+
+def _drawn(line: _Line, x: float, y: float, width: float, depth: int) -> Iterator[str]:
+    if not line.inner:
+        yield text(x, y + LINE - 4, line.words)
+        return
+    yield (
+        f'<rect class="box depth-{depth % len(FILLS)}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
+        f'height="{line.height:.1f}" rx="4" fill="{FILLS[depth % len(FILLS)]}" stroke="{RULE}"/>'
+    )
+    yield text(x + PAD, y + LINE - 2, line.words)
+    y += LINE + GAP
+    for one in line.inner:
+        yield from _drawn(one, x + PAD, y, width - 2 * PAD, depth + 1)
+        y += one.height + GAP
+
+
+ENTRY = "entry"  # what the first block is called that has no name
+SHOWN = 12  # instructions of a block that are shown
+
+_FUNCTION = re.compile(r'^define .*?@("[^"]*"|[\w.$-]+)\(')
+_BLOCK = re.compile(r'^("[^"]*"|[\w.$-]+):')
+_INSTRUCTION = re.compile(r"^  [^ \]]")
+_LABEL = re.compile(r'label %("[^"]*"|[\w.$-]+)')
+_CASE = re.compile(r'i\d+ (-?\d+), label %("[^"]*"|[\w.$-]+)')
+
+
+@dataclass(slots=True)
+class _Block:
+    """A basic block.
+
+    Attributes:
+        name: its label, or `ENTRY`.
+        instructions: a line each; one that has several, such as a switch, is one line here.
+    """
+
+    name: str
+    instructions: list[str] = field(default_factory=list)
+
+    def successors(self) -> Iterator[tuple[str, str]]:
+        """Yield the blocks that may come next, each with when it does."""
+        if not self.instructions:
+            return
+        last = self.instructions[-1]
+        labels = [one.strip('"') for one in _LABEL.findall(last)]
+        if re.match(r"\s*br i1 ", last):
+            yield from zip(labels, ("true", "false"), strict=True)
+        elif re.match(r"\s*switch ", last):
+            yield labels[0], "else"
+            cases: dict[str, list[str]] = {}
+            for value, label in _CASE.findall(last):
+                cases.setdefault(label.strip('"'), []).append(value)
+            for label, values in cases.items():
+                yield label, ", ".join(values[:3]) + ("…" if values[3:] else "")
+        elif re.match(r"\s*(%\S+ = )?invoke ", last):
+            yield from zip(labels, ("", "unwinds"), strict=False)
+        else:
+            yield from ((label, "") for label in dict.fromkeys(labels))
+
+
+def functions(text: str) -> dict[str, list[_Block]]:
+    """Return the blocks of each function that has any."""
+    found: dict[str, list[_Block]] = {}
+    blocks: list[_Block] | None = None
+    for line in text.splitlines():
+        if (match := _FUNCTION.match(line)) is not None:
+            blocks = found[match[1].strip('"')] = [_Block(ENTRY)]
+        elif line == "}":
+            blocks = None
+        elif blocks is None:
+            continue
+        elif (match := _BLOCK.match(line)) is not None:
+            name = match[1].strip('"')
+            if blocks[0].instructions:
+                blocks.append(_Block(name))
+            else:
+                blocks[0].name = name
+        elif _INSTRUCTION.match(line):
+            blocks[-1].instructions.append(line[2:])
+        elif blocks[-1].instructions and line.strip():
+            blocks[-1].instructions[-1] += f" {line.strip()}"
+    return found
+
+
+def cfg(text: str, function: str, *, instructions: bool = False) -> Graph:
+    """Return the control-flow graph of a function.
+
+    Args:
+        text: IR of the module.
+        function: its name.
+        instructions: whether blocks show what is in them, not only how much.
+
+    Raises:
+        KeyError: when there is no such function.
+    """
+    blocks = functions(text)[function]
+    boxes = tuple(Box(block.name, tuple(_lines(block, whole=instructions)), title=_title(block)) for block in blocks)
+    edges = tuple(Edge(block.name, after, when) for block in blocks for after, when in block.successors())
+    return Graph(boxes, edges, f"control flow of {function}")
+
+
+def _title(block: _Block) -> str:
+    return "\n".join(block.instructions[: 4 * SHOWN])
+
+
+def _lines(block: _Block, *, whole: bool) -> Iterator[str]:
+    count = len(block.instructions)
+    if not whole:
+        yield f"{block.name}  {count}"
+        return
+    yield f"{block.name}:"
+    rest = count - SHOWN if count > SHOWN + 1 else 0  # the last one says where it goes
+    shown = (
+        block.instructions if not rest else [*block.instructions[: SHOWN - 1], f"… {rest} more", block.instructions[-1]]
+    )
+    yield from (f"  {line}" for line in shown)

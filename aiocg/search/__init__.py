@@ -17,8 +17,7 @@ Without a time limit the result of all but `racing` depends on nothing but the a
 nor on what becomes of them.
 """
 
-from aiocg.search._alphabet import Alphabet
-from aiocg.search._driver import Options, Pace, tune
+from aiocg.search._driver import Alphabet, Options, Pace, tune
 from aiocg.search._evolution import evolve, portfolio
 from aiocg.search._functionwise import decide, functionwise
 from aiocg.search._levelwise import beam, greedy
@@ -32,11 +31,10 @@ from aiocg.search.budget import Budget
 from aiocg.search.command_lines import genetic, hill_climb, screening
 from aiocg.search.fronts import ParetoPoint, ParetoResult, pareto
 from aiocg.search.metrics import compare
-from aiocg.search.outside.nevergrad import nevergrad
-from aiocg.search.outside.opentuner import opentuner
 from aiocg.search.priors import policy_prior
 from aiocg.search.result import Checks, Progress, SearchResult, SearchState
 from aiocg.search.tuner import Outcome, Proposal, Tuner
+from aiocg.search.vectors import nevergrad, opentuner
 
 __all__ = [
     "Advice",

@@ -1,16 +1,17 @@
-"""The driver of all searches: tries a tuner's proposals on all workers within a budget, and returns the best."""
+"""The driver of all searches, and what tuners are given: an alphabet of actions, and levels of proposals."""
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
+import numpy as np
 
 from aiocg.env.env import Env
-from aiocg.search._alphabet import Alphabet, SpaceAlphabet
 from aiocg.search._checking import Checker
 from aiocg.search._dispatcher import FINAL, Dispatcher, Finals, Memory, Pace
-from aiocg.search._level_tuners import Peeler
 from aiocg.search._prefix_evaluation import Lane
 from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget, checked
@@ -25,10 +26,127 @@ from aiocg.search.result import (
     reward_space_of,
 )
 from aiocg.search.tuner import Outcome, Prefixed, Proposal, Tuner
-from aiocg.spaces.actions import ActionSpace
+from aiocg.spaces.actions import ActionSpace, TargetedActions
 from aiocg.spaces.rewards import CostReward
 
 __all__ = ["MakeTuner", "Options", "Pace", "tune"]
+
+
+Actions = tuple[str, ...]
+
+
+class Levels(ABC):
+    """Proposes the lists of one level, and makes the next level when all their outcomes are known.
+
+    Args:
+        first: the lists of the first level.
+    """
+
+    def __init__(self, first: Iterable[Actions]) -> None:
+        self._asking = deque(first)
+        self._untold = 0
+
+    def ask(self, count: int) -> list[Proposal]:
+        """Return lists of the current level that were not returned yet."""
+        asked = [Proposal(self._asking.popleft()) for _ in range(min(count, len(self._asking)))]
+        self._untold += len(asked)
+        return asked
+
+    def tell(self, proposal: Proposal, outcome: Outcome) -> None:
+        """Learn an outcome; after the last one of a level, go to the next."""
+        self._learn(proposal.actions, outcome)
+        self._untold -= 1
+        if not self._untold and not self._asking:
+            self._asking.extend(self._next_level())
+
+    @abstractmethod
+    def _learn(self, actions: Actions, outcome: Outcome) -> None:
+        """Record an outcome."""
+
+    @abstractmethod
+    def _next_level(self) -> Iterable[Actions]:
+        """Return the lists of the next level; none if the search has finished."""
+
+
+class Peeler(Levels):
+    """Proposes a list without each of its parts; the parts get smaller until no single action can be left out."""
+
+    def __init__(self, actions: Actions, reward: float) -> None:
+        self.actions = actions
+        self._reward = reward
+        self._size = max(len(actions) // 2, 1)
+        self._found: tuple[float, int, Actions] | None = None
+        super().__init__(self._without_parts())
+
+    def _learn(self, actions: Actions, outcome: Outcome) -> None:
+        found = (outcome.reward, -len(outcome.actions), outcome.actions)
+        if outcome.reward >= self._reward and (self._found is None or found > self._found):
+            self._found = found
+
+    def _next_level(self) -> list[Actions]:
+        """Continue with the best of the lists that are as good, or else with smaller parts."""
+        if self._found is not None:
+            self._reward, _, self.actions = self._found
+            self._found, self._size = None, min(self._size, max(len(self.actions) // 2, 1))
+        elif self._size > 1:
+            self._size //= 2
+        else:
+            return []
+        return self._without_parts()
+
+    def _without_parts(self) -> list[Actions]:
+        starts = range(0, len(self.actions), self._size)
+        return [self.actions[:start] + self.actions[start + self._size :] for start in starts]
+
+
+class Alphabet(Protocol):
+    """What actions there are.
+
+    Attributes:
+        varies: whether that depends on the state; `Outcome` tells what must be known of it.
+    """
+
+    varies: bool
+
+    def texts(self, state: Outcome) -> Sequence[str]:
+        """Return the actions worth trying in a state, in a fixed order."""
+
+    def draw(self, rng: np.random.Generator, state: Outcome) -> str:
+        """Draw an action for a state."""
+
+    def rank(self, actions: Iterable[str]) -> Any:
+        """Return what sorts lists of actions: the same order as that of `texts`."""
+
+
+class SpaceAlphabet:
+    """The actions of an action space."""
+
+    def __init__(self, space: ActionSpace) -> None:
+        self._space = space
+        self.varies = isinstance(space, TargetedActions)
+        self._fixed = () if self.varies else self._texts(space)
+
+    def texts(self, state: Outcome) -> Sequence[str]:
+        """Return what the space suggests for the state."""
+        return self._texts(self._at(state)) if self.varies else self._fixed
+
+    def draw(self, rng: np.random.Generator, state: Outcome) -> str:
+        """Draw any action of the space, with all its parameters."""
+        space = self._at(state)
+        return space.text(space.draw(rng))
+
+    def rank(self, actions: Iterable[str]) -> Any:
+        """Return the places of texts in the order of the space."""
+        return tuple(map(self._space.rank, actions))
+
+    def _at(self, state: Outcome) -> ActionSpace:
+        space = self._space
+        return space.with_targets(state.targets or ()) if isinstance(space, TargetedActions) else space
+
+    @staticmethod
+    def _texts(space: ActionSpace) -> tuple[str, ...]:
+        return tuple([space.language.text(action) for action in space.encode(space.candidates())])
+
 
 MakeTuner = Callable[[Alphabet], Tuner]
 """Makes a new tuner for an alphabet of actions."""

@@ -8,8 +8,7 @@ from typing import Unpack
 import numpy as np
 
 from aiocg.env.env import Env
-from aiocg.search._alphabet import Alphabet
-from aiocg.search._driver import Options, tune
+from aiocg.search._driver import Alphabet, Options, tune
 from aiocg.search.baselines import AS_IT_IS, baselines
 from aiocg.search.budget import Budget
 from aiocg.search.result import SearchResult

@@ -18,9 +18,9 @@ import anyio
 from aiocg.env.env import Env
 from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError
-from aiocg.search._alphabet import SpaceAlphabet
 from aiocg.search._checking import Checker
 from aiocg.search._decisions import Decisions, Gain, Trial
+from aiocg.search._driver import SpaceAlphabet
 from aiocg.search._population import MARKS, NAME, PASSES, Passes, Population, text_of
 from aiocg.search.baselines import FRAME_POINTERS, baselines
 from aiocg.search.budget import Budget, Meter, checked

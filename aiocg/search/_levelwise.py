@@ -7,9 +7,7 @@ import numpy as np
 
 from aiocg.env.env import Env
 from aiocg.policies import Policy
-from aiocg.search._alphabet import Alphabet
-from aiocg.search._driver import Options, Pace, tune
-from aiocg.search._level_tuners import Levels
+from aiocg.search._driver import Alphabet, Levels, Options, Pace, tune
 from aiocg.search.priors import Path, Prior, prior_for
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome

@@ -8,8 +8,7 @@ import numpy as np
 
 from aiocg.env.env import Env
 from aiocg.policies import Policy
-from aiocg.search._alphabet import Alphabet
-from aiocg.search._driver import Options, tune
+from aiocg.search._driver import Alphabet, Options, tune
 from aiocg.search.budget import Budget
 from aiocg.search.priors import Path, Prior, prior_for
 from aiocg.search.result import SearchResult

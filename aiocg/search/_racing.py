@@ -17,7 +17,7 @@ import anyio
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.env.env import Env
 from aiocg.errors import ServiceError
-from aiocg.search._alphabet import SpaceAlphabet
+from aiocg.search._driver import SpaceAlphabet
 from aiocg.search._evolution import Evolver
 from aiocg.search.budget import Budget, checked
 from aiocg.search.lanes import go_to

@@ -6,8 +6,7 @@ from typing import Unpack
 import numpy as np
 
 from aiocg.env.env import Env
-from aiocg.search._alphabet import Alphabet
-from aiocg.search._driver import Options, Pace, tune
+from aiocg.search._driver import Alphabet, Options, Pace, tune
 from aiocg.search.budget import Budget
 from aiocg.search.command_lines import search_command_lines
 from aiocg.search.result import SearchResult

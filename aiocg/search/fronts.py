@@ -9,8 +9,7 @@ import numpy as np
 
 from aiocg.env.env import Env
 from aiocg.errors import ServiceError
-from aiocg.search._alphabet import Alphabet
-from aiocg.search._driver import LINES, Options, Pace, tune
+from aiocg.search._driver import LINES, Alphabet, Options, Pace, tune
 from aiocg.search._prefix_evaluation import median_of
 from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget

@@ -1,15 +1,17 @@
 """Searches by optimisers of other libraries: each minimises a function of some integers, which stand for actions."""
 
+import contextlib
+import functools
 import importlib
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, Unpack
 
 import numpy as np
 
 from aiocg.env.env import Env
-from aiocg.search._alphabet import Alphabet
-from aiocg.search._driver import LINES, Options, Pace, tune
+from aiocg.search._driver import LINES, Alphabet, Options, Pace, tune
 from aiocg.search.budget import Budget
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
@@ -184,3 +186,128 @@ def needed(module: str, extra: str) -> Any:
     except ImportError as error:
         message = f"this search needs {error.name or extra}: pip install 'aiocg[{extra}]'"
         raise ImportError(message, name=error.name, path=error.path) from error
+
+
+NEVERGRAD_BUDGET = Budget(evaluations=10_000)  # which is what the optimisers are told to expect
+OPTIMIZER = "DiscreteLenglerOnePlusOne"
+NEVERGRAD_PACE = Pace()
+
+
+async def nevergrad(
+    env: Env, *, seed: int = 0, optimizer: str = OPTIMIZER, length: int = LENGTH, **options: Unpack[Options]
+) -> SearchResult:
+    """Let one of Nevergrad's optimisers choose an action, or none, for each place of a list.
+
+    Where an action is a whole command line, it makes a choice for each option.
+
+    Args:
+        env: with a reward space, and an action space in which actions do not depend on the state.
+        seed: of all random choices.
+        optimizer: the name of a class in `nevergrad.optimizers.registry`.
+        length: actions of a list, at most.
+        **options: see `aiocg.search.Options`; the budget is 10,000 evaluations if there is none.
+
+    Raises:
+        ValueError: when there is no such optimiser or the actions depend on the state, and as `aiocg.search.tune` does.
+        ImportError: when Nevergrad is not installed; `pip install 'aiocg[nevergrad]'` does that.
+        ServiceError: see `aiocg.search.tune`.
+    """
+    tuner = functools.partial(Nevergrad, seed=seed, optimizer=optimizer)
+    return await search_vectors(env, tuner, "nevergrad", length, NEVERGRAD_BUDGET, NEVERGRAD_PACE, **options)
+
+
+class Nevergrad:
+    """Asks for an array of integers, which is the form that costs Nevergrad least."""
+
+    def __init__(self, encoding: Encoding, seed: int, optimizer: str = OPTIMIZER) -> None:
+        ng = needed("nevergrad", "nevergrad")
+        if optimizer not in ng.optimizers.registry:
+            raise ValueError(f"Nevergrad has no optimizer {optimizer!r}")
+        most = np.array(encoding.sizes) - 1
+        array = ng.p.Array(init=np.zeros(len(most)), lower=0, upper=most)
+        array = array.set_mutation(sigma=most.astype(float)).set_integer_casting()  # any value may follow any other
+        array.random_state.seed(seed)
+        budget, workers = NEVERGRAD_BUDGET.evaluations, NEVERGRAD_PACE.batch * NEVERGRAD_PACE.ahead
+        self._optimizer = ng.optimizers.registry[optimizer](array, budget=budget, num_workers=workers)
+        self._finite = Finite()
+
+    def ask(self) -> tuple[Sequence[int], Any]:
+        """Return what the optimiser asks for."""
+        one = self._optimizer.ask()
+        return one.value.astype(int).tolist(), one
+
+    def tell(self, tag: Any, cost: float) -> None:
+        """Tell the optimiser."""
+        self._optimizer.tell(tag, self._finite(cost))
+
+
+OPENTUNER_BUDGET = Budget(evaluations=1000)
+OPENTUNER_PACE = Pace(batch=8, ahead=2)
+OPENTUNER_STARTS = 20  # vectors that are drawn before the techniques begin
+OPENTUNER_PATIENCE = 200  # times without anything new, after which it has nothing more to propose
+
+
+async def opentuner(env: Env, *, seed: int = 0, length: int = LENGTH, **options: Unpack[Options]) -> SearchResult:
+    """Let OpenTuner choose an action, or none, for each place of a list: its bandit gives turns to four techniques.
+
+    Where an action is a whole command line, it makes a choice for each option. OpenTuner's database is in memory, and
+    nothing is left of it.
+
+    Args:
+        env: with a reward space, and an action space in which actions do not depend on the state.
+        seed: of all random choices.
+        length: actions of a list, at most.
+        **options: see `aiocg.search.Options`; the budget is 1,000 evaluations if there is none.
+
+    Raises:
+        ValueError: when the actions depend on the state, and as `aiocg.search.tune` does.
+        ImportError: when OpenTuner is not installed; `pip install 'aiocg[opentuner]'` does that.
+        ServiceError: see `aiocg.search.tune`.
+    """
+    tuner = functools.partial(OpenTuner, seed=seed)
+    return await search_vectors(env, tuner, "opentuner", length, OPENTUNER_BUDGET, OPENTUNER_PACE, **options)
+
+
+class OpenTuner:
+    """Asks a tuning run for desired results.
+
+    OpenTuner draws from the generators that Python and NumPy share among all. Each call here has them to itself, and
+    puts them back.
+    """
+
+    def __init__(self, encoding: Encoding, seed: int) -> None:
+        bandit = needed("aiocg.search._bandit", "opentuner")
+        rng = np.random.default_rng(seed)
+        starts = [encoding.draw(rng) for _ in range(OPENTUNER_STARTS)]
+        self._states = random.Random(seed).getstate(), np.random.RandomState(seed).get_state()
+        with self._generators():
+            self._run = bandit.Run(encoding.sizes, starts)
+        self._open = 0
+
+    def ask(self) -> tuple[Sequence[int], Any] | None:
+        """Return what the run desires next; it may have to wait, or have nothing new any more."""
+        with self._generators():
+            for _ in range(1 if self._open else OPENTUNER_PATIENCE):
+                found: tuple[list[int], Any] | None = self._run.ask()
+                if found is not None:
+                    self._open += 1
+                    return found
+        return None
+
+    def tell(self, tag: Any, cost: float) -> None:
+        """Report a result, of what fails an error."""
+        self._open -= 1
+        with self._generators():
+            self._run.tell(tag, cost)
+
+    @contextlib.contextmanager
+    def _generators(self) -> Iterator[None]:
+        others = random.getstate(), np.random.get_state()
+        random.setstate(self._states[0])
+        np.random.set_state(self._states[1])
+        try:
+            yield
+        finally:
+            self._states = random.getstate(), np.random.get_state()
+            random.setstate(others[0])
+            np.random.set_state(others[1])

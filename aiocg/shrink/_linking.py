@@ -11,8 +11,7 @@ from aiocg.build.objects import elf_symbols
 from aiocg.build.proof import contracts, own_member
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.tools import apply
-from aiocg.shrink._cross import Cross, Tools
-from aiocg.shrink._tools import JOIN, LTO, PLAIN, Clang, Lld, Zig, for_older
+from aiocg.shrink._tools import JOIN, LTO, PLAIN, Clang, Cross, Lld, Tools, Zig, for_older
 from aiocg.shrink._tuning import POLISH, compiler_words, generator_words, linker_words
 from aiocg.shrink._units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 from aiocg.shrink.inputs import STARTING, Inputs, Part, name_of

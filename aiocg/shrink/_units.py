@@ -14,8 +14,7 @@ from aiocg.datasets.toolchain import loader_environment
 from aiocg.errors import AiocgError
 from aiocg.llvm.command_line import level_words
 from aiocg.llvm.tools import apply
-from aiocg.shrink._cross import cross_of
-from aiocg.shrink._tools import Clang, Zig, for_older, is_zig
+from aiocg.shrink._tools import Clang, Zig, cross_of, for_older, is_zig
 from aiocg.shrink.inputs import Module, Part, name_of
 
 LEVEL = "-Oz"  # what the front end marks functions for, and what generates code

@@ -15,9 +15,8 @@ from aiocg.build.proof import UNCONTRACTED, check_repeatable, has_used, optimise
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words
 from aiocg.shrink._candidate import BY_OPTIONS, GCC, MIXED, NAMED, OURS, TUNED_LEVEL, TUNED_WORD, Candidates, Recipe
-from aiocg.shrink._cross import index_archives
 from aiocg.shrink._linking import Linker, NothingJoined
-from aiocg.shrink._tools import Clang
+from aiocg.shrink._tools import Clang, index_archives
 from aiocg.shrink._tuning import FRAME_POINTERS, candidates, optimised
 from aiocg.shrink._tuning import linker_words as tuning_words
 from aiocg.shrink._units import FLTO, SECTIONS, Units, run

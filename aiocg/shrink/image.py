@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.datasets.replacing import replacing
+from aiocg.datasets.locking import replacing
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.transport.elf import Section, exported_definitions, loader_requests, sections
 

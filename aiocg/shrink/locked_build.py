@@ -20,7 +20,7 @@ from aiocg.build.commands import Start, Unit, object_name, run_build, units_of
 from aiocg.build.compilation import ALWAYS, OLD_C, compile_unit
 from aiocg.build.proof import SHARED, UNALIASED, gcc_words, is_gcc, retold
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
-from aiocg.datasets.replacing import replacing
+from aiocg.datasets.locking import replacing
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_toolchain
 from aiocg.errors import AiocgError

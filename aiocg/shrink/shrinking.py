@@ -20,9 +20,8 @@ from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
 from aiocg.shrink._candidate import BY_OPTIONS, GCC, NAMED, OURS, OWN, TUNED_LEVEL, Candidates, Recipe, keeping, proven
-from aiocg.shrink._cross import cross_of
 from aiocg.shrink._linking import Form, Linker
-from aiocg.shrink._tools import Clang, Lld, is_zig, linker_line, searched_with, zig_of
+from aiocg.shrink._tools import Clang, Lld, cross_of, is_zig, linker_line, searched_with, zig_of
 from aiocg.shrink._units import BITCODE, Units
 from aiocg.shrink.gcc_linking import Gcc, GccImages, GccLinker, GccUnits, OnlyGcc, compiler_of
 from aiocg.shrink.image import copies, measure, put

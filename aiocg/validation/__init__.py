@@ -16,8 +16,7 @@ and at the compiler's own levels, also under LLVM's sanitizers; there are five o
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.result import ErrorKind, ValidationError, ValidationResult
 from aiocg.validation._differential import Sanitizer
-from aiocg.validation._many import validate_states
-from aiocg.validation.state import Options, rewards_agree, validate
+from aiocg.validation.state import Options, rewards_agree, validate, validate_states
 
 __all__ = [
     "Behaviour",

@@ -10,10 +10,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from starlette.requests import HTTPConnection
 
 from aiocg.host.threads import in_thread
-from aiocg.pictures.cfg import cfg
 from aiocg.pictures.curves import stairs
-from aiocg.pictures.graph import Graph
-from aiocg.pictures.nested import nested
+from aiocg.pictures.graph import Graph, cfg, nested
 from aiocg.registry import environments
 from aiocg.web._links import link_to
 from aiocg.web._programs import named, plain, sent

@@ -12,9 +12,8 @@ import psutil
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.policies import Features, Policy, PolicyFacts
 from aiocg.rl import PhaseOrdering, Program, SyncRuntime, evaluate, find_programs, prepare_programs
-from aiocg.rl.ppo import Learner, Settings
+from aiocg.rl.ppo import Learner, Settings, train
 from aiocg.rl.programs import STARTS, check_training
-from aiocg.rl.training import train
 from bench.rl import impala
 from bench.rl.variants import LEVERS, STEPS, VARIANTS, Variant
 from bench.search.stored import Row

@@ -6,8 +6,7 @@ import numpy.typing as npt
 
 from aiocg.gym.wrappers import AUTOPHASE_FLAGS
 from aiocg.policies import Episode
-from aiocg.policies.episode import worth
-from aiocg.policies.features import PARTS
+from aiocg.policies.features import PARTS, worth
 from aiocg.rl.programs import default_actions
 
 STEPS = 45

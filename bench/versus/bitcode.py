@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets import DatasetError
-from aiocg.datasets.sdist._dataset import SdistDataset, install_project, program_flags
-from aiocg.datasets.sdist._manifest import PROJECTS_DIRECTORY, projects
+from aiocg.datasets.sdist._dataset import PROJECTS_DIRECTORY, SdistDataset, install_project, program_flags, projects
 from bench.programs import generated_source
 
 CLANGS = tuple(f"clang-{version}" for version in (10, 11, 12, 13, 14))

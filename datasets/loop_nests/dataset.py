@@ -1,10 +1,11 @@
-"""`loops-v0`: tensor expressions of many shapes and sizes, such as products of matrices, convolutions and softmax."""
+"""`loops-v0`, tensor expressions of many shapes and sizes, and `loop_tool`'s sums of two vectors."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.dataset import Dataset
@@ -144,3 +145,66 @@ class LoopNestsDataset(Dataset):
         except _InvalidParameters as error:
             raise InvalidBenchmarkUri(str(uri), str(error), str(example)) from None
         return expression_benchmark(uri, text, template.description)
+
+
+LOOP_TOOL_KIND = "loop_tool expression"
+"""The `Dataset.kind` of these datasets."""
+
+MOST_ELEMENTS = 8 * 1024 * 1024 - 1  # elements
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
+
+
+class LoopToolDataset(Dataset):
+    """Sums of two vectors of N elements: `benchmark://loop_tool-cpu-v0/4096` is one of 4096, for the processor.
+
+    The content is a line that names the device, and the expression.
+    """
+
+    def __init__(self, device: Literal["cpu", "cuda"]) -> None:
+        where = {"cpu": "the processor", "cuda": "a GPU"}[device]
+        super().__init__(
+            f"benchmark://loop_tool-{device}-v0",
+            f"sums of two vectors of any length, on {where}",
+            license="MIT",
+            references={"loop_tool": "https://github.com/facebookresearch/loop_tool"},
+            sort_order=20,
+            kind=LOOP_TOOL_KIND,
+        )
+        self.device = device
+
+    @property
+    def size(self) -> int:
+        """How many lengths there are."""
+        return MOST_ELEMENTS
+
+    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
+        """Enumerate them from the shortest to the longest."""
+        return map(self.uri_at, range(MOST_ELEMENTS))
+
+    def uri_at(self, index: int) -> BenchmarkUri:
+        """Return the name of the one of `index` + 1 elements; raise IndexError when there is none."""
+        if not 0 <= index < MOST_ELEMENTS:
+            raise IndexError(f"{self.name} has no benchmark number {index}")
+        return BenchmarkUri(self.scheme, self.name, str(index + 1))
+
+    def position(self, uri: BenchmarkUri) -> int:
+        """Return the number of elements less one; raise BenchmarkNotFound when it is not one of the names."""
+        return self._elements(uri) - 1
+
+    def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
+        """Make the benchmark of a number of elements; raise BenchmarkNotFound when there is none."""
+        elements = self._elements(uri)
+        text = f"target {self.device}\nC[i:{elements}] = A[i] + B[i]\n"
+        return expression_benchmark(uri, text, f"the sum of two vectors of {elements:,} elements")
+
+    def _elements(self, uri: BenchmarkUri) -> int:
+        plain = (uri.scheme, uri.dataset, uri.params, uri.fragment) == (self.scheme, self.name, (), "")
+        if not plain or not _NUMBER.fullmatch(uri.path) or int(uri.path) > MOST_ELEMENTS:
+            rest = str(uri).removeprefix(f"{self.root}/")
+            raise BenchmarkNotFound(
+                str(uri),
+                f"{self.name} has no benchmark {rest!r}: names are numbers of elements, from 1 to {MOST_ELEMENTS}",
+                [f"{self.root}/1", f"{self.root}/1024"],
+            )
+        return int(uri.path)

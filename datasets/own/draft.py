@@ -15,13 +15,12 @@ from typing import Self
 from aiocg.datasets.archive import unpack
 from aiocg.datasets.errors import BenchmarkNotFound, InstallError
 from aiocg.datasets.index import DatasetIndex
-from aiocg.datasets.own.dataset import OwnDataset
-from aiocg.datasets.own.installed import directory_of
+from aiocg.datasets.locking import replacing
+from aiocg.datasets.own.dataset import OwnDataset, directory_of
 from aiocg.datasets.own.manifest import CONTENT, FORMAT, MANIFEST, VERSION, Header, Program, read, text
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.registry import default_datasets
-from aiocg.datasets.replacing import replacing
 from aiocg.datasets.uri import DEFAULT_SCHEME, USER, BenchmarkUri
 
 FORGOTTEN = 7 * 24 * 3600  # seconds after which nobody can be writing a draft any more

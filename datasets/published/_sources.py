@@ -10,10 +10,10 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import CompilationCancelled
 from aiocg.datasets.frontend import compile_file, compile_source
+from aiocg.datasets.locking import replacing
 from aiocg.datasets.process import Cancelled
 from aiocg.datasets.published._catalogue import facts
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
-from aiocg.datasets.replacing import replacing
 from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest, read_file

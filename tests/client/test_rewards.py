@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.spaces import ObservationSpace, Scalar
-from aiocg.spaces.baselines import STRONGER, cost_baselines
 from aiocg.spaces.rewards import (
+    STRONGER,
     CostReward,
     ObservationReward,
     Reward,
     RuntimeReward,
+    cost_baselines,
     llvm_rewards,
     rewards_of_observations,
 )

@@ -16,7 +16,7 @@ from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import RuntimeClosed
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 from aiocg.validation import ErrorKind, ValidationResult, validate_states
-from aiocg.validation import _many as many
+from aiocg.validation import state as validation
 
 
 def state(number: object, *actions: str, **changes: object) -> CompilerEnvState:
@@ -120,7 +120,7 @@ async def test_results_come_as_they_are_ready_or_in_order(
         done[number].set()
         return ValidationResult(state=one)
 
-    monkeypatch.setattr(many, "validate_translated", slow)
+    monkeypatch.setattr(validation, "validate_translated", slow)
     come = [result.state async for result in validate_states(runtime, states)]
     assert come == [*states[1:], states[0]]
     done[4].clear()

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from aiocg.datasets import BenchmarkNotFound, Datasets, InvalidBenchmarkUri, default_datasets
-from aiocg.datasets.loop_nests.dataset import TEMPLATES, LoopNestsDataset
-from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
+from aiocg.datasets.loop_nests.dataset import TEMPLATES, LoopNestsDataset, LoopToolDataset
 from aiocg.workers.loops._expression import Computation
 from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._reference import expect, random_inputs

@@ -16,13 +16,24 @@ from hypothesis import strategies as st
 from aiocg.datasets import BenchmarkNotFound, InvalidBenchmarkUri
 from aiocg.datasets.generators.random_c import DEFAULT_SIZE, MIN_SIZE, RandomProgramsDataset
 from aiocg.datasets.generators.random_c import _values as values
-from aiocg.datasets.generators.random_c._block import estimate
 from aiocg.datasets.generators.random_c._program import random_program
-from aiocg.datasets.generators.random_c._rng import Rng
-from aiocg.datasets.generators.random_c._types import F32, F64, I32, I64, INTEGERS, LIMIT, U8, U32, Scalar, common_type
-from aiocg.datasets.generators.random_c._values import Value
+from aiocg.datasets.generators.random_c._statements import estimate
+from aiocg.datasets.generators.random_c._values import (
+    F32,
+    F64,
+    I32,
+    I64,
+    INTEGERS,
+    LIMIT,
+    U8,
+    U32,
+    Rng,
+    Scalar,
+    Value,
+    common_type,
+)
 from aiocg.datasets.generators.random_c.idioms import IDIOMS
-from aiocg.datasets.generators.random_c.idioms._idiom_tools import Kit
+from aiocg.datasets.generators.random_c.idioms._drawn import Kit
 
 GOLDEN = {
     (0, 50): "69631d1e1db7b8b1050cc363c1662cc9635ed61283b9cc6f29bcc9667a5cdbb9",

@@ -16,7 +16,7 @@ from aiocg.datasets import BenchmarkNotFound, DownloadError, InstallError
 from aiocg.datasets._headers import headers_directory
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.sdist import SdistDataset
-from aiocg.datasets.sdist._manifest import Project
+from aiocg.datasets.sdist._dataset import Project
 from bench import curate_sdist as curate
 
 HEADER = "#include <assert.h>\nstatic inline int checked(int x) { assert(x > 0); return x; }\n"

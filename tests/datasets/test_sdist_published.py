@@ -7,7 +7,7 @@ import pytest
 import aiocg
 from aiocg.datasets import BenchmarkInitError
 from aiocg.datasets.sdist import SdistDataset
-from aiocg.datasets.sdist._manifest import PROJECTS_DIRECTORY, Project, projects
+from aiocg.datasets.sdist._dataset import PROJECTS_DIRECTORY, Project, projects
 from bench import curate_sdist as curate
 
 

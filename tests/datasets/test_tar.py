@@ -29,8 +29,8 @@ from aiocg.datasets.errors import (
     InvalidBenchmarkUri,
 )
 from aiocg.datasets.frontend import compile_file, compile_source, is_bitcode
+from aiocg.datasets.locking import remove_tree
 from aiocg.datasets.process import Cancelled, cancellable
-from aiocg.datasets.replacing import remove_tree
 from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
 from aiocg.datasets.uri import BenchmarkUri
 

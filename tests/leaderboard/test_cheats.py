@@ -192,7 +192,7 @@ async def test_unlikely_result_needs_a_person(forged: Forge, parts: aiocg.Runtim
         LIBRARY: "",
         LOOP: "Ann: 128 rounds of a constant",
     }
-    from aiocg.leaderboard.site import pages
+    from aiocg.leaderboard.board import pages
 
     text, _ = pages(forged.board)
     assert "Ann: 128 rounds of a constant" in text and "13.0 times" in text

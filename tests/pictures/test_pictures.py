@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.pictures.cfg import cfg, functions
 from aiocg.pictures.curves import bars, stairs
-from aiocg.pictures.graph import Box, Edge, Graph, layout
-from aiocg.pictures.nested import nested
+from aiocg.pictures.graph import Box, Edge, Graph, cfg, functions, layout, nested
 from bench.terminal import Screen, recording
 
 IR = """\

@@ -12,8 +12,7 @@ from aiocg.cli._rl import remarks_on
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.gym import SyncRuntime
 from aiocg.policies import Features, Policy, PolicyFacts
-from aiocg.policies.episode import worth
-from aiocg.policies.features import COSTS
+from aiocg.policies.features import COSTS, worth
 from aiocg.rl import (
     PhaseOrdering,
     Plan,

@@ -24,7 +24,7 @@ from aiocg.search import (
     random,
     tune,
 )
-from aiocg.search._alphabet import Alphabet
+from aiocg.search._driver import Alphabet
 from aiocg.search._prefix_evaluation import Lane
 from aiocg.search.baselines import baselines
 from aiocg.spaces import DiscreteActions

@@ -12,15 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aiocg.search._driver import Peeler
 from aiocg.search._evolution import LONGEST, Evolver, Portfolio
-from aiocg.search._level_tuners import Peeler
 from aiocg.search._levelwise import Beam, Greedy
 from aiocg.search._mcts import TreeSearcher
 from aiocg.search._random import RandomWalks
-from aiocg.search.outside.nevergrad import Nevergrad
-from aiocg.search.outside.opentuner import OpenTuner
 from aiocg.search.tuner import FAILED, Outcome, Prefixed, Proposal, Tuner
-from aiocg.search.vectors import Encoding, Minimizer, Vectors, encode_lists
+from aiocg.search.vectors import Encoding, Minimizer, Nevergrad, OpenTuner, Vectors, encode_lists
 
 from .toy import ALPHABET, START, STEPS, TARGET, Texts, outcome_of, play
 
@@ -267,7 +265,7 @@ def test_an_outside_tuner_proposes_the_same_in_another_process(name: str) -> Non
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_without_its_package_an_outside_tuner_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [one for one in sys.modules if one.split(".")[0] == name or one == "aiocg.search.outside._bandit"]:
+    for module in [one for one in sys.modules if one.split(".")[0] == name or one == "aiocg.search._bandit"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=rf"pip install 'aiocg\[{name}\]'"):
@@ -289,7 +287,7 @@ def test_opentuner_leaves_the_formatter_of_others_and_no_files(tmp_path: Path, m
     script = (
         "import logging; before = logging.Formatter\n"
         "from aiocg.search.vectors import Encoding\n"
-        "from aiocg.search.outside.opentuner import OpenTuner\n"
+        "from aiocg.search.vectors import OpenTuner\n"
         "OpenTuner(Encoding([3] * 9, lambda vector: (), sparse=False), 0).ask()\n"
         "assert logging.Formatter is before and not logging.getLogger().handlers\n"
     )

@@ -10,8 +10,7 @@ import pytest
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.command_line import parse
 from aiocg.shrink._candidate import Candidates
-from aiocg.shrink._cross import Cross, cross_of
-from aiocg.shrink._tools import PLAIN, Clang
+from aiocg.shrink._tools import PLAIN, Clang, Cross, cross_of
 from aiocg.shrink.gcc import GccShrinking
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import Build, Link

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from aiocg.datasets.errors import DatasetError
-from aiocg.datasets.sdist._dataset import install_project
-from aiocg.datasets.sdist._manifest import projects
+from aiocg.datasets.sdist._dataset import install_project, projects
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("libc")]
 

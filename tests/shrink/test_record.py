@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aiocg.build.commands import Start, units_of
 from aiocg.llvm.command_line import parse
-from aiocg.shrink._cross import Cross
+from aiocg.shrink._tools import Cross
 from aiocg.shrink.record import Build, Link, changed, obstacle, understand
 
 FOLDER = Path("/project")

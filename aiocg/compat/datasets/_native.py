@@ -275,7 +275,7 @@ class TarDataset(FilesDataset):
 
     def _unpack(self) -> None:
         from aiocg.datasets.archive import unpack  # imported here, as few programs need it
-        from aiocg.datasets.replacing import remove_tree
+        from aiocg.datasets.locking import remove_tree
 
         logger.warning("Installing the %s dataset. This may take a few moments ...", self.name)
         contents, archive = self.site_data_path / "contents", self.site_data_path / ".archive"

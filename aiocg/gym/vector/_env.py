@@ -17,8 +17,8 @@ from aiocg.env.base import STEP_TIMEOUT
 from aiocg.env.preparation import BenchmarkLike
 from aiocg.errors import EnvClosed
 from aiocg.gym._env import RENDER_MODES, check_render_mode, describe
+from aiocg.gym._portal import RuntimeThread, default_thread
 from aiocg.gym._recipe import collection, configured
-from aiocg.gym._thread import RuntimeThread, default_thread
 from aiocg.gym.vector._asynchronous import AsyncVector, BatchResult
 from aiocg.gym.vector._batch import Infos
 from aiocg.spaces import ActionSpace, ObservationSpace

@@ -14,8 +14,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from aiocg.build.commands import ProjectError
-from aiocg.datasets.recipe import ProgramRun
-from aiocg.datasets.run_line import parse_run_line
+from aiocg.datasets.recipe import ProgramRun, parse_run_line
 from aiocg.datasets.scratch import scratch_folder
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space, as workers give programs

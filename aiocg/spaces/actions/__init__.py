@@ -14,11 +14,11 @@ from aiocg.spaces.actions._language import (
     split_list,
     split_texts,
 )
-from aiocg.spaces.actions._mapping import MappingActions
 from aiocg.spaces.actions._options import (
     ChoiceActions,
     CommandLineActions,
     LimitedChoiceActions,
+    MappingActions,
     OptionActions,
     some_choices,
 )

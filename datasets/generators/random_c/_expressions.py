@@ -2,10 +2,18 @@
 
 from collections.abc import Callable
 
-from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Scope
-from aiocg.datasets.generators.random_c._types import F64, I32, I64, INTEGERS, U32, U64, Integer, Real, Scalar, promoted
 from aiocg.datasets.generators.random_c._values import (
+    F64,
+    I32,
+    I64,
+    INTEGERS,
+    U32,
+    U64,
+    Integer,
+    Real,
+    Rng,
+    Scalar,
     Value,
     arithmetic,
     bitwise,
@@ -18,6 +26,7 @@ from aiocg.datasets.generators.random_c._values import (
     invert,
     logical,
     negate,
+    promoted,
     quotient,
     real_constant,
     rotate,

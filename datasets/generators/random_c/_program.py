@@ -6,11 +6,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from aiocg.datasets.generators.random_c._block import estimate, mixed
-from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
-from aiocg.datasets.generators.random_c._statements import Body
-from aiocg.datasets.generators.random_c._types import (
+from aiocg.datasets.generators.random_c._statements import Body, estimate, mixed
+from aiocg.datasets.generators.random_c._values import (
     F64,
     I16,
     I32,
@@ -22,9 +20,10 @@ from aiocg.datasets.generators.random_c._types import (
     U64,
     WORDS,
     Integer,
+    Rng,
     Scalar,
+    Value,
 )
-from aiocg.datasets.generators.random_c._values import Value
 from aiocg.datasets.generators.random_c.idioms import idiom
 
 ROUND_WORK = 30_000_000  # instructions, not optimised, that one round may execute, on the whole

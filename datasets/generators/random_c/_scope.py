@@ -4,8 +4,7 @@ import abc
 import dataclasses
 from collections.abc import Iterable
 
-from aiocg.datasets.generators.random_c._types import Integer, Real, Scalar
-from aiocg.datasets.generators.random_c._values import Value
+from aiocg.datasets.generators.random_c._values import Integer, Real, Scalar, Value
 
 
 class Parameter(abc.ABC):

@@ -1,26 +1,182 @@
-"""Expressions that know their type and their range, and operations on them that C defines for every input.
+"""Expressions that know their type and their range, with scalar types, and random numbers that are the same everywhere.
 
 Where a signed result could overflow, the operation is done on unsigned numbers; divisors are made positive; shift
 amounts are constants or masked. Where the ranges allow it, the plain operation is written, as a programmer would.
 """
 
+import abc
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from aiocg.datasets.generators.random_c._types import (
-    F64,
-    I32,
-    I64,
-    LIMIT,
-    U32,
-    U64,
-    Integer,
-    Real,
-    Scalar,
-    common_type,
-    promoted,
-)
+T = TypeVar("T")
+
+_MASK = 2**64 - 1
+
+
+class Rng:
+    """SplitMix64: 64 bits of state that grow by a constant, and are stirred for each draw.
+
+    Args:
+        seed: any whole number; the lower 64 bits count.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed & _MASK
+
+    def bits(self) -> int:
+        """Draw 64 bits."""
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = (self._state ^ self._state >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
+        return mixed ^ mixed >> 31
+
+    def below(self, bound: int) -> int:
+        """Draw a number from 0 up to, not including, `bound`."""
+        return self.bits() * bound >> 64
+
+    def between(self, low: int, high: int) -> int:
+        """Draw a number from `low` to `high`, both included."""
+        return low + self.below(high - low + 1)
+
+    def chance(self, percent: int) -> bool:
+        """Say yes in so many cases of a hundred."""
+        return self.below(100) < percent
+
+    def choice(self, options: Sequence[T]) -> T:
+        """Draw one of the options."""
+        return options[self.below(len(options))]
+
+    def weighted(self, options: Sequence[tuple[int, T]]) -> T:
+        """Draw one of the options, each as often as its weight says."""
+        position = self.below(sum(weight for weight, _ in options))
+        for weight, option in options:
+            position -= weight
+            if position < 0:
+                return option
+        raise AssertionError("weights are positive")
+
+    def sample(self, options: Sequence[T], count: int) -> list[T]:
+        """Draw so many different options, or all if there are not so many, in random order."""
+        rest = list(options)
+        return [rest.pop(self.below(len(rest))) for _ in range(min(count, len(rest)))]
+
+
+LIMIT = 2.0**20
+"""No floating-point variable holds more, so that it converts to any integer type of 32 bits, and never overflows."""
+
+
+class Scalar(abc.ABC):
+    """A type of numbers: an `Integer` or a `Real`.
+
+    Attributes:
+        bits: its size.
+    """
+
+    __slots__ = ()
+
+    bits: int
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Its name in C."""
+
+    @property
+    @abc.abstractmethod
+    def suffix(self) -> str:
+        """Its name in identifiers."""
+
+    @property
+    @abc.abstractmethod
+    def low(self) -> float:
+        """The least value that a variable holds."""
+
+    @property
+    @abc.abstractmethod
+    def high(self) -> float:
+        """The greatest value that a variable holds."""
+
+    def holds(self, low: float, high: float) -> bool:
+        """Say whether all values from `low` to `high` may be kept in a variable."""
+        return self.low <= low and high <= self.high
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Integer(Scalar):
+    """An integer type of 8, 16, 32 or 64 bits."""
+
+    bits: int
+    signed: bool
+
+    @property
+    def name(self) -> str:
+        return f"{'' if self.signed else 'u'}int{self.bits}_t"
+
+    @property
+    def suffix(self) -> str:
+        return f"{'i' if self.signed else 'u'}{self.bits}"
+
+    @property
+    def low(self) -> int:
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def high(self) -> int:
+        return (1 << (self.bits - self.signed)) - 1
+
+    @property
+    def unsigned(self) -> "Integer":
+        """The unsigned type of the same size."""
+        return Integer(self.bits, False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Real(Scalar):
+    """A floating-point type of 32 or 64 bits."""
+
+    bits: int
+
+    @property
+    def name(self) -> str:
+        return "float" if self.bits == 32 else "double"
+
+    @property
+    def suffix(self) -> str:
+        return f"f{self.bits}"
+
+    @property
+    def low(self) -> float:
+        return -LIMIT
+
+    @property
+    def high(self) -> float:
+        return LIMIT
+
+
+I8, I16, I32, I64 = (Integer(bits, True) for bits in (8, 16, 32, 64))
+U8, U16, U32, U64 = (Integer(bits, False) for bits in (8, 16, 32, 64))
+F32, F64 = Real(32), Real(64)
+INTEGERS = (I8, U8, I16, U16, I32, U32, I64, U64)
+WORDS = (I32, U32, I64, U64)
+REALS = (F32, F64)
+
+
+def promoted(kind: Scalar) -> Scalar:
+    """Return the type in which C computes with one operand: at least `int`."""
+    return I32 if isinstance(kind, Integer) and kind.bits < 32 else kind
+
+
+def common_type(a: Scalar, b: Scalar) -> Scalar:
+    """Return the type in which C computes with two operands."""
+    if isinstance(a, Real) or isinstance(b, Real):
+        return Real(max(kind.bits for kind in (a, b) if isinstance(kind, Real)))
+    a, b = promoted(a), promoted(b)
+    assert isinstance(a, Integer) and isinstance(b, Integer)
+    bits = max(a.bits, b.bits)
+    return Integer(bits, all(kind.signed or kind.bits < bits for kind in (a, b)))
+
 
 _VARIABLE = re.compile(r"\b(?!u?int\d+_t\b|float\b|double\b)[a-z_]")
 _HUGE = 1e30  # a product of numbers below it overflows no double; a float's range ends at 3e38

@@ -21,7 +21,7 @@ from aiocg.datasets import default_datasets
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
 from aiocg.datasets.sdist import _dataset as sdist
-from aiocg.datasets.sdist._manifest import projects
+from aiocg.datasets.sdist._dataset import projects
 from aiocg.transport.elf import image_size
 from aiocg.workers.llvm._attributes import MINSIZE, NOTHING, OPTSIZE, Attributes
 from aiocg.workers.llvm._passes import CLANG_OZ_PIPELINES

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from operator import methodcaller
 
-from aiocg.datasets.generators.random_c._rng import Rng
 from aiocg.datasets.generators.random_c._scope import Function
-from aiocg.datasets.generators.random_c.idioms._drawn import DRAWN
-from aiocg.datasets.generators.random_c.idioms._idiom_tools import Idiom, Kit, tables
+from aiocg.datasets.generators.random_c._values import Rng
+from aiocg.datasets.generators.random_c.idioms._drawn import DRAWN, Idiom, Kit, tables
 
 
 def _idioms() -> Iterator[Idiom]:

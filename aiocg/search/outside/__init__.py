@@ -1,1 +1,0 @@
-"""Optimisers of other libraries: an adapter each, over `aiocg.search.vectors`."""
