@@ -1,17 +1,39 @@
-"""`aiocg state` and `aiocg replay`: saved states."""
+"""`aiocg state`, `aiocg replay` and `aiocg validate`: saved states."""
 
+import contextlib
+import enum
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import fmean, geometric_mean, pstdev
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
 from aiocg.cli._options import command, write_program
-from aiocg.cli.output import check_writable, fail, print_json, print_line, run, write_file
+from aiocg.cli.output import (
+    check_writable,
+    console,
+    counted,
+    errors,
+    fail,
+    interrupted_status,
+    print_json,
+    print_line,
+    run,
+    write_file,
+)
+from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
     from aiocg.states.files import State
     from aiocg.states.result import Translation
+    from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
+    from aiocg.validation import ValidationResult
     from aiocg.web.saved import Opening
+
 
 app = typer.Typer(help="Look at a saved state.", no_args_is_help=True)
 
@@ -133,3 +155,315 @@ async def _replay(state: "State", environment: str, output: Path | None, json: b
 
 def _number(reward: float | None) -> str:
     return "none" if reward is None else f"{reward:.4f}"
+
+
+_WIDEST = 50  # characters of a column of names; longer ones push the rest of their line to the right
+_UNPROVEN = {
+    Behaviour.FAILS: "fail by themselves",
+    Behaviour.VARIES: "vary or are undefined",
+    Behaviour.NOT_RUN: "not run",
+    Behaviour.DIFFERS: "differ",
+}
+UNPROVEN = 3  # the exit status if no state is wrong, but some are not proven
+_DETAILS = 300  # characters of what was wrong
+
+
+class Aggregation(enum.StrEnum):
+    """How rewards of many states are aggregated."""
+
+    GEOMEAN = "geomean"
+    MEAN = "mean"
+
+    @property
+    def words(self) -> str:
+        """The name in words."""
+        return "geometric mean" if self is Aggregation.GEOMEAN else "mean"
+
+    def of(self, rewards: Sequence[float]) -> float:
+        """Return the mean; a geometric mean is 0 if any reward is not positive."""
+        if self is Aggregation.MEAN:
+            return fmean(rewards)
+        return geometric_mean(rewards) if min(rewards) > 0 else 0.0
+
+
+@dataclass(slots=True)
+class _Rewards:
+    """The rewards of valid states in one reward space: those found here, and those that the states say."""
+
+    found: list[float] = field(default_factory=list)
+    said: list[float] = field(default_factory=list)
+    other: int = 0  # states found with another compiler
+
+
+class Summary:
+    """Accumulates results.
+
+    Attributes:
+        results: in order of arrival.
+    """
+
+    def __init__(self, aggregation: Aggregation) -> None:
+        self.results: list[ValidationResult] = []
+        self._aggregation = aggregation
+
+    @property
+    def failed(self) -> int:
+        """Number of states that are wrong or could not be reached."""
+        return sum(result.wrong for result in self.results)
+
+    @property
+    def unproven(self) -> int:
+        """Number of states that are not wrong, but whose programs were not seen to do what they should."""
+        return sum(not result.wrong and not result.okay() for result in self.results)
+
+    @property
+    def unavailable(self) -> int:
+        """Number of states that could not be checked because their benchmark is not available."""
+        return sum(result.unavailable for result in self.results)
+
+    def lines(self) -> list[str]:
+        """Return the summary as lines of text."""
+        valid = [result for result in self.results if not result.wrong]
+        proven = sum(result.okay() for result in valid)
+        text = f"{proven} of {len(self.results)} states are proven, {self.failed} are wrong"
+        if unproven := Counter(result.behaviour for result in valid if not result.okay()):
+            text += f"; {', '.join(f'{count} {_UNPROVEN[one]}' for one, count in unproven.items())}"
+        if self.unavailable:
+            hint = "AIOCG_DATASET_MIRROR can name who has it"
+            text += f"; {self.unavailable} could not be checked for want of the benchmark ({hint})"
+        skipped = dict.fromkeys(reason for result in self.results for reason in result.skipped)
+        lines = [*(f"skipped: {reason}" for reason in skipped), text]
+        walltimes = [result.state.walltime for result in valid]
+        if any(walltimes):
+            lines.append(f"mean wall time {fmean(walltimes):.3f} s (standard deviation {pstdev(walltimes):.3f} s)")
+        for space, rewards in self._rewards().items():
+            mean = self._aggregation.of(rewards.found)
+            deviation = f"(standard deviation {pstdev(rewards.found):.3f})"
+            lines.append(f"{self._aggregation.words} of {space} {mean:.3f} {deviation}")
+            if rewards.other:
+                found = f"{rewards.other} of {counted(len(rewards.found), 'state')} with a reward"
+                said = self._aggregation.of(rewards.said)
+                lines.append(f"{found} found with another compiler; said to be {said:.3f}")
+        gone, flags = self._gone()
+        if gone:
+            left_out = sum(times for times, _ in gone.values())
+            lines.append(f"{left_out} of {flags} flags of LLVM 10 were left out, as nothing does their job today:")
+            longest = max(map(len, gone))
+            lines += [f"  {flag:<{longest}} {times:>6}  {reason}" for flag, (times, reason) in gone.items()]
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary for JSON."""
+        import msgspec
+
+        valid = [result for result in self.results if not result.wrong]
+        walltimes = [result.state.walltime for result in valid] or [0.0]
+        gone, flags = self._gone()
+        return {
+            "states": len(self.results),
+            "failed": self.failed,
+            "proven": sum(result.okay() for result in self.results),
+            "unavailable": self.unavailable,
+            "walltime": {"mean": fmean(walltimes), "std": pstdev(walltimes)},
+            "rewards": {
+                space: {
+                    "aggregation": str(self._aggregation),
+                    "states": len(rewards.found),
+                    "found": self._aggregation.of(rewards.found),
+                    "std": pstdev(rewards.found),
+                    "said": self._aggregation.of(rewards.said),
+                    "of_another_compiler": rewards.other,
+                }
+                for space, rewards in self._rewards().items()
+            },
+            "flags": flags,
+            "flags_gone": {flag: {"times": times, "reason": reason} for flag, (times, reason) in gone.items()},
+            "results": [msgspec.to_builtins(result) for result in self.results],
+        }
+
+    def _rewards(self) -> dict[str, _Rewards]:
+        found: dict[str, _Rewards] = {}
+        for result in self.results:
+            said, space = result.state.reward, result.state.reward_space
+            if result.wrong or said is None or space is None or result.reward is None:
+                continue
+            rewards = found.setdefault(space, _Rewards())
+            rewards.said.append(said)
+            rewards.found.append(result.reward if result.another_compiler else said)
+            rewards.other += result.another_compiler
+        return found
+
+    def _gone(self) -> tuple[dict[str, tuple[int, str]], int]:
+        """Return the count and reason of each flag left out, and the number of all flags."""
+        counts: Counter[str] = Counter()
+        reasons: dict[str, str] = {}
+        flags = 0
+        for result in self.results:
+            if result.translation is not None:
+                counts.update(result.translation.gone)
+                reasons |= result.translation.reasons
+                flags += result.translation.flags
+        return {flag: (times, reasons[flag]) for flag, times in counts.most_common()}, flags
+
+
+def _width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:
+    """Return the width of the column of names."""
+    return min(max((len(_name(state.benchmark)) for state in states), default=0), _WIDEST)
+
+
+def line(result: "ValidationResult", width: int = 0) -> str:
+    """Return a result as one line, with a column of names of this width, in characters.
+
+    A program that was miscompiled has a second line, with what to report.
+    """
+    name = _name(result.state.benchmark)
+    if result.wrong:
+        report = f"\n    report  {result.report}" if result.report else ""
+        return f"❌  {name:<{width}}  {_details(result)}{report}"
+    mark, doubt = ("✅", "") if result.okay() else ("❔", f"  {result.verdict}")
+    if not result.another_compiler:
+        reward = f"  {result.state.reward:9.4f}" if result.state.has_reward else ""
+        return f"{mark}  {name:<{width if reward or doubt else 0}}{reward}{doubt}"
+    assert result.translation is not None
+    parts = [str(result.translation)]
+    if result.state.reward is not None:
+        parts.insert(0, f"said to be {result.state.reward:.4f} with another compiler")
+    reward = f"{result.reward:9.4f}" if result.reward is not None else ""
+    return f"{mark}  {name:<{width}}  {reward}  {'; '.join(parts)}{doubt}"
+
+
+def _details(result: "ValidationResult") -> str:
+    """Return what is wrong, with the first line of details for a single error."""
+    text = result.error_details
+    if result.behaviour is Behaviour.DIFFERS:
+        text = result.verdict if result.report else f"{result.verdict}; report it"
+    elif len(result.errors) == 1:
+        data = result.errors[0].data
+        if "error_details" in data:
+            first, *more = data["error_details"].splitlines() or [""]
+            text += f": {first.partition(';')[0]} ({more[-1]})" if result.unavailable and more else f": {first}"
+        elif result.reward_validation_failed:
+            text += f": said {data['expected']:.4f}, is {data['actual']:.4f}"
+    return text if len(text) <= _DETAILS else f"{text[: _DETAILS - 3]}..."
+
+
+def _name(benchmark: str) -> str:
+    return benchmark.removeprefix("benchmark://")
+
+
+def validate(
+    paths: list[str],
+    environment: str = "llvm-ic-v0",
+    in_order: bool = False,
+    aggregation: Aggregation = Aggregation.GEOMEAN,
+    summary_only: bool = False,
+    log: Path | None = None,
+    skip_invalid: bool = False,
+    semantics: bool = True,
+    sanitizers: bool = True,
+    runs: list[str] | None = None,
+    flakiness: int = 5,
+    workers: int | None = None,
+    json: bool = False,
+) -> None:
+    """Check that states can be reached again, earn what they say, and leave the program what it was.
+
+    A state is proven when the program was run and does the same as before; it may be neither proven nor wrong.
+
+    States that CompilerGym found with LLVM 10 are replayed with today's passes; another reward is no error then.
+
+    Of a miscompiled program, the fewest actions that still miscompile it are printed, to be reported.
+
+    Exit status: 0 if every state is proven; 1 if any is wrong (miscompiled, unreachable, another reward) or could not
+    be checked; 3 if none is wrong, but a program fails by itself, varies, is undefined, or was not run. --no-semantics
+    asks for no proof: 0 then if nothing is wrong.
+
+    Example: aiocg validate best.json --run small
+
+    Args:
+        paths: Files of states: CSV, also CompilerGym's, or JSON as `aiocg search --state` writes it; compressed or not;
+            - is standard input. Or addresses of such files on the web.
+        environment (--env): Environment that states of CompilerGym come from: its files do not say.
+        in_order (--inorder): Print results in the order of the states, not as they come.
+        aggregation (--reward-aggregation): How rewards become one number.
+        summary_only: Do not print a line for each state.
+        log (--validation-log): Write results as they come to this file, as lines of JSON.
+        skip_invalid: Tell of rows that are no states and go on with the others.
+        semantics: Build, run and compare programs that can run.
+        sanitizers: Run them under LLVM's sanitizers, too.
+        runs (--run): A run to do, such as small; all by default. Repeatable.
+        flakiness (1..): How often a test is tried before it counts as failed.
+    """
+    from aiocg import Runtime
+    from aiocg.datasets.progress import progress
+    from aiocg.registry import environment as environment_of
+    from aiocg.validation import Sanitizer, validate_states
+
+    environment_of(environment)  # that there is one
+    check_writable(log)
+    states, bad_rows = _read(paths, skip_invalid)
+    summary = Summary(aggregation)
+
+    async def validate_all(log: TextIO | None) -> None:
+        columns, quiet = _width(states), json or summary_only
+        shown = quiet or console.is_terminal  # else it could mix with lines that go elsewhere than to the terminal
+        bar = progress("Validating", len(states), unit="programs") if shown else contextlib.nullcontext()
+        with bar as advance:
+            async with Runtime(workers=workers) as runtime:
+                results = validate_states(
+                    runtime,
+                    states,
+                    ordered=in_order,
+                    environment=environment,
+                    semantics=semantics,
+                    sanitizers=tuple(Sanitizer) if sanitizers else (),
+                    runs=tuple(runs) if runs else None,
+                    flakiness=flakiness,
+                )
+                async with contextlib.aclosing(results):
+                    async for result in results:
+                        summary.results.append(result)
+                        if log is not None:
+                            print(result.to_json(), file=log, flush=True)
+                        if not quiet:
+                            print_line(line(result, columns))
+                        if advance is not None:
+                            advance(1)
+
+    status, ending = 1 if bad_rows else 0, {}
+    try:
+        with contextlib.nullcontext() if log is None else log.open("w", encoding="utf-8") as file:
+            run(validate_all(file))
+    except KeyboardInterrupt:
+        ending = {"error": f"interrupted; {len(summary.results)} of {len(states)} states were validated"}
+        errors.print(ending["error"])
+        status = interrupted_status()
+    if json:
+        print_json({**summary.to_json(), "bad_rows": bad_rows, **ending})
+    elif summary.results:
+        for text in summary.lines():
+            print_line(text)
+        if bad_rows:
+            print_line(f"{counted(bad_rows, 'row')} left out, as no states")
+    status = status or (1 if summary.failed else UNPROVEN if semantics and summary.unproven else 0)
+    if status:
+        sys.exit(status)
+
+
+def _read(paths: Sequence[str], skip_invalid: bool) -> "tuple[list[State], int]":
+    """Read all states before the work, and count invalid rows."""
+    from aiocg.states.files import read_paths
+
+    bad: list[InvalidState] = []
+
+    def tell(error: "InvalidState") -> None:
+        bad.append(error)
+        errors.print(f"left out: {error}", markup=False)
+
+    try:
+        states = list(read_paths(paths, invalid=tell if skip_invalid else None))
+    except OSError as error:
+        fail(f"cannot read {error.filename or ', '.join(paths)}: {error.strerror or error}")
+    if not states:
+        fail(f"there are no states in {', '.join('standard input' if path == '-' else path for path in paths)}")
+    return states, len(bad)

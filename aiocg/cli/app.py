@@ -11,27 +11,20 @@ import typer
 
 from aiocg import __version__
 from aiocg.cli import (
-    _agents,
     _cluster,
-    _compilers,
     _dataset,
     _describe,
     _explain,
-    _explore,
     _keys,
     _leaderboard,
     _rl,
+    _search,
     _serve,
+    _services,
+    _shrink,
     _state,
     _transitions,
     _tune,
-    _validate,
-)
-from aiocg.cli import (
-    _search as search,
-)
-from aiocg.cli import (
-    _shrink as shrink,
 )
 from aiocg.cli._options import Flags, as_command, command, described, time_option
 from aiocg.cli.output import CommandError, console, fail, interrupted_status, print_json_error, run
@@ -90,9 +83,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-app.add_typer(search.app, name="search")
-app.add_typer(_compilers.llvm, name="llvm")
-app.add_typer(_compilers.gcc, name="gcc")
+app.add_typer(_search.app, name="search")
+app.add_typer(_describe.llvm, name="llvm")
+app.add_typer(_describe.gcc, name="gcc")
 app.add_typer(_dataset.app, name="dataset")
 app.add_typer(_transitions.app, name="transitions")
 app.add_typer(_leaderboard.app, name="leaderboard")
@@ -105,16 +98,16 @@ command(app, "datasets")(_dataset.datasets)
 command(app, "describe")(_describe.describe)
 command(app, "explain")(_explain.explain)
 command(app, "replay")(_state.replay)
-command(app, "validate")(_validate.validate)
+command(app, "validate")(_state.validate)
 command(app, "shell")(_shell)
-command(app, "explore")(_explore.explore)
+command(app, "explore")(_services.explore)
 command(app, "serve")(_serve.serve)
 command(app, "top")(_cluster.top)
-command(app, "mcp")(_agents.mcp)
-command(app, "openenv")(_agents.openenv)
+command(app, "mcp")(_services.mcp)
+command(app, "openenv")(_services.openenv)
 
 
-command(app, "shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
+command(app, "shrink", context_settings={"allow_interspersed_args": False})(_shrink.shrink)
 command(app, "tune", context_settings={"allow_interspersed_args": False})(_tune.tune)
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from aiocg.cli._validate import Aggregation, Summary, line
+from aiocg.cli._state import Aggregation, Summary, line
 from aiocg.cli.app import app
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.states.files import CompilerEnvStateWriter
