@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from aiocg.datasets.dependency import includes_files, with_absolute_files
-from aiocg.datasets.diagnostics import flag_advice
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled
-from aiocg.datasets.frontend import LANGUAGES, TIMEOUT, absolute_flags, compile_file, is_bitcode
+from aiocg.datasets.frontend import LANGUAGES, TIMEOUT, absolute_flags, compile_file, flag_advice, is_bitcode
 from aiocg.datasets.recipe import BenchmarkProgram
 from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree

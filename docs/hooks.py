@@ -53,7 +53,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 @functools.cache
 def leaderboard() -> tuple[str, dict[str, str]]:
     """Return the tables of the leaderboard, and the plots and badges that they show."""
-    from aiocg.leaderboard.board import pages
+    from aiocg.leaderboard.site import pages
 
     return pages(ROOT / "leaderboard")
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from aiocg.datasets.diagnostics import missing_header
+from aiocg.datasets.frontend import missing_header
 from aiocg.datasets.toolchain import find_clang
 
 _READ = subprocess.run(

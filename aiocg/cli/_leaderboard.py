@@ -62,8 +62,8 @@ def _run_(
     import aiocg
     from aiocg.datasets.progress import progress
     from aiocg.leaderboard import find_search, read_track, run_search, training_of
-    from aiocg.leaderboard.programs import calibration
     from aiocg.leaderboard.submission import About
+    from aiocg.leaderboard.track import calibration
 
     found, chosen = find_search(search), read_track(board, track)
     about = About(
@@ -168,7 +168,7 @@ def build(
         output (-o, --output): The folder to write.
     """
     try:
-        from aiocg.leaderboard.board import write_site
+        from aiocg.leaderboard.site import write_site
     except ImportError as error:
         fail(f"pages take Jinja2 and matplotlib: pip install 'aiocg[leaderboard]' ({error})")
     print_line(f"wrote {counted(write_site(board, output), 'track')} to {output}")

@@ -5,9 +5,9 @@ A *track* says what is compared: a compiler, programs with the hashes of their c
 again, compares the costs exactly, and runs the programs. What it has passed is an *entry* of the board.
 """
 
+from aiocg.leaderboard._board import Entry, Standing, add_entry, read_entries, standings
 from aiocg.leaderboard._checks import Report, check
 from aiocg.leaderboard._running import find_search, run_search, training_of
-from aiocg.leaderboard.board import Entry, Standing, add_entry, read_entries, standings
 from aiocg.leaderboard.problems import Kind, Problem, Refused
 from aiocg.leaderboard.submission import Submission
 from aiocg.leaderboard.track import Track, read_track

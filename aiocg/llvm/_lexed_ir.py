@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from aiocg.spaces import ObservationSpace
-from aiocg.spaces.scalar import Keyed
+from aiocg.spaces._observation import Keyed
 
 _COLUMNS = ("token_id", "token_kind", "token_category", "token_value")
 _MARKS = {

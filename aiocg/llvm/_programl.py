@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiocg.spaces import Json, ObservationSpace
-from aiocg.spaces.scalar import Keyed
+from aiocg.spaces._observation import Keyed
 
 if TYPE_CHECKING:
     import networkx

@@ -22,9 +22,9 @@ from pathlib import Path
 import msgspec
 
 from aiocg.datasets.cache import Cache, cache_directory
-from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import CacheError
-from aiocg.llvm._program_files import write_whole
+from aiocg.datasets.frontend import header_remedy, missing_header
+from aiocg.llvm._one_shot import write_whole
 from aiocg.llvm.command_line import CommandLine, Input, level_words
 from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.llvm.tools import apply

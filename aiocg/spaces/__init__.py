@@ -1,6 +1,16 @@
 """Action and observation spaces, in terms of Gymnasium."""
 
-from aiocg.spaces._observation import Binary, Json, ObservationSpace, SpaceSequence, Text, Texts, VariableArray
+from aiocg.spaces._observation import (
+    Binary,
+    Json,
+    NoObservation,
+    ObservationSpace,
+    Scalar,
+    SpaceSequence,
+    Text,
+    Texts,
+    VariableArray,
+)
 from aiocg.spaces.actions import (
     ActionSpace,
     ChoiceActions,
@@ -14,7 +24,6 @@ from aiocg.spaces.actions import (
     TargetedActions,
     TextActions,
 )
-from aiocg.spaces.scalar import NoObservation, Scalar
 
 __all__ = [
     "ActionSpace",

@@ -24,8 +24,8 @@ from driving import Channel, parse
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._library import DIAGNOSTIC_HANDLER, Library, find_clang, system_libraries
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._walker import Walker
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 clock = time.perf_counter
 Module = tuple[int, int]  # context, module

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._programl import ProgramGraphs
 from aiocg.workers.llvm._walker import Walker
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 
 def main() -> None:

@@ -99,7 +99,7 @@ def test_entry_of_another_version_of_the_track_is_refused(forge: Forge) -> None:
 
 @pytest.mark.slow
 def test_pages_say_what_entries_say_and_execute_none_of_it(forge: Forge, tmp_path: Path) -> None:
-    from aiocg.leaderboard.board import pages, write_site  # which loads Matplotlib
+    from aiocg.leaderboard.site import pages, write_site  # which loads Matplotlib
 
     evil = "<script>alert(1)</script>"
     ratios = {**dict.fromkeys(forge.track.programs, 1.25), "generator://aiocg-v0/7": 1.5}
@@ -122,7 +122,7 @@ def test_pages_say_what_entries_say_and_execute_none_of_it(forge: Forge, tmp_pat
 
 @pytest.mark.slow
 def test_pages_of_a_folder_without_a_track_are_refused(forge: Forge) -> None:
-    from aiocg.leaderboard.board import pages  # which loads Matplotlib
+    from aiocg.leaderboard.site import pages  # which loads Matplotlib
 
     (forge.board / "entries" / "other").mkdir(parents=True)
     with pytest.raises(Refused, match="no track"):
@@ -130,7 +130,7 @@ def test_pages_of_a_folder_without_a_track_are_refused(forge: Forge) -> None:
 
 
 def test_a_folder_without_tracks_is_no_board(tmp_path: Path) -> None:
-    from aiocg.leaderboard.board import write_site
+    from aiocg.leaderboard.site import write_site
 
     with pytest.raises(Refused, match="there are no tracks"):
         write_site(tmp_path, tmp_path / "site")
@@ -147,7 +147,7 @@ def test_name_that_is_none_is_refused_before_anything_is_written(forge: Forge, t
 
 @pytest.mark.slow
 def test_our_own_board_can_be_shown() -> None:
-    from aiocg.leaderboard.board import pages  # which loads Matplotlib
+    from aiocg.leaderboard.site import pages  # which loads Matplotlib
 
     text, files = pages(ROOT / "leaderboard")
     assert "Not comparable" in text

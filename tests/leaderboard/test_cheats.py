@@ -16,7 +16,7 @@ from aiocg.datasets import FilesDataset, default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.leaderboard import Kind, Refused, Report, add_entry
 from aiocg.leaderboard._checks import Checked, losses, offered_passes, read_checked, unoffered
-from aiocg.leaderboard.programs import facts_of
+from aiocg.leaderboard.track import facts_of
 
 from .forge import TRACK, Forge
 from .test_replayed import checked
@@ -192,7 +192,7 @@ async def test_unlikely_result_needs_a_person(forged: Forge, parts: aiocg.Runtim
         LIBRARY: "",
         LOOP: "Ann: 128 rounds of a constant",
     }
-    from aiocg.leaderboard.board import pages
+    from aiocg.leaderboard.site import pages
 
     text, _ = pages(forged.board)
     assert "Ann: 128 rounds of a constant" in text and "13.0 times" in text

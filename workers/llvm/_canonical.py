@@ -5,9 +5,9 @@ from ctypes import Structure, addressof, byref, c_char_p, c_int64, c_uint, c_uin
 
 from aiocg.workers.llvm._layout import RENUMBER_INSTRUCTIONS, Layout, find_layout
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
 from aiocg.workers.llvm.module import Context, Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 __all__ = ["NEWEST", "Facts", "Surveyor"]
 

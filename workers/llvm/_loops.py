@@ -4,8 +4,8 @@ import ctypes
 from ctypes import Structure, byref, c_char_p, c_int64, c_void_p
 from typing import NamedTuple
 
-from aiocg.workers.llvm._native_library import NativeLibrary
 from aiocg.workers.llvm.module import Module, NoSuchTarget, TargetMachine
+from aiocg.workers.llvm.native_code import NativeLibrary
 
 __all__ = ["Loop", "Loops"]
 

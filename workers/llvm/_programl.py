@@ -12,8 +12,8 @@ from typing import NamedTuple
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm._native_library import NativeLibrary
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibrary
 
 __all__ = ["ProgramGraph", "ProgramGraphs", "full_texts", "program_graphs"]
 

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm._native_library import NativeLibrary
+from aiocg.workers.llvm.native_code import NativeLibrary
 
 _INST_COUNT = """
 TotalInsts TotalBlocks TotalFuncs

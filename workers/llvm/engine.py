@@ -26,13 +26,13 @@ from aiocg.workers.llvm._inlining import inline, split
 from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm._loops import Loops
 from aiocg.workers.llvm._module_cache import Shelf
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._object_code import CodeGenerator, count_after_split
 from aiocg.workers.llvm._passes import CLANG_OZ, clang_oz
 from aiocg.workers.llvm._pipeline_text import pass_builder_options, size_levels, without_size_levels
 from aiocg.workers.llvm._program import Builder
 from aiocg.workers.llvm._walker import Walker
 from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.states import REACH, Beginnings, State, States, Transitions
 from aiocg.workers.programs.execution import Runner
 from aiocg.workers.programs.linking import Tools

@@ -1,10 +1,12 @@
-"""Compiling one freestanding C file into a shared library that is stored in a cache folder.
+"""C files compiled into shared libraries that are stored in a cache folder, and ours, connected to a loaded libLLVM.
 
 The name of a build contains two hashes: one of all its inputs, one of the file itself. So a build is one file, put in
 place by one rename; processes that build at the same time do not interfere; and a truncated or changed file is not
 loaded but rebuilt.
 """
 
+import contextlib
+import ctypes
 import errno
 import hashlib
 import os
@@ -14,11 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from ctypes import c_void_p
 from pathlib import Path
+from typing import Any
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.files import replace_file
+from aiocg.workers.llvm._library import Library
 
 FLAGS = ("-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector")
 # A library of macOS must name the system's, and clang there makes one without being told what is undefined.
@@ -179,3 +184,81 @@ def _run(command: list[str]) -> str | None:
         return None
     text = done.stdout.decode("utf-8", "replace").strip()[-2000:]
     return f"`{' '.join(command)}` ended with status {done.returncode}:\n{text}"
+
+
+SOURCES = Path(__file__).with_name("native")
+NAMES = ("canonical", "ir2vec", "lexer", "loops", "programl", "walker")
+
+
+class NativeLibrary:
+    """A compiled C file and the LLVM functions that it calls.
+
+    Attributes:
+        c: the functions of the file; set `argtypes` and `restype` before calling one.
+        llvm: the `const struct Llvm *llvm` of the C side; None if the file calls no LLVM function.
+    """
+
+    def __init__(self, library: Library, path: Path) -> None:
+        """Load the file at `path` and resolve its functions from `library`.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` if the file cannot be loaded or `library` lacks a function.
+        """
+        self.library = library
+        try:
+            self.c: Any = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise failure(
+                f"cannot load {path}: {error}. If its folder is on a file system mounted without execution, "
+                "choose another cache folder with AIOCG_CACHE"
+            ) from None
+        self.llvm = self._resolve_functions() if hasattr(self.c, "aiocg_llvm_functions") else None
+
+    def _resolve_functions(self) -> "ctypes.Array[c_void_p]":
+        """Resolve, in order, the functions that the compiled file names; one prefixed with '?' may be missing."""
+        names = ctypes.c_char.in_dll(self.c, "aiocg_llvm_functions")
+        wanted = ctypes.string_at(ctypes.addressof(names)).decode().split()
+        missing = [name for name in wanted if not name.startswith("?") and not self.library.has(name)]
+        if missing:
+            raise failure(
+                f"{self.library.path} (LLVM {self.library.version_text}) does not export "
+                f"{', '.join(missing)}, which this worker needs. Use a libLLVM 14 or later"
+            )
+        addresses = (c_void_p * len(wanted))()
+        for place, name in enumerate(wanted):
+            if self.library.has(symbol := name.removeprefix("?")):
+                addresses[place] = ctypes.cast(getattr(self.library.c, symbol), c_void_p)
+        return addresses
+
+
+class NativeLibraries:
+    """The C files of the folder `native`, each compiled on first use.
+
+    Args:
+        library: the libLLVM they work with.
+        clang: the compiler.
+        cache_dir: stores the builds.
+    """
+
+    def __init__(self, library: Library, clang: str, cache_dir: Path) -> None:
+        self.library = library
+        self.clang = clang
+        self.folder = cache_dir / "native"
+        self._loaded: dict[str, NativeLibrary] = {}
+
+    def prepare(self) -> None:
+        """Compile and load files before they are needed; failures are reported when a file is needed."""
+        for name in NAMES:
+            with contextlib.suppress(CompilationError):
+                self.load(name)
+
+    def load(self, name: str) -> NativeLibrary:
+        """Return the compiled form of `native/<name>.c`.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` if it cannot be compiled, stored or loaded.
+        """
+        if name not in self._loaded:
+            path = find_or_build(SOURCES / f"{name}.c", self.clang, self.folder, self.library.version_text)
+            self._loaded[name] = NativeLibrary(self.library, path)
+        return self._loaded[name]

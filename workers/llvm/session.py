@@ -13,13 +13,13 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.files import replace_file
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._passes import UNSTEADY
 from aiocg.workers.llvm._remembered_transitions import RememberedTransitions
 from aiocg.workers.llvm._vocabulary import Vocabulary, action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, bitcode_file
 from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard

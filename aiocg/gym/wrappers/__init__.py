@@ -10,12 +10,6 @@ own wrappers can be put between and over them. `aiocg.gym.wrappers.vector` has t
 """
 
 from aiocg.env.plan import StepSettings
-from aiocg.gym.wrappers._commandline import (
-    AUTOPHASE_FLAGS,
-    AutophaseActionSpace,
-    CommandlineWithTerminalAction,
-    ConstrainedCommandline,
-)
 from aiocg.gym.wrappers._episodes import (
     Counter,
     CycleOverBenchmarks,
@@ -28,10 +22,14 @@ from aiocg.gym.wrappers._episodes import (
     TimeLimit,
 )
 from aiocg.gym.wrappers._transformation import (
+    AUTOPHASE_FLAGS,
     ActionWrapper,
+    AutophaseActionSpace,
     AutophaseNormalizedFeatures,
     ClampedReward,
+    CommandlineWithTerminalAction,
     ConcatActionsHistogram,
+    ConstrainedCommandline,
     ObservationWrapper,
     RewardWrapper,
     RuntimePointEstimateReward,

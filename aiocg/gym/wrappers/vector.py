@@ -23,15 +23,20 @@ from numpy.typing import NDArray
 
 from aiocg.errors import UnknownName
 from aiocg.gym.vector._asynchronous import BatchResult
-from aiocg.gym.wrappers._commandline import (
+from aiocg.gym.wrappers._episodes import Counting
+from aiocg.gym.wrappers._transformation import (
     AUTOPHASE_FLAGS,
     END_OF_EPISODE,
+    ActionsHistogram,
     Subset,
     before_terminal,
+    check_bounds,
+    clamp,
+    normalised,
+    normalised_space,
+    told,
     with_terminal_action,
 )
-from aiocg.gym.wrappers._episodes import Counting
-from aiocg.gym.wrappers._transformation import ActionsHistogram, check_bounds, clamp, normalised, normalised_space, told
 from aiocg.spaces import CommandlineFlag, DiscreteActions
 from aiocg.validation import Options, ValidationResult
 

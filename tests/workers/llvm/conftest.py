@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._walker import Walker
 from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 DATA = Path(__file__).with_name("data")
 SOURCES = {"c": "everything.c", "c++": "exceptions.cc"}

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.states import State
 
 SECONDS = 60

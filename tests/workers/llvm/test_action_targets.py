@@ -15,9 +15,9 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm._loops import Loops
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.session import LlvmSession
 
 Compile = Callable[..., bytes]

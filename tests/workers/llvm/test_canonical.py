@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from aiocg.workers.llvm._canonical import Facts, Surveyor
 from aiocg.workers.llvm._layout import Layout, find_layout
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.module import Context, LlvmError, Module, TargetMachine
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 Compile = Callable[..., bytes]
 

@@ -10,11 +10,11 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._attributes import MINSIZE
 from aiocg.workers.llvm._codegen_options import CodegenOptions, options_of
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._object_code import text_size
 from aiocg.workers.llvm._vocabulary import Vocabulary
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.states import State
 
 from .conftest import Compile

@@ -11,10 +11,10 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._decisions import CallSites
 from aiocg.workers.llvm._inlining import calls
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._vocabulary import Vocabulary
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.parameters import Parameters

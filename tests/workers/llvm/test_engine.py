@@ -12,10 +12,10 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import _passes as passes
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._walker import Walker
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.states import State
 
 Compile = Callable[..., bytes]

@@ -15,9 +15,9 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import _canonical as canonical
 from aiocg.workers.llvm import _passes as passes
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import MOST_RUNS
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.states import MOST_BEGUN, REACH, State
 
 Compile = Callable[..., bytes]

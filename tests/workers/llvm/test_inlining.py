@@ -10,9 +10,9 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._action_text import quote
 from aiocg.workers.llvm._inlining import calls, split
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._vocabulary import Vocabulary
 from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 Compile = Callable[..., bytes]
 

@@ -14,9 +14,9 @@ import pytest
 
 from aiocg.datasets import default_datasets
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations._ir2vec import ENTITIES, OPCODES, TYPES, Counter
 from aiocg.workers.llvm.states import State
 

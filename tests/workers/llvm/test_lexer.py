@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from aiocg.llvm._lexed_ir import LexedToken, unlex
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations._lexed_ir import KIND_COUNT, Lexer
 
 Compile = Callable[..., bytes]

@@ -15,8 +15,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import native_code
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NAMES, SOURCES, NativeLibraries, NativeLibrary
-from aiocg.workers.llvm.native_code import FLAGS, find_or_build
+from aiocg.workers.llvm.native_code import FLAGS, NAMES, SOURCES, NativeLibraries, NativeLibrary, find_or_build
 
 CLANG = find_clang(Library.find())
 
@@ -72,7 +71,7 @@ def test_processes_may_build_at_the_same_time(folder: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from aiocg.workers.llvm._library import Library;"
         "from aiocg.workers.llvm.module import Module; from aiocg.workers.llvm._walker import Walker;"
-        "from aiocg.workers.llvm._native_library import NativeLibraries;"
+        "from aiocg.workers.llvm.native_code import NativeLibraries;"
         "library = Library.find(); sys.stdin.read(1);"
         "walker = Walker(NativeLibraries(library, sys.argv[1], Path(sys.argv[2])).load('walker'));"
         "module = Module.parse(library, b'define void @f() { ret void }');"

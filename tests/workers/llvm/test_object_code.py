@@ -12,11 +12,11 @@ from aiocg.datasets import default_datasets
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._object_code import CodeGenerator, text_size
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.session import LlvmSession
 from aiocg.workers.programs.parameters import Parameters

@@ -14,11 +14,11 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm import _passes as passes
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.states import State, Transitions
 from aiocg.workers.programs.parameters import Parameters

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._passes import available
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.states import State
 
 FLAGS = ("-disable-debug-info-type-map", "-relocation-model=pic")

@@ -17,9 +17,9 @@ import pytest
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import _programl as programl
-from aiocg.workers.llvm._native_library import NativeLibraries, NativeLibrary
 from aiocg.workers.llvm._programl import ProgramGraphs, full_texts, program_graphs
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries, NativeLibrary
 
 READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
 DATA = Path(__file__).with_name("data")

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._programl import ProgramGraph, ProgramGraphs
 from aiocg.workers.llvm._programl_llvm10 import Llvm10Graph
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 Compile = Callable[..., bytes]
 PROGRAM = b"""

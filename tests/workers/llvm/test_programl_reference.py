@@ -15,10 +15,10 @@ from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import _passes as passes
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._programl import ProgramGraphs
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 from .conftest import every_opcode, everything, random_program
 

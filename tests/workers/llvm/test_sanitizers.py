@@ -15,8 +15,8 @@ from aiocg.datasets.programs import ProgramsDataset
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations import _sanitizers as sanitizers
 from aiocg.workers.llvm.observations._sanitizers import ADDRESS, MEMORY_USE, THREAD, UNDEFINED, Sanitizer
 from aiocg.workers.programs.linking import EXECUTABLE, OBJECT

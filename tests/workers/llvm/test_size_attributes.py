@@ -13,12 +13,12 @@ from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._attributes import MINSIZE, NOTHING, OPTSIZE, Attributes, marked
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._object_code import text_size
 from aiocg.workers.llvm._vocabulary import Vocabulary
 from aiocg.workers.llvm.baselines import MARKED_LEVELS, Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.programs.parameters import Parameters
 from aiocg.workers.programs.recipe import decode_program

@@ -12,9 +12,9 @@ import pytest
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries, NativeLibrary
 from aiocg.workers.llvm._walker import AUTOPHASE_MEANINGS, AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries, NativeLibrary
 
 
 class Counter:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._native_library import NativeLibraries
 from aiocg.workers.llvm._walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_code import NativeLibraries
 
 from .conftest import every_opcode, everything, random_program
 

@@ -26,7 +26,7 @@ from ctypes import c_double, c_int64, c_uint64, c_void_p
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.compilation import Observation
-from aiocg.workers.llvm._native_library import NativeLibrary
+from aiocg.workers.llvm.native_code import NativeLibrary
 from aiocg.workers.llvm.observations._observation import Subject
 
 __all__ = ["ENTITIES", "OBSERVATIONS", "Counter"]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.compilation import Observation
-from aiocg.workers.llvm._native_library import NativeLibrary
 from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.native_code import NativeLibrary
 from aiocg.workers.llvm.observations._observation import Subject
 
 KIND_COUNT = 542  # number of token kinds

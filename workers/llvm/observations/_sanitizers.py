@@ -21,10 +21,10 @@ import msgspec
 
 from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm._attributes import add_attributes, bodies
-from aiocg.workers.llvm._native_library import SOURCES
 from aiocg.workers.llvm._program import BITCODE
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.native_code import SOURCES
 from aiocg.workers.llvm.observations._observation import Subject
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.execution import Ended
