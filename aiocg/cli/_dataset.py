@@ -524,7 +524,7 @@ def _row_of(dataset: "Dataset", uri: "BenchmarkUri") -> "IndexRow | None":
 async def _measure(benchmark: "Benchmark") -> "IndexRow":
     """Compile and measure a program as `aiocg dataset index` does, without recording it."""
     from aiocg.datasets.index import IndexRow
-    from aiocg.programs.corpus.measure import ENVIRONMENT, measured_row
+    from aiocg.programs.corpus import ENVIRONMENT, measured_row
     from aiocg.runtime import Runtime
 
     async with Runtime(workers=1) as runtime:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from aiocg.build.commands import Unit
-from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, words_of
+from aiocg.tune._options import ALL_FILES, LINK, Choice, Words, words_of
 from aiocg.tune._replay import Replay
 from aiocg.tune._whole import Template
 from aiocg.tune._workspace import CommandFailed, Workspace

@@ -32,11 +32,10 @@ from aiocg.shrink.image import loader_difference, read_image, special_sections
 from aiocg.shrink.inputs import STARTING, linker_words
 from aiocg.shrink.record import RELOCATABLE
 from aiocg.transport.elf import sections
-from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, joined, name_of, words_of
 from aiocg.tune._cost import digest_of
+from aiocg.tune._options import ALL_FILES, LINK, LTO, Choice, Words, joined, name_of, words_of
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 
-LTO = "-flto"
 _COLLECT = "-Wl,--gc-sections"
 _OVERFLOW = re.compile(r"overflowed by (\d+) bytes")
 _TOO_SMALL = "will not fit in region"  # which GNU's linker says with or without a number

@@ -8,38 +8,17 @@ option is judged by the cost itself.
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from aiocg.search.budget import Meter
-from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, with_option, with_words
+from aiocg.tune._options import ALL_FILES, LINK, LTO, Choice, Space, Words, with_option, with_words
 
-LTO = "-flto"
 LEAST_BYTES = 256  # of a file for which single options are tried
 LEADING = 0.5  # the share of the bytes in the files for which an option is tried first
 EVEN = 0.5  # how often a change of an order that makes no difference is kept, as it may make one later
 CHANGES = 3  # options that a random change touches at most
 SHARE_OF_SCREENING = 0.6  # of the time, where single options are tried by their costs
 SHARE_OF_FILES = 0.6  # of the time, in which files get options by their own bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """What can be chosen.
-
-    Attributes:
-        levels: optimisation levels, each of which takes the place of another.
-        options: sets of words that belong together, those first that help most often.
-        whole: choices for all files and the link together, such as sections that the linker collects.
-        per_file: whether single files may have options of their own.
-        ordered: whether the order of options matters, and each may be given several times, as passes are.
-    """
-
-    levels: tuple[Words, ...] = ()
-    options: tuple[Words, ...] = ()
-    whole: tuple[Choice, ...] = ()
-    per_file: bool = True
-    ordered: bool = False
 
 
 class Judge(Protocol):

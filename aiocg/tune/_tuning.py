@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.tune._choice import ALL_FILES, Choice, Words
 from aiocg.tune._cost import Bound, Cost, Measured, digest_of, together
+from aiocg.tune._options import ALL_FILES, LTO, Choice, Words
 from aiocg.tune._replay import overflow
-from aiocg.tune._searching import LTO
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 
 RUNS = 3  # of the build's own images, which show whether the cost is always the same

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aiocg.tune._choice import ALL_FILES, Choice, Words
-from aiocg.tune._searching import Space
+from aiocg.tune._options import ALL_FILES, Choice, Space, Words
 from aiocg.tune._workspace import TuneError, Workspace
 
 RUST_LEVELS = ("s", "z", "2", "3", "1")

@@ -21,11 +21,22 @@ from aiocg.search import Budget
 from aiocg.shrink.delta_debugging import guilty
 from aiocg.transport.elf import sections
 from aiocg.tune._answers import answers, is_meson, whole_answer
-from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, with_words, words_of
 from aiocg.tune._cost import Bound, Cost, digest_of
+from aiocg.tune._options import (
+    ALL_FILES,
+    LINK,
+    LTO,
+    Choice,
+    Space,
+    Words,
+    clang_space,
+    gcc_space,
+    restricted,
+    with_words,
+    words_of,
+)
 from aiocg.tune._replay import Replay
-from aiocg.tune._searching import LTO, Space, minimise, search
-from aiocg.tune._spaces import clang_space, gcc_space, restricted
+from aiocg.tune._searching import minimise, search
 from aiocg.tune._tuning import LEAST_TIME, SLOWER, Journal, Tuning, key_of
 from aiocg.tune._whole import Template, Whole, binaryen_template, changed_files, read_template, rustc_template
 from aiocg.tune._workspace import TIMEOUT, CommandFailed, TuneError, Workspace

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from aiocg.tune._answers import Answer
-from aiocg.tune._choice import ALL_FILES, LINK, Words
+from aiocg.tune._options import ALL_FILES, LINK, Words
 from aiocg.tune._workspace import TuneError
 
 SHOWN = 40  # lines of a report

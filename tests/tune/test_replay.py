@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.tune._choice import ALL_FILES, LINK
+from aiocg.tune._options import ALL_FILES, LINK
 from aiocg.tune._replay import Replay, kept_meaning, overflow
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from aiocg.search import Budget
-from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words, words_of
 from aiocg.tune._cost import Bound, Measured
-from aiocg.tune._searching import Space, minimise, search
+from aiocg.tune._options import ALL_FILES, LINK, Choice, Space, Words, words_of
+from aiocg.tune._searching import minimise, search
 
 LEVELS = (("-Os",), ("-O2",))
 SIZES = {"-Os": 700, "-O2": 900}

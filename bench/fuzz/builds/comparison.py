@@ -29,9 +29,8 @@ from aiocg.shrink.image import put
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import understand
 from aiocg.shrink.shrinking import Shrinking
-from aiocg.tune._choice import ALL_FILES
+from aiocg.tune._options import ALL_FILES, clang_space
 from aiocg.tune._replay import Replay
-from aiocg.tune._spaces import clang_space
 from aiocg.tune._workspace import TuneError, Workspace
 from bench.fuzz.builds import links, objects, sources, stages
 from bench.fuzz.builds.project import HEAD, Project, Unit, filler

@@ -1,4 +1,8 @@
-"""Compiling and measuring all programs of a dataset in parallel; it can be interrupted and continued."""
+"""Measuring whole datasets in parallel, into the index of the dataset; it can be interrupted and continued.
+
+summary = await aiocg.programs.corpus.measure(datasets["sdist-v0"], limit=500)
+dataset.select(instructions=(500, 5000), unique=True)
+"""
 
 import bisect
 import contextlib
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     from array import array
 
     from aiocg.env.env import Env
+
+__all__ = ["ENVIRONMENT", "NOT_RUNNABLE", "Summary", "measure", "measured_row"]
 
 ENVIRONMENT = "llvm-v0"
 """The environment in which programs are measured."""
@@ -103,7 +109,7 @@ async def measure(
         DatasetError: when the dataset has no programs, or no end and there is no limit, or the index cannot be written.
         WorkerStartError: when no worker can be started, or kept running.
     """
-    require_programs(dataset)
+    _require_programs(dataset)
     size = await in_thread(lambda: dataset.size)  # the first time, a list of names may have to be fetched
     if limit is None and not size and not isinstance(dataset, DatasetView):
         raise DatasetError(f"{dataset.name} has no end: give a limit, or take a slice of it")
@@ -118,7 +124,7 @@ async def measure(
         return await measuring.work(runtime)
 
 
-def require_programs(dataset: Dataset) -> None:
+def _require_programs(dataset: Dataset) -> None:
     """Raise a `DatasetError` unless LLVM can load the dataset's programs."""
     if dataset.kind != PROGRAM:
         raise DatasetError(f"{dataset.name} has no programs that LLVM could load: its benchmarks are {dataset.kind}s")

@@ -1,15 +1,73 @@
-"""The options that are tried for a compiler: those that it has, and that change no meaning."""
+"""Options for a build: choices for all files, single ones and links, and those that are tried for a compiler."""
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from aiocg.gcc.meaning import is_meaning
 from aiocg.search.variation import KNOWN
 from aiocg.transport.options import Option
-from aiocg.tune._choice import ALL_FILES, LINK, Choice, Words
-from aiocg.tune._searching import LTO, Space
+
+Words = tuple[str, ...]
+Choice = Mapping[str, Words]
+"""Options by scope: ALL_FILES, LINK, or the name of a source, relative to the folder of the build."""
+
+ALL_FILES, LINK = "", "<link>"
+LTO = "-flto"
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What can be chosen.
+
+    Attributes:
+        levels: optimisation levels, each of which takes the place of another.
+        options: sets of words that belong together, those first that help most often.
+        whole: choices for all files and the link together, such as sections that the linker collects.
+        per_file: whether single files may have options of their own.
+        ordered: whether the order of options matters, and each may be given several times, as passes are.
+    """
+
+    levels: tuple[Words, ...] = ()
+    options: tuple[Words, ...] = ()
+    whole: tuple[Choice, ...] = ()
+    per_file: bool = True
+    ordered: bool = False
+
+
+def words_of(choice: Choice, source: str) -> Words:
+    """Return the options of a source: those for all files, then its own."""
+    return (*choice.get(ALL_FILES, ()), *choice.get(source, ()))
+
+
+def with_words(choice: Choice, scope: str, words: Words) -> dict[str, Words]:
+    """Return a choice with other options for a scope."""
+    changed = {**choice, scope: words}
+    return {name: changed[name] for name in sorted(changed) if changed[name]}
+
+
+def with_option(words: Words, option: Words) -> Words:
+    """Return options with another one behind them, which takes the place of what it outdoes: `-fx` that of `-fno-x`."""
+    names = {name_of(word) for word in option}
+    return (*(word for word in words if name_of(word) not in names), *option)
+
+
+def name_of(word: str) -> str:
+    """Return what an option is about: the same for `-fx` and `-fno-x`, and for all levels."""
+    if word.startswith("-O"):
+        return "-O"
+    if "=" in word:
+        return word.rpartition("=")[0]
+    return f"-f{word[5:]}" if word.startswith("-fno-") else word
+
+
+def joined(words: Sequence[str]) -> Iterator[str]:
+    """Yield options with `--param x=1` as one word."""
+    rest = iter(words)
+    for word in rest:
+        yield f"--param={next(rest, '')}" if word == "--param" else word
+
 
 LEVELS: tuple[Words, ...] = (("-Os",), ("-Oz",), ("-O2",), ("-O3",), ("-O1",))
 
