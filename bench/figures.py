@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import aiocg
-from aiocg.pictures.graph import Box, Edge, Graph
+from aiocg.pictures import Box, Edge, Graph
 from aiocg.web._session import ExplorerSession
 from aiocg.web.tree import label, number
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 import aiocg
 from aiocg.datasets import default_datasets
 from aiocg.datasets.llvm_releases import using
-from aiocg.leaderboard.track import Baseline, Budget, Compiler, Hidden, Suite, Track, compiler_files, facts_of
+from aiocg.leaderboard._track import Baseline, Budget, Compiler, Hidden, Suite, Track, compiler_files, facts_of
 
 Part = TypeVar("Part", Track, Compiler)
 TRACKS = Path("leaderboard/tracks")

@@ -21,8 +21,7 @@ from aiocg.cli._options import command
 from aiocg.cli.output import answer, console, counted, fail, print_line, run
 
 if TYPE_CHECKING:
-    from aiocg.leaderboard import Report
-    from aiocg.leaderboard.submission import Row
+    from aiocg.leaderboard import Report, Row
 
 SHOWN = 20  # problems that are printed, without --json
 
@@ -61,9 +60,7 @@ def _run_(
     """
     import aiocg
     from aiocg.datasets.progress import progress
-    from aiocg.leaderboard import find_search, read_track, run_search, training_of
-    from aiocg.leaderboard.submission import About
-    from aiocg.leaderboard.track import calibration
+    from aiocg.leaderboard import About, calibration, find_search, read_track, run_search, training_of
 
     found, chosen = find_search(search), read_track(board, track)
     about = About(

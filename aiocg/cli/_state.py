@@ -72,7 +72,7 @@ def _plot(
 
 async def _drawn(opening: "Opening") -> str:
     import aiocg
-    from aiocg.pictures.curves import bars
+    from aiocg.pictures import bars
     from aiocg.web.limits import Limits
     from aiocg.web.sessions import Sessions
     from aiocg.web.tree import label, number

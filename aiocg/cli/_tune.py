@@ -13,9 +13,7 @@ from aiocg.cli.output import answer, check_writable, errors, fail, interrupted, 
 
 if TYPE_CHECKING:
     from aiocg.transport.options import Option
-    from aiocg.tune._tuning import Tuning
-    from aiocg.tune.job import Settings
-    from aiocg.tune.result import Result
+    from aiocg.tune import Result, Settings, Tuning
 
 
 def tune(
@@ -75,7 +73,7 @@ def tune(
                 fail(told)
             answer(json, {"verified": told}, told)
             return
-        from aiocg.tune.job import Settings
+        from aiocg.tune import Settings
 
         settings = Settings(
             build=shlex.join(words or []) if len(words or []) > 1 else (words or [""])[0],
@@ -99,7 +97,7 @@ def tune(
         fail(str(error))
     from msgspec import to_builtins
 
-    from aiocg.tune.result import result_text
+    from aiocg.tune import result_text
 
     write_file(lock, result_text(result))
     if result.answer is not None and result.answer.name and result.is_verified:
@@ -114,7 +112,7 @@ def tune(
 def _tuned(settings: "Settings") -> "Result":
     """Tune a build; an interrupted search counts with what it has found."""
     from aiocg.datasets.scratch import scratch_folder
-    from aiocg.tune.job import Job
+    from aiocg.tune import Job
 
     started = time.monotonic()
     with scratch_folder() as scratch, working("aiocg tune", "copying the folder") as show:
@@ -168,9 +166,7 @@ def _options_of(compiler: str) -> "Sequence[Option]":
 def _verify(lock: Path) -> str:
     """Build with the answer of a lock file alone, and say whether what was promised comes out."""
     from aiocg.datasets.scratch import scratch_folder
-    from aiocg.tune._workspace import Workspace
-    from aiocg.tune.job import verdict
-    from aiocg.tune.result import read_result
+    from aiocg.tune import Workspace, read_result, verdict
 
     result = read_result(lock)
     found = ""

@@ -7,21 +7,24 @@ again, compares the costs exactly, and runs the programs. What it has passed is 
 
 from aiocg.leaderboard._board import Entry, Standing, add_entry, read_entries, standings
 from aiocg.leaderboard._checks import Report, check
+from aiocg.leaderboard._problems import Kind, Problem, Refused
 from aiocg.leaderboard._running import find_search, run_search, training_of
-from aiocg.leaderboard.problems import Kind, Problem, Refused
-from aiocg.leaderboard.submission import Submission
-from aiocg.leaderboard.track import Track, read_track
+from aiocg.leaderboard._submission import About, Row, Submission
+from aiocg.leaderboard._track import Track, calibration, read_track
 
 __all__ = [
+    "About",
     "Entry",
     "Kind",
     "Problem",
     "Refused",
     "Report",
+    "Row",
     "Standing",
     "Submission",
     "Track",
     "add_entry",
+    "calibration",
     "check",
     "find_search",
     "read_entries",

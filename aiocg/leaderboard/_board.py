@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from aiocg.leaderboard._checks import Checked, Report, read_checked, write_checked
-from aiocg.leaderboard.problems import Kind, Refused
-from aiocg.leaderboard.submission import CHECKED, About, Submission
-from aiocg.leaderboard.track import Track
+from aiocg.leaderboard._problems import Kind, Refused
+from aiocg.leaderboard._submission import CHECKED, About, Submission
+from aiocg.leaderboard._track import Track
 from aiocg.search.metrics import Mean, mean_of_ratios
 
 HIDDEN, ALL = "hidden", "all"

@@ -14,9 +14,9 @@ import msgspec
 from aiocg.datasets.errors import DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import AiocgError, ServiceError
-from aiocg.leaderboard.problems import Kind, Problem, Refused, lines_of
-from aiocg.leaderboard.submission import CHECKED, Row, Submission
-from aiocg.leaderboard.track import EXPORTS, Exports, Facts, Program, Track, calibration, facts_of, read_track
+from aiocg.leaderboard._problems import Kind, Problem, Refused, lines_of
+from aiocg.leaderboard._submission import CHECKED, Row, Submission
+from aiocg.leaderboard._track import EXPORTS, Exports, Facts, Program, Track, calibration, facts_of, read_track
 from aiocg.search.lanes import go_to, spread
 from aiocg.search.timing import ALONE_AND_ONCE, Contender, measuring, run_in_turns, speedup
 from aiocg.spaces.actions import DiscreteActions, ParametrizedActions

@@ -15,9 +15,9 @@ import msgspec
 
 import aiocg
 from aiocg import search as searches
-from aiocg.leaderboard.problems import Kind, Refused
-from aiocg.leaderboard.submission import ABOUT, COLUMNS, RESULTS, About, Row, Submission, write_row
-from aiocg.leaderboard.track import Track
+from aiocg.leaderboard._problems import Kind, Refused
+from aiocg.leaderboard._submission import ABOUT, COLUMNS, RESULTS, About, Row, Submission, write_row
+from aiocg.leaderboard._track import Track
 from aiocg.policies import Policy, PolicyError
 from aiocg.search import Budget
 from aiocg.search.baselines import baselines

@@ -14,8 +14,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from aiocg.leaderboard._board import ALL, HIDDEN, Standing, read_entries, standings
-from aiocg.leaderboard.problems import Kind, Refused, read_text
-from aiocg.leaderboard.track import Track, read_track, track_names
+from aiocg.leaderboard._problems import Kind, Refused, read_text
+from aiocg.leaderboard._track import Track, read_track, track_names
 from aiocg.search.fronts import ParetoPoint, front_of
 
 FOLDER = "leaderboard"  # of the files that a page needs

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from aiocg.env.env import Env
-from aiocg.pictures.curves import stairs
+from aiocg.pictures import stairs
 from aiocg.search.baselines import AS_IT_IS, start_of
 from aiocg.search.budget import Meter
 from aiocg.search.timing import Timing

@@ -22,7 +22,7 @@ from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.errors import AiocgError
 from aiocg.host.threads import in_thread
 from aiocg.llvm.difference import difference
-from aiocg.pictures.graph import cfg, functions, nested
+from aiocg.pictures import cfg, functions, nested
 from aiocg.spaces.actions import split_list
 from aiocg.web import _view as view
 from aiocg.web._searching import Run, watchable

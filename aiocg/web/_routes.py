@@ -10,8 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from starlette.requests import HTTPConnection
 
 from aiocg.host.threads import in_thread
-from aiocg.pictures.curves import stairs
-from aiocg.pictures.graph import Graph, cfg, nested
+from aiocg.pictures import Graph, cfg, nested, stairs
 from aiocg.registry import environments
 from aiocg.web._links import link_to
 from aiocg.web._programs import named, plain, sent

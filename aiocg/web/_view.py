@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from aiocg.errors import NotExpressible
-from aiocg.pictures.graph import functions
+from aiocg.pictures import functions
 from aiocg.spaces.actions import ActionLanguage
 from aiocg.web.tree import START, Part, Tree, change, label, labels, number
 

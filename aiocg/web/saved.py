@@ -142,8 +142,7 @@ def _result(row: dict[str, str], environment: str, reward: str | None) -> Openin
 
 def _track(results: Path, environment: str) -> tuple[str, str | None]:
     """Return the environment and the reward of the track of an entry, if its results lie in a leaderboard."""
-    from aiocg.leaderboard.problems import Refused
-    from aiocg.leaderboard.track import read_track
+    from aiocg.leaderboard import Refused, read_track
 
     folders: Sequence[Path] = results.absolute().parents
     try:

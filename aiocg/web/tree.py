@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
-from aiocg.pictures.graph import Box, Edge, Graph
+from aiocg.pictures import Box, Edge, Graph
 from aiocg.spaces.actions import split_list
 
 PREFIXES = ((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))

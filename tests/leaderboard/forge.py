@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from aiocg.leaderboard import Kind, Report, Submission, Track, check, read_track
-from aiocg.leaderboard.submission import About, Row, write_row
+from aiocg.leaderboard._submission import About, Row, write_row
 from aiocg.states.state import CompilerEnvState
 
 HEADER = "benchmark,actions,reward,walltime,seed"

@@ -24,7 +24,7 @@ from aiocg.leaderboard import (
 )
 from aiocg.leaderboard._checks import Checked, read_checked, write_checked
 from aiocg.leaderboard._running import begin
-from aiocg.leaderboard.track import Program, Suite, Track, read_track
+from aiocg.leaderboard._track import Program, Suite, Track, read_track
 from aiocg.policies import shipped_policies
 
 from .forge import Forge

@@ -16,7 +16,7 @@ from aiocg.datasets import FilesDataset, default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.leaderboard import Kind, Refused, Report, add_entry
 from aiocg.leaderboard._checks import Checked, losses, offered_passes, read_checked, unoffered
-from aiocg.leaderboard.track import facts_of
+from aiocg.leaderboard._track import facts_of
 
 from .forge import TRACK, Forge
 from .test_replayed import checked

@@ -10,8 +10,8 @@ import pytest
 
 from aiocg.leaderboard import Kind, Problem, Refused, Track, read_track
 from aiocg.leaderboard._checks import _judged
-from aiocg.leaderboard.submission import Row
-from aiocg.leaderboard.track import Facts, Program
+from aiocg.leaderboard._submission import Row
+from aiocg.leaderboard._track import Facts, Program
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.result import ErrorKind, ValidationError, ValidationResult
 from aiocg.states.state import CompilerEnvState

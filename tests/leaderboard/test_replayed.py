@@ -23,8 +23,8 @@ from aiocg.leaderboard import (
 )
 from aiocg.leaderboard import _running as running
 from aiocg.leaderboard._checks import leaks, read_checked
-from aiocg.leaderboard.submission import Submission, write_row
-from aiocg.leaderboard.track import Facts, Program, facts_of, functions_of
+from aiocg.leaderboard._submission import Submission, write_row
+from aiocg.leaderboard._track import Facts, Program, facts_of, functions_of
 
 from .forge import TRACK, URIS, Forge
 

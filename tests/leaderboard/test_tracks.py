@@ -7,7 +7,7 @@ import pytest
 
 import aiocg
 from aiocg.datasets.llvm_releases import on_this_machine, using
-from aiocg.leaderboard.track import Track, facts_of, read_track
+from aiocg.leaderboard._track import Track, facts_of, read_track
 from bench import leaderboard_tracks
 
 BOARD = Path(__file__).resolve().parents[2] / "leaderboard"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.pictures.curves import bars, stairs
-from aiocg.pictures.graph import Box, Edge, Graph, cfg, functions, layout, nested
+from aiocg.pictures._curves import bars, stairs
+from aiocg.pictures._graph import Box, Edge, Graph, cfg, functions, layout, nested
 from bench.terminal import Screen, recording
 
 IR = """\

@@ -36,11 +36,11 @@ from aiocg.tune._options import (
     words_of,
 )
 from aiocg.tune._replay import Replay
+from aiocg.tune._result import Gain, Result
 from aiocg.tune._searching import minimise, search
 from aiocg.tune._tuning import LEAST_TIME, SLOWER, Journal, Tuning, key_of
 from aiocg.tune._whole import Template, Whole, binaryen_template, changed_files, read_template, rustc_template
 from aiocg.tune._workspace import TIMEOUT, CommandFailed, TuneError, Workspace
-from aiocg.tune.result import Gain, Result
 
 if TYPE_CHECKING:
     from aiocg.transport.options import Option

@@ -15,7 +15,7 @@ import msgspec
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.llvm_releases import chosen
 from aiocg.errors import AiocgError
-from aiocg.leaderboard.problems import Kind, Problem, Refused, read_text
+from aiocg.leaderboard._problems import Kind, Problem, Refused, read_text
 from aiocg.search.lanes import spread
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import msgspec
 
-from aiocg.leaderboard.problems import Kind, Problem, Refused, digest_of, files_of, lines_of, read_text
-from aiocg.leaderboard.track import Name, Track
+from aiocg.leaderboard._problems import Kind, Problem, Refused, digest_of, files_of, lines_of, read_text
+from aiocg.leaderboard._track import Name, Track
 from aiocg.states.state import CompilerEnvState, InvalidState
 
 RESULTS, ABOUT, CHECKED, POLICY = "results.csv", "submission.toml", "checked.csv", "policy"
@@ -38,7 +38,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         track, track_sha256: the track, and the hash of its file.
         seconds, cores: the budget that was kept.
         seeds: how many runs of each program there are, with the seeds 0, 1, 2 ...
-        calibration: speed of the machine, see `aiocg.leaderboard.track.calibration`.
+        calibration: speed of the machine, see `aiocg.leaderboard._track.calibration`.
         training: URIs of all programs that the search was trained or tuned on; also a whole dataset, one of its splits
             (`benchmark://sdist-v0?split=train`), or a range of seeds (`generator://aiocg-v0/0-99999`).
     """
