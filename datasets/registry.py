@@ -14,7 +14,7 @@ from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
 from aiocg.datasets.generators.random_c import RandomProgramsDataset
 from aiocg.datasets.loop_nests.dataset import LoopNestsDataset, LoopToolDataset
-from aiocg.datasets.own.dataset import own_datasets
+from aiocg.datasets.own.installed import own_datasets
 from aiocg.datasets.program_file import SUFFIXES
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.published import published_datasets

@@ -13,10 +13,10 @@ _HOMES = {
         "merge_benchmarks split_benchmark_by_function strip_optnone",
         "llvm.builds": "CommandLineBenchmark benchmark_from_command_line",
         "transport.elf": "code_size image_size text_size",
-        "llvm._one_shot": "action_names compute_observation observation_spaces reward_spaces",
-        "llvm._program_files": "ir ir_sha1 write_bitcode write_ir",
+        "llvm._one_shot": "action_names compute_observation ir ir_sha1 observation_spaces reward_spaces write_bitcode "
+        "write_ir",
         "llvm.tools": "clang_path lld_path program_path",
-        "spaces.baselines": "cost_baselines",
+        "spaces.rewards": "cost_baselines",
         "states.result": "Translation",
         "validation.legacy_states": "modern_state translate_command_line",
     }.items()

@@ -13,7 +13,7 @@ from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.host.threads import in_thread
-from aiocg.programs.corpus.measure import NOT_RUNNABLE, measure
+from aiocg.programs.corpus import NOT_RUNNABLE, measure
 from bench.datasets_page.statistics import Distribution, Statistics, statistics_of
 
 __all__ = [

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 from aiocg.datasets.index import DatasetIndex
-from aiocg.programs.corpus.measure import NOT_RUNNABLE
+from aiocg.programs.corpus import NOT_RUNNABLE
 
 PERCENTILES = (5, 25, 50, 75, 95)
 

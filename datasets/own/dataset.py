@@ -1,23 +1,21 @@
-"""A dataset of the user's own programs, read from its folder, and the list of those installed."""
+"""A dataset of the user's own programs, read from its folder."""
 
 import functools
 import hashlib
 import os
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
-from aiocg.datasets.cache import site_data_directory
-from aiocg.datasets.dataset import Dataset, ListedDataset
-from aiocg.datasets.errors import BenchmarkInitError, DatasetError, InstallError, ToolchainNotFound
+from aiocg.datasets.dataset import ListedDataset
+from aiocg.datasets.errors import BenchmarkInitError, InstallError, ToolchainNotFound
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, Tree, read, read_header
 from aiocg.datasets.recipe import BenchmarkProgram, LazyFiles, ProgramRun, by_driver
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.toolchain import find_clang, link_flags
-from aiocg.datasets.uri import DEFAULT_SCHEME, BenchmarkUri
+from aiocg.datasets.uri import BenchmarkUri
 
 
 class OwnDataset(ListedDataset):
@@ -174,37 +172,3 @@ def _description(program: Program) -> str:
         count = len(program.members)
         return f"a program of {count} translation unit{'' if count == 1 else 's'}"
     return f"a translation unit in {'C++' if program.language == 'c++' else 'C'}"
-
-
-MANIFEST = "aiocg-dataset.jsonl"
-
-
-def directory_of(name: str) -> Path:
-    """Return the folder of one's own dataset, which need not exist."""
-    return site_data_directory() / "datasets" / DEFAULT_SCHEME / name
-
-
-def own_datasets() -> list[Dataset]:
-    """Return one's own datasets, by name. Damaged ones are skipped with a warning.
-
-    Reads only the first line of each manifest, and imports little if there are none.
-    """
-    try:
-        names = sorted(os.listdir(directory_of("")))
-    except OSError:
-        return []
-    folders = [directory_of(name) for name in names if not name.startswith(".")]
-    return [dataset for folder in folders if (folder / MANIFEST).exists() and (dataset := _opened(folder))]
-
-
-def _opened(folder: Path) -> Dataset | None:
-    from aiocg.datasets.own.dataset import OwnDataset  # most users have none
-
-    try:
-        dataset = OwnDataset(folder)
-        if dataset.name != folder.name:
-            raise InstallError(folder.name, f"its manifest says that it is {dataset.name}; rename the folder")
-    except DatasetError as error:
-        warnings.warn(f"the dataset in {folder} is left out: {error}", stacklevel=3)
-        return None
-    return dataset

@@ -15,7 +15,7 @@ from aiocg.build.objects import Symbols, archive_members, elf_symbols
 from aiocg.cli._dataset import ProjectSource
 from aiocg.cli._dataset import create as create_command
 from aiocg.datasets import InstallError, default_datasets
-from aiocg.datasets.own.dataset import directory_of
+from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.toolchain import find_clang, find_toolchain
 from aiocg.programs.project import Creation, Project, ProjectError, create, parse_run, read_runs
 from aiocg.programs.project._targets import Part, closure, targets_by_symbols

@@ -14,8 +14,8 @@ import pytest
 
 import aiocg
 from aiocg.datasets import default_datasets
-from aiocg.datasets.own.dataset import directory_of
 from aiocg.datasets.own.draft import add, pack
+from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.toolchain import find_clang, find_toolchain
 from aiocg.programs.project import Creation, Project, ProjectError, create, parse_run, read_runs, write_program
 

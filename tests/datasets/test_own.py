@@ -25,8 +25,9 @@ from aiocg.datasets import (
 )
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.index import DatasetIndex, IndexRow
-from aiocg.datasets.own.dataset import OwnDataset, directory_of, own_datasets
+from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.draft import Draft, add, own_dataset, pack
+from aiocg.datasets.own.installed import directory_of, own_datasets
 from aiocg.datasets.own.manifest import CONTENT, MANIFEST, Link, Program, Run, is_harmless
 from aiocg.datasets.process import Cancelled, cancellable
 

@@ -18,7 +18,8 @@ from aiocg.datasets import default_datasets
 from aiocg.datasets.linking import LINK_FLAGS, runtime_archive
 from aiocg.datasets.programs import program_flags
 from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, link_flags
-from aiocg.llvm import code_size, compute_observation, driver, image_size, text_size
+from aiocg.llvm import _driver_search as driver_search
+from aiocg.llvm import code_size, compute_observation, image_size, text_size
 from aiocg.llvm.command_line import parse
 from aiocg.llvm.driver import PLAIN, Candidate, Verdict, describe
 from aiocg.llvm.driver_settings import Settings
@@ -402,8 +403,8 @@ def test_a_file_whose_levels_alone_take_the_budget_is_not_searched(cc: Driver) -
 def test_a_search_that_is_cut_off_keeps_what_it_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it has found something by then depends on the machine; what it has found is a program."""
     program = default_datasets().benchmark("programs-v0/lisp").content
-    monkeypatch.setattr(driver, "GRACE", -595.0)
-    found = driver.optimise(program, Settings(search="greedy", budget=600.0), 600.0)
+    monkeypatch.setattr(driver_search, "GRACE", -595.0)
+    found = driver_search.optimise(program, Settings(search="greedy", budget=600.0), 600.0)
     assert len(found) <= 2 and all(how.endswith(" actions") for _, how in found)
     assert all(compute_observation("IrInstructionCount", bitcode) > 0 for bitcode, _ in found)
 
@@ -507,11 +508,11 @@ INTERRUPTED_WITH_ITS_CHILD = """
 import os, signal, sys
 from aiocg import cli
 from aiocg.errors import WorkerCrashed
-from aiocg.llvm import driver
+from aiocg.llvm import _driver_search as driver_search
 def apply(program, actions):
     os.kill(os.getpid(), signal.SIGINT)
     raise WorkerCrashed("LLVM was interrupted, too")
-driver.apply = apply
+driver_search.apply = apply
 sys.argv = ["aiocg", "cc", *sys.argv[1:]]
 cli.main()
 """
