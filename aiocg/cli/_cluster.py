@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from aiocg.cli._keys import key_folder, told
 from aiocg.cli._options import command, count_option, time_option
+from aiocg.cli._serve import key_folder, told
 from aiocg.cli.output import answer, check_writable, console, counted, fail, print_line, run, table
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def invite(
         nodes (1..): How many may join.
         token: File for the token; it is removed at the end.
     """
-    from aiocg.cli._keys import told
+    from aiocg.cli._serve import told
 
     with told():
         run(_invite(hosts, bind, nodes, token, _own_key()))

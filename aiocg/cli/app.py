@@ -15,7 +15,6 @@ from aiocg.cli import (
     _dataset,
     _describe,
     _explain,
-    _keys,
     _leaderboard,
     _rl,
     _search,
@@ -91,7 +90,7 @@ app.add_typer(_transitions.app, name="transitions")
 app.add_typer(_leaderboard.app, name="leaderboard")
 app.add_typer(_state.app, name="state")
 app.add_typer(_rl.app, name="rl")
-app.add_typer(_keys.app, name="keys")
+app.add_typer(_serve.keys, name="keys")
 app.add_typer(_cluster.app, name="cluster")
 command(app, "envs")(_describe.envs)
 command(app, "datasets")(_dataset.datasets)

@@ -12,8 +12,7 @@ from typing import Annotated, Any, TextIO
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from aiocg.compat._errors import ValidationError, outside, translated
-from aiocg.compat._model import Model
+from aiocg.compat._errors import Model, ValidationError, outside, translated
 from aiocg.compat.tools._text import Timer, truncate
 from aiocg.states import files
 from aiocg.states.result import FLAGS, summary

@@ -15,8 +15,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CompilationCancelled, DownloadError, InstallError, ToolchainNotFound
 from aiocg.datasets.frontend import compile_source
-from aiocg.datasets.generators._tools import generate, said_version
-from aiocg.datasets.generators.seeded import Integer, Parameter, SeededDataset, Switch, Value
+from aiocg.datasets.generators.seeded import Integer, Parameter, SeededDataset, Switch, Value, generate, said_version
 from aiocg.datasets.process import Cancelled
 from aiocg.datasets.programs import program_flags, program_tree
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import ToolchainNotFound
-from aiocg.datasets.generators._tools import generate, said_version
-from aiocg.datasets.generators.seeded import Integer, SeededDataset, Value
+from aiocg.datasets.generators.seeded import Integer, SeededDataset, Value, generate, said_version
 from aiocg.datasets.toolchain import newest_on_path, on_path
 from aiocg.datasets.uri import BenchmarkUri
 

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
 
 def published_datasets() -> "list[Dataset]":
     """Make all of them, which touches no file and no network; the deprecated ones are among them."""
-    from aiocg.datasets.published._catalogue import bitcode_datasets
     from aiocg.datasets.published._sources import (
         AnghaBenchDataset,
         CHStoneDataset,
         CLgenDataset,
         JotaiBenchDataset,
         POJ104Dataset,
+        bitcode_datasets,
         jotai_runnable,
     )
     from aiocg.datasets.published.cbench import CBenchDataset

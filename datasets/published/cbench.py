@@ -11,7 +11,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkNotFound, CompilationCancelled, InstallError
 from aiocg.datasets.process import Cancelled
-from aiocg.datasets.published._catalogue import facts
+from aiocg.datasets.published._sources import facts
 from aiocg.datasets.recipe import BenchmarkProgram, LazyFiles, ProgramRun
 from aiocg.datasets.tar import TarDataset
 from aiocg.datasets.uri import BenchmarkUri

@@ -7,7 +7,7 @@ import pytest
 
 import aiocg
 from aiocg.datasets import BenchmarkInitError, BenchmarkNotFound, Datasets, DownloadError, default_datasets
-from aiocg.datasets.published._catalogue import bitcode_dataset, bitcode_datasets
+from aiocg.datasets.published._sources import bitcode_dataset, bitcode_datasets
 from aiocg.datasets.tar import TarDatasetWithManifest
 
 from .published_server import PublishedServer

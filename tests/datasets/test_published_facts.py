@@ -197,7 +197,7 @@ def test_making_them_all_opens_no_file_and_imports_little() -> None:
     program = (
         "import sys\nfrom aiocg.datasets.published import published_datasets\n"
         "import aiocg.datasets.published._sources\n"
-        "import aiocg.datasets.published._catalogue, aiocg.datasets.published.cbench\n"
+        "import aiocg.datasets.published._sources, aiocg.datasets.published.cbench\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, arguments: opened.append(arguments) if event == 'open' else None)\n"
         "datasets = published_datasets()\n"

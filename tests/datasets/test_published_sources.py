@@ -11,7 +11,6 @@ import aiocg
 from aiocg.datasets import BenchmarkInitError, Dataset, Datasets, DownloadError
 from aiocg.datasets._headers import headers_directory
 from aiocg.datasets.frontend import is_bitcode
-from aiocg.datasets.published._catalogue import facts
 from aiocg.datasets.published._sources import (
     JOTAI_PROGRAM,
     PRELUDE,
@@ -20,6 +19,7 @@ from aiocg.datasets.published._sources import (
     CLgenDataset,
     JotaiBenchDataset,
     POJ104Dataset,
+    facts,
     repaired,
 )
 
