@@ -1,46 +1,14 @@
-"""CompilerGym's errors and records, the translation of aiocg's errors, and warnings for deprecated names."""
+"""CompilerGym's errors, and the translation of aiocg's errors to them."""
 
 import contextlib
-import functools
 import json
-import sys
-import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, Self, TypeVar
-
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Iterator
+from typing import Any
 
 from aiocg import errors as ours
+from aiocg.compat._model import Model
 from aiocg.datasets import errors as datasets
 from aiocg.states.state import InvalidState
-
-
-class Model(BaseModel):
-    """A pydantic model whose fields are validated whenever they are set. Unknown arguments are ignored."""
-
-    model_config = ConfigDict(validate_assignment=True, coerce_numbers_to_str=True)
-
-    def dict(self, **options: Any) -> Any:
-        """Return the fields as a dictionary of plain values; takes the arguments of `model_dump`."""
-        return self.model_dump(**options)
-
-    def json(self, *, indent: int | None = None, **options: Any) -> str:
-        """Return the fields as a JSON object; takes the arguments of `dict`, and `indent`."""
-        return json.dumps(self.dict(**options), indent=indent, default=str)
-
-    def copy(self, **options: Any) -> Self:
-        """Return a copy, optionally with some fields replaced (`update`); the new values are not validated."""
-        return self.model_copy(**options)
-
-    @classmethod
-    def parse_obj(cls, obj: Any) -> Self:
-        """Make a record from a dictionary."""
-        return cls.model_validate(obj)
-
-    @classmethod
-    def parse_raw(cls, b: str | bytes, **_: Any) -> Self:
-        """Make a record from JSON as written by `json`."""
-        return cls.model_validate_json(b)
 
 
 class BenchmarkInitError(OSError, ValueError):
@@ -145,32 +113,3 @@ def translated(subject: object = None) -> Iterator[None]:
         if subject is not None and isinstance(error, datasets.ToolchainNotFound):
             raise DatasetInitError(str(error)) from error
         raise translate(error) from error
-
-
-_BETWEEN = ("aiocg", "abc", "concurrent", "contextlib", "functools", "threading")  # us, and libraries that call us
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def outside() -> int:
-    """Return the `stacklevel` that attributes a warning of the caller to the user's code."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _BETWEEN:
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def deprecated(version: str, reason: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that makes a function issue a DeprecationWarning when called."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def warn(*args: P.args, **kwargs: P.kwargs) -> R:
-            text = f"Call to deprecated function (or staticmethod) {function.__name__}. ({reason})"
-            warnings.warn(f"{text} -- Deprecated since version {version}.", DeprecationWarning, stacklevel=outside())
-            return function(*args, **kwargs)
-
-        return warn
-
-    return decorate

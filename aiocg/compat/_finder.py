@@ -6,28 +6,13 @@ import importlib.util
 import inspect
 import os
 import sys
-import tomllib
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-__version__ = "0.2.5"  # of CompilerGym
-
-_TABLE = tomllib.loads(Path(__file__).with_name("names.toml").read_text("utf-8"))
-
-PACKAGES: dict[str, list[str]] = _TABLE["packages"]
-"""Packages, and modules whose names are spread over several of ours: the home of each name."""
-
-MODULES: dict[str, str] = {
-    (old if old.startswith("gym.") else f"compiler_gym.{old}"): home
-    for home, olds in _TABLE["modules"].items()
-    for old in olds
-}
-"""All other modules: the one of ours that each corresponds to."""
-
+from aiocg.compat._names import MODULES, PACKAGES
 
 HERE = "aiocg.compat."
 ROOTS = ("compiler_gym", "gym")

@@ -12,7 +12,9 @@ from typing import Annotated, Any, TextIO
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from aiocg.compat._errors import Model, ValidationError, outside, translated
+from aiocg.compat._deprecation import outside
+from aiocg.compat._errors import ValidationError, translated
+from aiocg.compat._model import Model
 from aiocg.compat.tools._text import Timer, truncate
 from aiocg.states import files
 from aiocg.states.result import FLAGS, summary

@@ -13,8 +13,8 @@ _HOMES = {
         "merge_benchmarks split_benchmark_by_function strip_optnone",
         "llvm.builds": "CommandLineBenchmark benchmark_from_command_line",
         "transport.elf": "code_size image_size text_size",
-        "llvm._one_shot": "action_names compute_observation ir ir_sha1 observation_spaces reward_spaces write_bitcode "
-        "write_ir",
+        "llvm._one_shot": "action_names compute_observation observation_spaces reward_spaces",
+        "llvm._program_files": "ir ir_sha1 write_bitcode write_ir",
         "llvm.tools": "clang_path lld_path program_path",
         "spaces.rewards": "cost_baselines",
         "states.result": "Translation",
@@ -61,16 +61,8 @@ if TYPE_CHECKING:
         split_benchmark_by_function,
         strip_optnone,
     )
-    from aiocg.llvm._one_shot import (
-        action_names,
-        compute_observation,
-        ir,
-        ir_sha1,
-        observation_spaces,
-        reward_spaces,
-        write_bitcode,
-        write_ir,
-    )
+    from aiocg.llvm._one_shot import action_names, compute_observation, observation_spaces, reward_spaces
+    from aiocg.llvm._program_files import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
     from aiocg.llvm.tools import clang_path, lld_path, program_path
     from aiocg.spaces.rewards import cost_baselines

@@ -18,7 +18,7 @@ from pathlib import Path
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.toolchain import find_clang, loader_environment
 from aiocg.errors import AiocgError
-from aiocg.llvm._one_shot import write_whole
+from aiocg.llvm._program_files import write_whole
 from aiocg.llvm.difference import difference
 from aiocg.llvm.tools import TIMEOUT, apply, compute
 from aiocg.spaces.actions import split_texts

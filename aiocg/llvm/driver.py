@@ -21,7 +21,7 @@ from pathlib import Path
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.errors import CacheError
 from aiocg.datasets.frontend import header_remedy, missing_header
-from aiocg.llvm._one_shot import write_whole
+from aiocg.llvm._program_files import write_whole
 from aiocg.llvm.command_line import CommandLine, Input, level_words
 from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.transport.elf import ImageSize, image_size

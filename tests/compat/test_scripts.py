@@ -49,7 +49,7 @@ def test_any_package_may_be_imported_first() -> None:
     """Most scripts begin with `import compiler_gym`, some with a class from somewhere within."""
     code = """
 import importlib, sys
-from aiocg.compat._finder import MODULES, PACKAGES
+from aiocg.compat._names import MODULES, PACKAGES
 for old in [*PACKAGES, *MODULES]:
     for name in [name for name in sys.modules if name.startswith("aiocg.compat.")]:
         del sys.modules[name]

@@ -10,7 +10,8 @@ from urllib.parse import parse_qs, urlencode, urlparse
 
 import msgspec
 
-from aiocg.compat._errors import BenchmarkInitError, Model, ValidationError
+from aiocg.compat._errors import BenchmarkInitError, ValidationError
+from aiocg.compat._model import Model
 from aiocg.compat.service import _messages as messages
 from aiocg.compat.tools._processes import get_thread_pool_executor
 from aiocg.datasets import errors as native_errors

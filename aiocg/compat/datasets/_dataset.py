@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from aiocg.compat._errors import BenchmarkInitError, DatasetInitError, DownloadFailed, outside
-from aiocg.compat._errors import deprecated as mark_deprecated
+from aiocg.compat._deprecation import deprecated as mark_deprecated
+from aiocg.compat._deprecation import outside
+from aiocg.compat._errors import BenchmarkInitError, DatasetInitError, DownloadFailed
 from aiocg.compat.datasets._benchmark import Benchmark, BenchmarkUri, LikeText
 
 _VERSION = re.compile(r"[A-Za-z0-9_-]+-v(?P<version>[0-9]+)")

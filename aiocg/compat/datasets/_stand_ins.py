@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from aiocg.compat._errors import DatasetInitError, DownloadFailed, outside, translated
+from aiocg.compat._deprecation import outside
+from aiocg.compat._errors import DatasetInitError, DownloadFailed, translated
 from aiocg.compat.datasets._benchmark import Benchmark, BenchmarkUri
 from aiocg.compat.datasets._dataset import Dataset
 from aiocg.compat.datasets._native import NativeDataset

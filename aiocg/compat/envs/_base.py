@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from aiocg.compat._errors import EnvironmentNotSupported, outside
+from aiocg.compat._deprecation import outside
+from aiocg.compat._errors import EnvironmentNotSupported
 from aiocg.compat.classic import _registration as registration
 from aiocg.compat.classic._core import Env
 from aiocg.compat.service._connection import GCC_SERVICE_BINARY, LLVM_SERVICE_BINARY, LOOP_TOOL_SERVICE_BINARY

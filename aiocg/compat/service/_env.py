@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from aiocg.compat._errors import BenchmarkInitError, EnvironmentNotSupported, ServiceError, SessionNotFound
-from aiocg.compat._finder import __version__
+from aiocg.compat._names import __version__
 from aiocg.compat._states import CompilerEnvState, ValidationResult, validate
 from aiocg.compat.classic._spaces import apart
 from aiocg.compat.datasets._benchmark import Benchmark, BenchmarkUri

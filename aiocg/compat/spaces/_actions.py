@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aiocg.compat._errors import outside
+from aiocg.compat._deprecation import outside
 from aiocg.compat.classic._spaces import Space
 from aiocg.compat.spaces._values import Discrete, Scalar
 

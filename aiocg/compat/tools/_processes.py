@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from aiocg.compat._errors import Model
+from aiocg.compat._model import Model
 from aiocg.gym.wrappers import ForkableIterator
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from aiocg.compat._errors import outside
+from aiocg.compat._deprecation import outside
 from aiocg.compat.classic._core import Wrapper
 from aiocg.compat.envs._base import CompilerEnv, asked_for
 from aiocg.compat.envs._llvm import LlvmEnv
