@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from aiocg.spaces import ObservationSpace
-from aiocg.spaces._observation import Keyed
+from aiocg.spaces import Keyed, ObservationSpace
 
 _COLUMNS = ("token_id", "token_kind", "token_category", "token_value")
 _MARKS = {

@@ -9,8 +9,7 @@ import gc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aiocg.spaces import Json, ObservationSpace
-from aiocg.spaces._observation import Keyed
+from aiocg.spaces import Json, Keyed, ObservationSpace
 
 if TYPE_CHECKING:
     import networkx

@@ -3,6 +3,7 @@
 from aiocg.spaces._observation import (
     Binary,
     Json,
+    Keyed,
     NoObservation,
     ObservationSpace,
     Scalar,
@@ -33,6 +34,7 @@ __all__ = [
     "CommandlineFlag",
     "DiscreteActions",
     "Json",
+    "Keyed",
     "LimitedChoiceActions",
     "MappingActions",
     "NoObservation",

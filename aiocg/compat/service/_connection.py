@@ -184,7 +184,7 @@ class CompilerGymServiceConnection:
             return shared.backend
         if not path.is_file():
             raise FileNotFoundError(f"File not found: {path}")
-        script: Backend = load("aiocg.compat.service._session:ScriptBackend")(path, self.opts)
+        script: Backend = load("aiocg.compat.service._script:ScriptBackend")(path, self.opts)
         return script
 
     def start_session(self, benchmark: Any, action_space: int, timeout: float) -> Session:

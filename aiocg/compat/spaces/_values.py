@@ -7,8 +7,8 @@ import numpy as np
 
 from aiocg.compat.classic import _spaces as spaces
 from aiocg.compat.classic._spaces import Space
+from aiocg.spaces import Keyed
 from aiocg.spaces import SpaceSequence as OwnSpaceSequence
-from aiocg.spaces._observation import Keyed
 
 
 def issubdtype(subtype: Any, supertype: Any) -> bool:
