@@ -306,6 +306,7 @@ def test_another_environment_needs_the_name_of_a_search(command: Run) -> None:
     assert "name a search, as in `aiocg search screening" in done.err
 
 
+@pytest.mark.slow
 @needs_headers
 def test_what_is_decided_is_told_by_lines_of_the_source(command: Run) -> None:
     source = next((Path(__file__).parents[1] / "datasets" / "programs").rglob("qsort.c"))

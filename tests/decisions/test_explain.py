@@ -18,6 +18,7 @@ int start(int x) { return long_one(x, 1) + long_one(x + 2, twice(x)) + long_one(
 """
 
 
+@pytest.mark.slow
 def test_each_call_is_explained_with_what_the_other_answer_gives(
     command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

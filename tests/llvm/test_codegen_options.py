@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import aiocg
 from aiocg.programs.project import write_program
 from aiocg.search import Budget, functionwise
@@ -26,6 +28,7 @@ async def test_everything_that_is_built_is_built_with_the_options(runtime: aiocg
         assert (await env.validate(sanitizers=())).behaviour is Behaviour.SAME
 
 
+@pytest.mark.slow
 async def test_a_search_chooses_options_unless_it_may_not(runtime: aiocg.Runtime) -> None:
     async with await runtime.make(
         "llvm-v0", benchmark="programs-v0/regex", reward_space="ObjectImageSizeOzMinsize"

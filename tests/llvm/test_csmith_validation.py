@@ -88,6 +88,7 @@ async def test_sanitizers_find_nothing_in_a_program(dataset: CsmithDataset, at: 
     assert all("does not work on this machine" in reason for reason in result.skipped)
 
 
+@pytest.mark.slow
 async def test_a_changed_constant_is_found_out(dataset: CsmithDataset, at: Callable[..., Any], tmp_path: Path) -> None:
     benchmark = dataset.benchmark_from_seed(1)
     env = await at(benchmark)

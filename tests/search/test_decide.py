@@ -94,6 +94,7 @@ def test_a_trial_that_gains_nothing_changes_nothing() -> None:
     assert decisions.gains(trial, {name: cost + 1 for name, cost in decisions.costs.items()}) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("passes", [True, False])
 async def test_what_is_found_is_smaller_than_every_level_and_does_the_same(
@@ -111,6 +112,7 @@ async def test_what_is_found_is_smaller_than_every_level_and_does_the_same(
     assert size < min(one.observation[0] for one in levels)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_result_does_not_depend_on_the_number_of_lanes(runtime: aiocg.Runtime) -> None:
     results = []
@@ -140,6 +142,7 @@ async def test_a_reward_that_functions_have_no_part_in_is_refused(runtime: aiocg
         await decide(env)
 
 
+@pytest.mark.few(2)
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     "program", ["calc", "btree", *(pytest.param(name, marks=pytest.mark.slow) for name in ("json", "eventsim"))]

@@ -138,6 +138,7 @@ async def test_what_is_found_is_better_than_every_level_and_is_what_it_is_said_t
     assert found.evaluations <= 61
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="session")
 async def test_few_evaluations_are_spent_on_the_raw_program_too(runtime: aiocg.Runtime) -> None:
     env = await made(runtime, "calc")
@@ -145,6 +146,7 @@ async def test_few_evaluations_are_spent_on_the_raw_program_too(runtime: aiocg.R
     assert await env.observe("IrInstructionCount") < 0.97 * await env.observe("IrInstructionCountOzMinsize")
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="session")
 async def test_functions_are_marked_for_the_code_generator_where_that_makes_them_smaller(
     runtime: aiocg.Runtime,
@@ -270,7 +272,7 @@ async def test_levels_that_take_too_long_for_the_time_are_left_out(
 ) -> None:
     monkeypatch.setattr(import_module("aiocg.search._functionwise"), "LONGEST_BEGINNING", 0.0)
     async with await runtime.make(
-        "llvm-v0", benchmark="programs-v0/lisp", reward_space="ObjectImageSizeOzMinsize"
+        "llvm-v0", benchmark="programs-v0/gcd", reward_space="ObjectImageSizeOzMinsize"
     ) as env:
         await env.reset()
         found = await functionwise(env, budget=Budget(seconds=1e-3))

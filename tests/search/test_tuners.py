@@ -212,6 +212,7 @@ def test_what_fails_is_never_good_enough() -> None:
 # ------------------------------------------------------------------------------------------------- outside tuners
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.few(1)
 def test_an_outside_tuner_finds_more_the_longer_it_searches_and_the_same_with_the_same_seed(
@@ -228,6 +229,7 @@ def test_an_outside_tuner_finds_more_the_longer_it_searches_and_the_same_with_th
     assert noise == (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index, union-attr]
 
 
+@pytest.mark.slow
 @pytest.mark.few(1)
 def test_an_outside_tuner_proposes_nothing_that_fails_when_it_has_seen_nothing_else(
     outside: Callable[[int], Tuner],

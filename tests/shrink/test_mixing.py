@@ -87,6 +87,7 @@ def test_a_changed_program_is_proved_and_compared_again(gcc: GccImages, image: C
     assert work.images[0].known is None and work.compare(locked=True) == work.images
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [OWN, "gcc -Oz"])
 def test_an_entry_of_another_compiler_is_searched_again(gcc: GccImages, tmp_path: Path, name: str) -> None:
     gcc.add_levels()
@@ -124,6 +125,7 @@ def test_some_units_may_be_gccs(gcc: GccImages, image: Candidates, tmp_path: Pat
     assert subprocess.run([tmp_path / "app"]).returncode == 1 + 2 + 1 + 2 * 1
 
 
+@pytest.mark.slow
 def test_units_are_mixed_only_where_that_is_smaller(gcc: GccImages, image: Candidates) -> None:
     gcc.mix(60.0)
     assert MIXED not in image.images  # nothing was found yet
@@ -151,6 +153,7 @@ def test_a_unit_that_only_gcc_compiles_is_compiled_again_by_the_lock_file(
     assert repeated(gcc.image, tmp_path, level).content == gcc.image.contents[level]
 
 
+@pytest.mark.slow
 def test_gcc_makes_an_image_of_which_clang_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")

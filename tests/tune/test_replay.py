@@ -61,6 +61,7 @@ def filled(way: str, main: str = "", part: str = "", link: str = "") -> str:
     return f"{COMPILE} && {way}".format(main=main, part=part, link=link)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("way", [pytest.param(way, id=name) for name, way in WAYS.items()])
 def test_an_image_is_the_one_that_the_build_makes_with_these_options(replay: Building, way: str) -> None:
     replayed = replay(filled(way))
@@ -205,6 +206,7 @@ COLLECT = {ALL_FILES: ("-ffunction-sections", "-fdata-sections"), LINK: ("-Wl,--
 TASK = 'typedef void (*task)(void); __attribute__((section(".tasks"))) const task {name}[{count}] = {{{first}}};'
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("choice", "files", "link", "reason"),
     [
@@ -237,6 +239,7 @@ def test_options_with_which_a_program_might_be_another_are_not_tried(
     assert bool(found) is bool(reason)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["-Os", "-O2"])
 @pytest.mark.parametrize("own", ["-O0", "-O2"])
 def test_a_source_that_looks_at_the_level_is_the_same_at_another(replay: Building, own: str, level: str) -> None:

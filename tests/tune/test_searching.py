@@ -70,7 +70,7 @@ SECTIONS: Choice = {ALL_FILES: ("-ffunction-sections",), LINK: ("-Wl,--gc-sectio
 @pytest.mark.parametrize("local", [True, False])
 def test_each_file_gets_what_is_good_for_it_and_nothing_else(local: bool) -> None:
     table = Table(EFFECTS, ["a.c", "b.c", "c.c"], local=local)
-    meter = Budget(evaluations=10**6, seconds=5.0 if local else 1.0).start()
+    meter = Budget(evaluations=10**6, seconds=1.0).start()
     search(table, Space(LEVELS, OPTIONS, (SECTIONS,)), meter)
     meter.extend(Budget(seconds=10.0))
     minimise(table, Space(LEVELS, OPTIONS, (SECTIONS,)), meter)

@@ -109,7 +109,7 @@ def project(place: Any, new_cache: Any) -> Project:
 def test_a_makefile_builds_what_was_promised_with_the_file_of_flags_alone(project: Project, variable: str) -> None:
     project.with_make(variable)
     before = project.files
-    report = project.report("--budget", "8", "--check", "make test", "--html", "page.html", "--", "make")
+    report = project.report("--budget", "4", "--check", "make test", "--html", "page.html", "--", "make")
     assert project.files == {*before, "aiocg-tune.json", "aiocg.mk", "page.html"}
     assert report["best"]["size"] < report["own"]["size"]
     assert report["best"]["size"] <= min(report["rivals"].values())
@@ -127,7 +127,7 @@ def test_cmake_builds_what_was_promised(project: Project, generator: str) -> Non
     (project.folder / "CMakeLists.txt").write_text(CMAKE)
     (project.folder / "sub/CMakeLists.txt").write_text("add_library(sub STATIC sum.c product.c large.c)\n")
     build = f"cmake -G '{generator}' -S . -B build && cmake --build build"
-    report = project.report("--budget", "8", "--check", "test \"`build/app`\" = '15 24 22'", "--", "sh", "-c", build)
+    report = project.report("--budget", "4", "--check", "test \"`build/app`\" = '15 24 22'", "--", "sh", "-c", build)
     assert report["answer"]["kind"] == "cmake"
     assert report["best"]["size"] < report["own"]["size"]
     assert report["verified"].startswith("verified: a build with these flags alone comes out as promised, to the byte")
@@ -138,7 +138,7 @@ def test_meson_builds_what_was_promised(project: Project) -> None:
         pytest.skip("there is no meson, or no ninja")
     (project.folder / "meson.build").write_text(MESON)
     build = "(test -d build || meson setup build) && ninja -C build"
-    report = project.report("--budget", "8", "--", "sh", "-c", build)
+    report = project.report("--budget", "4", "--", "sh", "-c", build)
     assert report["answer"]["kind"] == "meson"
     assert set(report["choice"]) <= {"", "<link>"}
     assert report["best"]["size"] < report["own"]["size"]
@@ -151,7 +151,7 @@ def test_an_option_that_breaks_the_program_is_left_out(project: Project) -> None
         "#ifndef SMALL\nstatic const char table[4000] = {1, 2, 3};\n#else\nstatic const char table[4] = {9};\n#endif\n"
         "int sum(int n) { return 15 + (table[n % 3] > 5); }\n"
     )
-    report = project.report("--budget", "6", "--allow=-DSMALL", "--check", "make test", "--", "make")
+    report = project.report("--budget", "3", "--allow=-DSMALL", "--check", "make test", "--", "make")
     assert "-DSMALL" not in json.dumps(report["choice"])
     assert report["best"]["size"] < report["own"]["size"]
     assert report["checked"] == "make test"
@@ -160,14 +160,14 @@ def test_an_option_that_breaks_the_program_is_left_out(project: Project) -> None
 def test_a_command_is_the_cost_within_a_bound(project: Project) -> None:
     project.with_make()
     cost = "s=`stat -c %s main.o`; t=`stat -c %s sub/large.o`; echo '{\"main\": '$s', \"large\": '$t'}'"
-    report = project.report("--budget", "5", "--cost", cost, "--at-most", "large=+0%", "--", "make")
+    report = project.report("--budget", "3", "--cost", cost, "--at-most", "large=+0%", "--", "make")
     assert report["best"]["main"] < report["own"]["main"]
     assert report["best"]["large"] <= report["own"]["large"]
     assert report["noise"] == 0
 
 
 def test_a_bound_that_nothing_keeps_is_said(project: Project) -> None:
-    done = project.with_make().tune("--budget", "4", "--at-most", "file=10", "--", "make")
+    done = project.with_make().tune("--budget", "2", "--at-most", "file=10", "--", "make")
     assert done.returncode == 1
     assert "NOT within --at-most file=10" in done.stdout
 
@@ -175,7 +175,7 @@ def test_a_bound_that_nothing_keeps_is_said(project: Project) -> None:
 def test_without_an_image_the_cost_is_compared(project: Project) -> None:
     (project.folder / "flags.toml").write_text('options = ["-n 1", "-n 2"]\n')
     build = "seq 1 9 | head {flags} > lines"
-    words = ("--space", "flags.toml", "--budget", "3", "--cost", "wc -c < lines", "--", "sh", "-c", build)
+    words = ("--space", "flags.toml", "--budget", "2", "--cost", "wc -c < lines", "--", "sh", "-c", build)
     report = project.report(*words)
     assert report["best"]["cost"] == 2
     assert report["verified"].startswith("verified: a build with these flags alone costs what was promised")
@@ -187,7 +187,7 @@ def test_variants_get_the_same_flags(project: Project) -> None:
         path = project.folder / name
         path.write_text(path.read_text().replace("BOARD_FLAGS = -O2", "BOARD_FLAGS = -O2 -DBOARD=$(BOARD)"))
     variants = [word for board in ("1", "2") for word in ("--variant", f"BOARD={board}")]
-    report = project.report("--budget", "6", *variants, "--over", "worst", "--", "make")
+    report = project.report("--budget", "3", *variants, "--over", "worst", "--", "make")
     assert report["variants"] == ["BOARD=1", "BOARD=2"]
     assert report["best"]["size"] < report["own"]["size"]
     assert report["verified"].startswith("verified")
@@ -197,7 +197,7 @@ def test_a_space_of_the_users_own_stands_in_the_command(project: Project) -> Non
     project.with_make()
     (project.folder / "flags.toml").write_text('options = ["-Os", "-O1 -fno-inline", "-bad"]\n')
     build = "make clean && make CFLAGS='{flags}'"
-    report = project.report("--space", "flags.toml", "--budget", "8", "--", "sh", "-c", build)
+    report = project.report("--space", "flags.toml", "--budget", "4", "--", "sh", "-c", build)
     assert report["best"]["size"] < report["own"]["size"]
     assert "-bad" not in report["choice"][""]
     assert report["verified"].startswith("verified")
@@ -220,7 +220,7 @@ def test_an_interrupted_search_gives_the_best_so_far_and_goes_on(project: Projec
     report = json.loads(output.splitlines()[-1])
     assert report["best"]["size"] < report["own"]["size"]
     assert project.place.processes() == []
-    again = project.report("--resume", "--budget", "3", "--", "make")
+    again = project.report("--resume", "--budget", "2", "--", "make")
     assert again["best"]["size"] <= report["best"]["size"]
 
 
@@ -236,16 +236,16 @@ def test_a_killed_search_goes_on(project: Project) -> None:
                 break
         process.kill()
     time.sleep(0.5)
-    report = project.report("--resume", "--budget", "4", "--", "make")
+    report = project.report("--resume", "--budget", "2", "--", "make")
     assert report["best"]["size"] < report["own"]["size"]
     assert project.place.leftovers() == []
 
 
 def test_what_is_known_of_other_sources_is_forgotten(project: Project) -> None:
     project.with_make()
-    first = project.report("--budget", "3", "--", "make")
+    first = project.report("--budget", "2", "--", "make")
     (project.folder / "sub/sum.c").write_text("int sum(int n) { return n * 3; }\n")
-    again = project.report("--resume", "--budget", "3", "--", "make")
+    again = project.report("--resume", "--budget", "2", "--", "make")
     assert again["own"]["size"] != first["own"]["size"]
     assert again["evaluations"] > 1
 
@@ -263,7 +263,7 @@ def test_an_image_for_which_memory_is_too_small_is_made_to_fit(project: Project)
         "CFLAGS = -O3\napp: large.o product.o\n"
         "\tcc -nostdlib -static -Wl,--build-id=none,-e,large,-T,small.ld $(LDFLAGS) -o $@ $^\n"
     )
-    report = project.report("--budget", "10", "--", "make")
+    report = project.report("--budget", "6", "--", "make")
     assert report["own"] == {}
     assert report["best"]["size"] <= 2900
     assert report["verified"].startswith("verified")
@@ -299,7 +299,7 @@ def test_what_cannot_be_done_is_said(project: Project, words: list[str], message
 
 def test_a_check_that_builds_by_itself_counts_only_in_a_build_with_the_flags(project: Project) -> None:
     project.with_make()
-    report = project.report("--budget", "4", "--check", "make clean && make test", "--", "make")
+    report = project.report("--budget", "2", "--check", "make clean && make test", "--", "make")
     assert report["verified"].startswith("verified")
     assert report["checked"] == "make clean && make test"
 
@@ -308,7 +308,7 @@ def test_links_without_a_variable_get_their_options_elsewhere_or_none(project: P
     project.with_make()
     path = project.folder / "Makefile"
     path.write_text(path.read_text().replace("cc $(CFLAGS) $(LDFLAGS) -o $@", "cc -o $@"))
-    report = project.report("--budget", "5", "--", "make")
+    report = project.report("--budget", "3", "--", "make")
     assert report["verified"].startswith("verified")
     assert "<link>" not in report["choice"]
     assert report["best"]["size"] < report["own"]["size"]
@@ -317,9 +317,9 @@ def test_links_without_a_variable_get_their_options_elsewhere_or_none(project: P
 def test_an_answer_that_the_makefile_includes_is_no_part_of_the_next_search(project: Project) -> None:
     project.with_make()
     path = project.folder / "Makefile"
-    first = project.report("--budget", "4", "--", "make")
+    first = project.report("--budget", "2", "--", "make")
     path.write_text(path.read_text() + "-include aiocg.mk\n")
-    again = project.report("--budget", "4", "--", "make")
+    again = project.report("--budget", "2", "--", "make")
     assert again["own"] == first["own"]
     assert again["verified"].startswith("verified")
 
@@ -330,7 +330,7 @@ def test_a_cost_that_drifts_is_not_believed(project: Project) -> None:
         'n=`cat "$COUNT" 2>/dev/null || echo 0`; echo $((n + 1)) > "$COUNT"; echo $((1000 - (n > 3) * (n % 23)))\n'
     )
     project.place.environment["COUNT"] = str(project.folder.parent / "count")
-    report = project.report("--budget", "6", "--cost", "sh cost.sh", "--", "make")
+    report = project.report("--budget", "3", "--cost", "sh cost.sh", "--", "make")
     assert report["choice"] == {}
 
 

@@ -76,6 +76,7 @@ def waiting(worker: int | None = None) -> list[int]:
     return [one.pid for one in psutil.Process(worker).children() if one.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", [*PROGRAMS, "growing"])
 @pytest.mark.parametrize("level", ["Oz", "O2"])
 def test_answers_that_llvm_would_give_lead_to_its_own_object(start: Start, program: str, level: str) -> None:
@@ -94,6 +95,7 @@ def test_answers_that_llvm_would_give_lead_to_its_own_object(start: Start, progr
     assert session.get_observation("IrInstructionCount") == state.instructions
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_as_much_is_loaded_as_of_what_clang_makes(start: Start, program: str, tmp_path: Path) -> None:
     clang, target = find_clang(Library.find()), tmp_path / "made"
@@ -118,6 +120,7 @@ def test_as_much_is_loaded_as_of_what_clang_makes(start: Start, program: str, tm
         assert ours == clangs and ours
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("decision", KINDS)
 def test_the_same_answers_lead_to_the_same_object_in_another_process(start: Start, decision: str) -> None:
     kind = start(decision, "O2")
@@ -131,6 +134,7 @@ def test_the_same_answers_lead_to_the_same_object_in_another_process(start: Star
     assert image_size(session.get_observation("Object")).stored == session.get_observation("ObjectImageSizeBytes")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("decision", KINDS)
 def test_forks_in_the_middle_of_a_compile_go_on_independently(start: Start, decision: str) -> None:
     kind = start(decision, "O2")
@@ -147,6 +151,7 @@ def test_forks_in_the_middle_of_a_compile_go_on_independently(start: Start, deci
         assert outcome(alone) == outcome(one)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("decision", ["evict", "priority"])
 def test_programs_that_carry_options_of_the_code_generator_are_asked_about(start: Start, decision: str) -> None:
     kind = start(decision, "O2")
@@ -249,6 +254,7 @@ def test_who_does_not_come_back_in_time_is_ended(start: Start) -> None:
     go_on(session, 8)
 
 
+@pytest.mark.slow
 def test_few_processes_serve_many_sessions(start: Start) -> None:
     kind = start("inline", most_waiting=3)
     session = kind(kind.load_benchmark(busy()))
@@ -277,6 +283,7 @@ def descriptors(free: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
+@pytest.mark.slow
 def test_where_the_system_has_no_room_fewer_processes_wait(start: Start) -> None:
     kind = start("inline")
     program = kind.load_benchmark(busy())
@@ -315,6 +322,7 @@ def test_a_program_without_calls_is_finished_at_once(start: Start) -> None:
     assert session.get_observation("ObjectImageSizeBytes") > 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("place", ["", "a: b:3:4: c.c:5:6"])
 @pytest.mark.parametrize("name", ["a: b' not inlined into 'c", "12:34: z", "f-1", "7", "x because y"])
 def test_a_call_is_told_whatever_its_function_is_called(start: Start, name: str, place: str) -> None:

@@ -1308,6 +1308,7 @@ def test_large_programs_are_understood(release: Release, name: str) -> None:
             assert release.see(clone) == release.see(module)
 
 
+@pytest.mark.slow
 def test_surveys_leak_no_memory(release: Release) -> None:
     kinds = "".join(f", !kind.{i} !0" for i in range(3000))
     content = release.bitcode(RICH.replace("ret i32 7", "ret i32 7" + kinds))
