@@ -142,7 +142,7 @@ async def test_a_reward_that_functions_have_no_part_in_is_refused(runtime: aiocg
         await decide(env)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     "program", ["calc", "btree", *(pytest.param(name, marks=pytest.mark.slow) for name in ("json", "eventsim"))]

@@ -87,7 +87,7 @@ def test_a_changed_program_is_proved_and_compared_again(gcc: GccImages, image: C
     assert work.images[0].known is None and work.compare(locked=True) == work.images
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [OWN, "gcc -Oz"])
 def test_an_entry_of_another_compiler_is_searched_again(gcc: GccImages, tmp_path: Path, name: str) -> None:
     gcc.add_levels()

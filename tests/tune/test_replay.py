@@ -61,7 +61,7 @@ def filled(way: str, main: str = "", part: str = "", link: str = "") -> str:
     return f"{COMPILE} && {way}".format(main=main, part=part, link=link)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("way", [pytest.param(way, id=name) for name, way in WAYS.items()])
 def test_an_image_is_the_one_that_the_build_makes_with_these_options(replay: Building, way: str) -> None:
     replayed = replay(filled(way))
@@ -93,6 +93,7 @@ def test_a_file_whose_header_has_changed_since_stays_as_built(replay: Building) 
     assert replayed.sources == ["main.c"]
 
 
+@pytest.mark.slow
 def test_the_time_of_a_build_does_not_vary(replay: Building) -> None:
     text = "const char *when = __DATE__ __TIME__; int part(int n) { return n; }\n"
     replayed = replay(f"{filled(WAYS['objects'])} && sleep 1.1", **{"part.c": text})
@@ -154,6 +155,7 @@ def test_a_probe_that_fails_last_is_no_memory_that_is_too_small(replay: Building
     assert replayed.build({})["app"].is_file()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
