@@ -20,7 +20,7 @@ import msgspec
 from aiocg.datasets._manifest import Manifest
 from aiocg.datasets.archive import unpack
 from aiocg.datasets.errors import CacheError, InstallError, InvalidBenchmarkUri
-from aiocg.datasets.own import manifest as own_manifest
+from aiocg.datasets.own import dataset as own_dataset
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import InvalidAction
 from aiocg.llvm._opt_line import OptLine
@@ -219,8 +219,8 @@ def _scratch() -> Iterator[Path]:
 def manifests(data: bytes) -> None:
     """The manifest of a dataset that somebody has made."""
     with _scratch() as folder, contextlib.suppress(InstallError):
-        (folder / own_manifest.MANIFEST).write_bytes(data)
-        _, programs = own_manifest.read(folder)
+        (folder / own_dataset.MANIFEST).write_bytes(data)
+        _, programs = own_dataset.read(folder)
         for program in programs:
             for name in (*program.sources, *(name for run in program.runs for name in (*run.files, *run.output_files))):
                 assert not name.startswith("/") and ".." not in name.split("/")

@@ -15,9 +15,8 @@ import aiocg
 from aiocg.loops import make_benchmark
 from aiocg.search import Budget, SearchResult, schedule
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._layout import arrange, read_layouts
 from aiocg.workers.loops._reference import random_inputs
-from aiocg.workers.loops._schedule import Schedule
+from aiocg.workers.loops._schedule import Schedule, arrange, read_layouts
 from aiocg.workers.loops._target import Target
 from aiocg.workers.loops._targets import PRECISIONS, open_target
 from bench.measure import Budget as Promise

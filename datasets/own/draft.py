@@ -16,9 +16,8 @@ from aiocg.datasets.archive import unpack
 from aiocg.datasets.errors import BenchmarkNotFound, InstallError
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.locking import replacing
-from aiocg.datasets.own.dataset import OwnDataset
+from aiocg.datasets.own.dataset import CONTENT, FORMAT, MANIFEST, VERSION, Header, OwnDataset, Program, read, text
 from aiocg.datasets.own.installed import directory_of
-from aiocg.datasets.own.manifest import CONTENT, FORMAT, MANIFEST, VERSION, Header, Program, read, text
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.registry import default_datasets

@@ -25,10 +25,9 @@ from aiocg.datasets import (
 )
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.index import DatasetIndex, IndexRow
-from aiocg.datasets.own.dataset import OwnDataset
+from aiocg.datasets.own.dataset import CONTENT, MANIFEST, Link, OwnDataset, Program, Run, is_harmless
 from aiocg.datasets.own.draft import Draft, add, own_dataset, pack
 from aiocg.datasets.own.installed import directory_of, own_datasets
-from aiocg.datasets.own.manifest import CONTENT, MANIFEST, Link, Program, Run, is_harmless
 from aiocg.datasets.process import Cancelled, cancellable
 
 SOURCE = b"int twice(int x) { return x + x; }\n"

@@ -13,11 +13,10 @@ from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
-from aiocg.workers.gcc._discovery import discover
+from aiocg.workers.gcc._discovery import CompilerOptions, discover
 from aiocg.workers.gcc._execution import Execution
 from aiocg.workers.gcc._local import open_runner
 from aiocg.workers.gcc._observations import OBSERVATIONS, Parameters, exchange, observation_spaces
-from aiocg.workers.gcc._proposals import CompilerOptions
 from aiocg.workers.gcc._runner import CommandRunner
 from aiocg.workers.gcc._store import Results, Store
 from aiocg.workers.programs.recipe import Program, decode_program, failure

@@ -1,20 +1,171 @@
-"""The nests that a target supports: kinds, order and extents of loops, and stages that share their outermost one.
+"""The nests that a target supports: kinds, order and extents of loops, tiles in shared memory, and tensor cores.
 
 A nest whose outermost loop is joined is computed in the turns of the nest before it: after each turn of that one's
 outermost loop comes the same turn of its own. So a row of a matrix can go through several stages while a cache holds
 it. The turns may be shared by threads or blocks, so whatever a turn reads of the stages before has to come from the
 same turn of theirs.
+
+They are the innermost ones: rows, columns and terms of a product of matrices, 16, 8 and 8. The lanes of a warp, which
+are the block's threads in x, hold the operands and the result together. The operands are rounded to TF32, which has as
+many bits of an exponent as `float32`, and 11 bits of precision; products and sums are those of `float32`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
-from aiocg.workers.loops._expression import ELEMENT_BYTES, Affine
-from aiocg.workers.loops._nest import BLOCKS, STAGING, THREADS, Kind, Loop, Nest, Refusal, Split
-from aiocg.workers.loops._tensor_cores import LANES, RESULTS, tensor_loops
-from aiocg.workers.loops._tile import staged_bytes
+from aiocg.workers.loops._expression import ELEMENT_BYTES, Affine, Call, Read
+from aiocg.workers.loops._nest import BLOCKS, STAGING, THREADS, Fusion, Kind, Loop, Nest, Refusal, Split, Staging
+
+SHAPE = (16, 8, 8)  # turns of the loops over rows, columns and terms
+LANES = 32  # of a warp
+RESULTS = SHAPE[0] * SHAPE[1] // LANES  # that each lane accumulates
+
+
+class TensorLoops(NamedTuple):
+    """The loops that tensor cores carry out, and what they multiply.
+
+    Attributes:
+        rows, columns: loops over the result.
+        terms: the loop that is reduced over.
+        left: the operand that has the rows.
+        right: the one that has the columns.
+    """
+
+    rows: Loop
+    columns: Loop
+    terms: Loop
+    left: Read
+    right: Read
+
+
+def tensor_loops(nest: Nest) -> TensorLoops | None:
+    """Return the loops of a nest that tensor cores carry out, None if there are none.
+
+    Raises:
+        Refusal: if tensor cores cannot carry them out.
+    """
+    loops = tuple(loop for loop in nest.loops if loop.kind == "tensor")
+    if not loops:
+        return None
+    if loops != nest.loops[-len(SHAPE) :] or tuple(loop.extent for loop in loops) != SHAPE:
+        found = ", ".join(f"{loop.variable}:{loop.extent}" for loop in loops)
+        raise Refusal(f"tensor cores carry out the three innermost loops, of 16, 8 and 8 turns, not {found}")
+    rows, columns, terms = loops
+    if [loop.variable in nest.reductions for loop in loops] != [False, False, True]:
+        raise Refusal(f"{rows.variable} and {columns.variable} have to be loops over the result, and {terms.variable} "
+                      "one that is reduced over")  # fmt: skip
+    if any(loop.kind == "thread.x" for loop in nest.loops):
+        raise Refusal("thread.x is the lane of a warp where tensor cores are used, and no loop can be bound to it")
+    if any(loop.kind in THREADS and loop.variable in nest.reductions for loop in nest.loops):
+        raise Refusal("threads do not share a sum that tensor cores compute")
+    if nest.stage.reducer == "sum" and isinstance(nest.stage.body, Call) and nest.stage.body.function == "mul":
+        match nest.stage.body.arguments:
+            case Read() as one, Read() as other:
+                for left, right in ((one, other), (other, one)):
+                    if not nest.varies(left, columns.variable) and not nest.varies(right, rows.variable):
+                        return TensorLoops(rows, columns, terms, left, right)
+                raise Refusal(f"both factors depend on {rows.variable}, or both on {columns.variable}")
+    raise Refusal("tensor cores compute sums of products of two elements, and nothing else")
+
+
+ALIGNMENT = 16  # bytes
+
+
+class Tile(NamedTuple):
+    """A box of a tensor.
+
+    Attributes:
+        tensor: its name.
+        shape: the elements along each dimension. Some may lie outside the tensor, and are not read.
+        start: the first index along each dimension, with the variables of the loops `inside` as 0; it may lie outside
+            the tensor too.
+        inside: the loops that the tile serves: those inside the staging loop, and those bound to threads.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    start: tuple[Affine, ...]
+    inside: frozenset[str]
+
+    @property
+    def size(self) -> int:
+        """The tile's size in bytes."""
+        return ELEMENT_BYTES * math.prod(self.shape)
+
+
+def staged_tile(nest: Nest, staging: Staging) -> Tile:
+    """Return the tile that a block copies to shared memory at the start of each iteration of the staging loop.
+
+    Raises:
+        Refusal: if it is not a box of constant size.
+    """
+    variables = [loop.variable for loop in nest.loops]
+    inside = frozenset(variables[variables.index(staging.variable) + 1 :]) | {
+        loop.variable for loop in nest.loops if loop.kind in THREADS
+    }
+    reads = [read for read in nest.stage.reads() if read.tensor == staging.tensor]
+    first, *others = reads
+    for other in others:
+        if any(a.terms != b.terms for a, b in zip(first.indices, other.indices, strict=True)):
+            raise Refusal(f"{nest.stage.tensor} reads {staging.tensor} in more than one order")
+    ranges = [_range(nest, [read.indices[i] for read in reads], inside) for i in range(len(first.indices))]
+    return Tile(
+        staging.tensor, tuple(extent for extent, _ in ranges), tuple(start for _, start in ranges), frozenset(inside)
+    )
+
+
+def staged_bytes(nest: Nest) -> int:
+    """Return the bytes of all tiles, each of which begins where a vector may lie.
+
+    A pipelined loop has two of each, one to compute with and one to copy to.
+    """
+    kinds = {loop.variable: loop.kind for loop in nest.loops}
+    return sum(
+        -(-staged_tile(nest, staging).size // ALIGNMENT)
+        * ALIGNMENT
+        * (2 if kinds[staging.variable] == "pipelined" else 1)
+        for staging in nest.stagings
+    )
+
+
+def span(nest: Nest, variable: str, inside: Set[str]) -> int | None:
+    """Return the maximal number of consecutive values of a variable while loops run; None if not constant.
+
+    The first value is that with the variables of those loops as 0.
+
+    Args:
+        nest: the loops.
+        variable: any of `nest.extents`.
+        inside: the loops that run; the others are fixed.
+    """
+    loops = nest.dependencies[variable]
+    if loops <= inside:
+        return nest.extent[variable]
+    if not loops & inside:
+        return 1
+    relation = nest.sources[variable]
+    if isinstance(relation, Fusion):
+        return None
+    outer, inner = span(nest, relation.outer, inside), span(nest, relation.inner, inside)
+    if outer is None or inner is None:
+        return None
+    return min((outer - 1) * relation.factor + inner, nest.extent[variable])
+
+
+def _range(nest: Nest, indices: Sequence[Affine], inside: Set[str]) -> tuple[int, Affine]:
+    """Return the number of values of indices that differ by constants, and the first value."""
+    low = min(index.constant for index in indices)
+    extent = 1 + max(index.constant for index in indices) - low
+    for variable, factor in indices[0].terms:
+        values = span(nest, variable, inside)
+        if values is None:
+            raise Refusal(f"{variable} is computed from fused loops of which not all are inside")
+        extent += abs(factor) * (values - 1)
+        low += min(0, factor * (values - 1))
+    return extent, Affine(low, indices[0].terms)
+
 
 LONGEST_UNROLLED = 64
 MOST_COPIES = 1024  # of a body, over all unrolled loops around it

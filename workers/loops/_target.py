@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.workers.loops._expression import Computation
-from aiocg.workers.loops._layout import Layout
 from aiocg.workers.loops._nest import Nest
 from aiocg.workers.loops._rules import Rules
-from aiocg.workers.loops._schedule import Schedule
+from aiocg.workers.loops._schedule import Layout, Schedule
 
 Arrays = Sequence[NDArray[np.float32]]  # one for each of `Computation.tensors`, in that order
 

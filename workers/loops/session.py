@@ -14,11 +14,20 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops._expression import Computation
 from aiocg.workers.loops._kernel_session import KernelSession
 from aiocg.workers.loops._language import LanguageError, parse
-from aiocg.workers.loops._layout import Layout, Place, arrange, arranged, read_layouts
 from aiocg.workers.loops._nest import BLOCKS, THREADS, Nest, Refusal
 from aiocg.workers.loops._observations import OBSERVATIONS, observation_spaces
 from aiocg.workers.loops._rules import Rules, check_joins
-from aiocg.workers.loops._schedule import MAX_LOOPS, Schedule, Step, steps
+from aiocg.workers.loops._schedule import (
+    MAX_LOOPS,
+    Layout,
+    Place,
+    Schedule,
+    Step,
+    arrange,
+    arranged,
+    read_layouts,
+    steps,
+)
 
 # ------------------ The actions of `loops-v0`: schedule steps, for a loop given by number or for the loop at the cursor
 

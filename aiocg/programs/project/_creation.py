@@ -21,9 +21,8 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import absolute_flags
 from aiocg.datasets.linking import link, run_linker
-from aiocg.datasets.own.dataset import OwnDataset, link_command
+from aiocg.datasets.own.dataset import Link, OwnDataset, Program, Run, Tree, check_flags, is_harmless, link_command
 from aiocg.datasets.own.draft import Draft
-from aiocg.datasets.own.manifest import Link, Program, Run, Tree, check_flags, is_harmless
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.recipe import BenchmarkProgram

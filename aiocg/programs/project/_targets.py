@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from aiocg.build.commands import Linking, Project, Unit
 from aiocg.build.objects import Symbols, archive_members, elf_symbols, is_archive
-from aiocg.datasets.own.manifest import is_harmless
+from aiocg.datasets.own.dataset import is_harmless
 
 _IDLE = ("-Wl,--whole-archive", "-Wl,--no-whole-archive", "-Wl,--dependency-file", "-Wl,-Map", "-Wl,--print-")
 """Options of a link that concern archives, which are joined already, or other outputs."""

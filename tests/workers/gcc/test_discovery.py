@@ -15,9 +15,19 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc._discovery import OptionsFile, Trials, check, discover, question
+from aiocg.workers.gcc._discovery import (
+    CompilerOptions,
+    OptionsFile,
+    Proposal,
+    Trials,
+    check,
+    discover,
+    exclusion,
+    propose,
+    question,
+    read_help,
+)
 from aiocg.workers.gcc._local import LocalRunner
-from aiocg.workers.gcc._proposals import CompilerOptions, Proposal, exclusion, propose, read_help
 from aiocg.workers.gcc._runner import Completed
 from aiocg.workers.gcc.session import edits
 
@@ -184,7 +194,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(found: CompilerOptions, 
 PROGRAM = """
 import os, resource, sys
 from aiocg.transport.options import Option
-from aiocg.workers.gcc._proposals import CompilerOptions
+from aiocg.workers.gcc._discovery import CompilerOptions
 from aiocg.workers.gcc._discovery import OptionsFile
 
 found = CompilerOptions("gcc 99", (Option("-fgcse", "flag", "", ("-fgcse",)),))

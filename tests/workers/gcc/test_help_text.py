@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiocg.transport.options import Option, OptionReader
-from aiocg.workers.gcc._proposals import GREATEST, Entry, exclusion, propose, read_help
+from aiocg.workers.gcc._discovery import GREATEST, Entry, exclusion, propose, read_help
 
 from . import help_texts
 

@@ -3,7 +3,7 @@
 import pytest
 
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm._module_cache import CONTEXT_BYTES, DISPLACING, MOST_LEFT, Shelf
+from aiocg.workers.llvm.engine import CONTEXT_BYTES, DISPLACING, MOST_LEFT, Shelf
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.states import State
 

@@ -1,8 +1,7 @@
 """Schedules for GPUs as people write them."""
 
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._layout import arrange, read_layouts
-from aiocg.workers.loops._schedule import Schedule, Step
+from aiocg.workers.loops._schedule import Schedule, Step, arrange, read_layouts
 from aiocg.workers.loops.cuda.target import Program, generate
 
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from aiocg.workers.loops._expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read
 from aiocg.workers.loops._nest import THREADS, Kind, Loop, Nest, Staging
-from aiocg.workers.loops._rules import groups
-from aiocg.workers.loops._tile import Tile, staged_tile
+from aiocg.workers.loops._rules import Tile, groups, staged_tile
 
 __all__ = ["iterations", "run"]
 

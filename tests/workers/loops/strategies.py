@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from aiocg.workers.loops._expression import Computation
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._layout import arrange, read_layouts
 from aiocg.workers.loops._nest import BLOCKS, THREADS, Refusal
-from aiocg.workers.loops._schedule import Schedule, Step, steps
+from aiocg.workers.loops._schedule import Schedule, Step, arrange, read_layouts, steps
 
 ALWAYS_THE_SAME = settings(
     derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=60

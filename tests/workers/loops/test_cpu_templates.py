@@ -7,11 +7,10 @@ import pytest
 
 from aiocg.datasets.loop_nests.dataset import TEMPLATES
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._layout import Layout, arrange, write_layout
 from aiocg.workers.loops._reference import compare, expect, random_inputs
-from aiocg.workers.loops._schedule import Schedule
+from aiocg.workers.loops._schedule import Layout, Schedule, arrange, write_layout
 from aiocg.workers.loops._targets import open_target
-from aiocg.workers.loops.cpu._templates import MOST, Machine, templates
+from aiocg.workers.loops.cpu.target import MOST, Machine, templates
 
 WIDE, NARROW = Machine(16, 32, 1), Machine(4, 16, 1)
 

@@ -12,7 +12,7 @@ from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._nest import Loop, Nest, initial_nest
 from aiocg.workers.loops._rules import RULES
 from aiocg.workers.loops._schedule import Schedule, Step
-from aiocg.workers.loops.cuda._geometry import RESERVED, Launch, Names, launch
+from aiocg.workers.loops.cuda._formulas import RESERVED, Launch, Names, launch
 from aiocg.workers.loops.cuda.target import generate
 
 from . import cuda_schedules as written

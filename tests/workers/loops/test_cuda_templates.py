@@ -6,12 +6,10 @@ import pytest
 
 from aiocg.datasets.loop_nests.dataset import TEMPLATES
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._layout import arrange, read_layouts, write_layout
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._rules import RULES, Rules, block_threads
-from aiocg.workers.loops._schedule import Schedule
-from aiocg.workers.loops.cuda._templates import MOST, templates
-from aiocg.workers.loops.cuda.target import generate
+from aiocg.workers.loops._schedule import Schedule, arrange, read_layouts, write_layout
+from aiocg.workers.loops.cuda.target import MOST, generate, templates
 
 EXPRESSIONS = {
     **{name: template.write(template.values({})) for name, template in TEMPLATES.items()},

@@ -13,7 +13,7 @@ from aiocg.workers.loops._reference import compare, expect
 from aiocg.workers.loops._rules import check
 from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops._targets import open_target
-from aiocg.workers.loops.cuda._templates import templates
+from aiocg.workers.loops.cuda.target import templates
 
 from . import cuda_schedules as written
 from . import sass, strategies

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.loops._features import FEATURES, accesses, features, graph, stride, touched
 from aiocg.workers.loops._language import parse
+from aiocg.workers.loops._observations import FEATURES, accesses, features, graph, stride, touched
 from aiocg.workers.loops._schedule import MAX_LOOPS, Schedule, Step
 
 from . import strategies

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._layout import Layout, arrange, read_layouts, write_layout
 from aiocg.workers.loops._nest import Nest, Refusal
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._rules import RULES, groups
-from aiocg.workers.loops._schedule import Schedule, Step
+from aiocg.workers.loops._schedule import Layout, Schedule, Step, arrange, read_layouts, write_layout
 from aiocg.workers.loops._targets import open_target
-from aiocg.workers.loops.cuda._templates import templates as cuda_templates
+from aiocg.workers.loops.cuda.target import templates as cuda_templates
 from aiocg.workers.loops.session import MOST, joined_layouts
 
 from . import cuda_schedules as written

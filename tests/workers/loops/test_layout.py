@@ -3,9 +3,8 @@
 import pytest
 
 from aiocg.workers.loops._language import parse
-from aiocg.workers.loops._layout import Layout, Place, arrange, read_layouts, write_layout
 from aiocg.workers.loops._nest import Refusal
-from aiocg.workers.loops._schedule import MAX_LOOPS, Schedule, Step
+from aiocg.workers.loops._schedule import MAX_LOOPS, Layout, Place, Schedule, Step, arrange, read_layouts, write_layout
 
 MATMUL = "C[i:24, j:40] = sum(k:20) A[i, k] * B[k, j]"
 TWO = f"{MATMUL}\nY[i:24, j:40] = exp(C[i, j])"

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._nest import BLOCKS, THREADS, Nest, Refusal
-from aiocg.workers.loops._rules import RULES, check
+from aiocg.workers.loops._rules import RULES, check, staged_tile
 from aiocg.workers.loops._schedule import FACTORS, MAX_LOOPS, Schedule, Step, steps
-from aiocg.workers.loops._tile import staged_tile
 
 from . import strategies
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from aiocg.workers.loops._expression import Affine
 from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._nest import Nest, Refusal, Staging, fuse, initial_nest, set_kind, split, stage, swap
+from aiocg.workers.loops._rules import staged_tile
 from aiocg.workers.loops._schedule import Schedule
-from aiocg.workers.loops._tile import staged_tile
 
 from . import strategies
 from .interpreter import iterations

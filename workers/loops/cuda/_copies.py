@@ -11,11 +11,8 @@ from contextlib import ExitStack
 
 from aiocg.workers.loops._expression import ELEMENT_BYTES, Affine, Read, Tensor
 from aiocg.workers.loops._nest import THREADS, Fusion, Loop, Nest, Split
-from aiocg.workers.loops._rules import block_threads
-from aiocg.workers.loops._tensor_cores import tensor_loops
-from aiocg.workers.loops._tile import ALIGNMENT, Tile, staged_tile
-from aiocg.workers.loops.cuda._formulas import affine, at_start, flat, from_start, joined, product
-from aiocg.workers.loops.cuda._geometry import Launch, Lines, Names
+from aiocg.workers.loops._rules import ALIGNMENT, Tile, block_threads, staged_tile, tensor_loops
+from aiocg.workers.loops.cuda._formulas import Launch, Lines, Names, affine, at_start, flat, from_start, joined, product
 
 VECTORS = (4, 2)  # elements
 

@@ -34,13 +34,33 @@ import numpy as np
 
 from aiocg.workers.loops._expression import REDUCERS, Affine, Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops._nest import Guard, Loop, Nest, Split
-from aiocg.workers.loops._rules import MOST_ACCUMULATORS, accumulated, reduced_by_threads, shared_by_reduction
-from aiocg.workers.loops._tensor_cores import RESULTS, TensorLoops, tensor_loops
-from aiocg.workers.loops._tile import Tile, span
+from aiocg.workers.loops._rules import (
+    MOST_ACCUMULATORS,
+    RESULTS,
+    TensorLoops,
+    Tile,
+    accumulated,
+    reduced_by_threads,
+    shared_by_reduction,
+    span,
+    tensor_loops,
+)
 from aiocg.workers.loops.cuda._copies import VECTORS, Copies, coefficient, divisor, width
 from aiocg.workers.loops.cuda._expressions import Expressions, Text, VariableNames, within
-from aiocg.workers.loops.cuda._formulas import at_start, fits, flat, joined, number, product, recomputed
-from aiocg.workers.loops.cuda._geometry import COORDINATES, KernelCall, Lines, Names, parameter
+from aiocg.workers.loops.cuda._formulas import (
+    COORDINATES,
+    KernelCall,
+    Lines,
+    Names,
+    at_start,
+    fits,
+    flat,
+    joined,
+    number,
+    parameter,
+    product,
+    recomputed,
+)
 
 REGISTERS = 65536  # of a multiprocessor
 ENOUGH = 128  # registers per thread, where half of them are accumulators
