@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,16 +101,22 @@ class Project:
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
 
 
+@pytest.fixture(scope="module")
+def cache(new_cache: Callable[[], Path]) -> Path:
+    """What is cached for all tests: a compiler is asked for its options once."""
+    return new_cache()
+
+
 @pytest.fixture
-def project(place: Any, new_cache: Any) -> Project:
-    return Project(place, new_cache())
+def project(place: Any, cache: Path) -> Project:
+    return Project(place, cache)
 
 
 @pytest.mark.parametrize("variable", ["CFLAGS", "OPTIMISATION_FLAGS"])
 def test_a_makefile_builds_what_was_promised_with_the_file_of_flags_alone(project: Project, variable: str) -> None:
     project.with_make(variable)
     before = project.files
-    report = project.report("--budget", "4", "--check", "make test", "--html", "page.html", "--", "make")
+    report = project.report("--budget", "2", "--check", "make test", "--html", "page.html", "--", "make")
     assert project.files == {*before, "aiocg-tune.json", "aiocg.mk", "page.html"}
     assert report["best"]["size"] < report["own"]["size"]
     assert report["best"]["size"] <= min(report["rivals"].values())
@@ -127,7 +134,7 @@ def test_cmake_builds_what_was_promised(project: Project, generator: str) -> Non
     (project.folder / "CMakeLists.txt").write_text(CMAKE)
     (project.folder / "sub/CMakeLists.txt").write_text("add_library(sub STATIC sum.c product.c large.c)\n")
     build = f"cmake -G '{generator}' -S . -B build && cmake --build build"
-    report = project.report("--budget", "4", "--check", "test \"`build/app`\" = '15 24 22'", "--", "sh", "-c", build)
+    report = project.report("--budget", "2", "--check", "test \"`build/app`\" = '15 24 22'", "--", "sh", "-c", build)
     assert report["answer"]["kind"] == "cmake"
     assert report["best"]["size"] < report["own"]["size"]
     assert report["verified"].startswith("verified: a build with these flags alone comes out as promised, to the byte")
@@ -138,7 +145,7 @@ def test_meson_builds_what_was_promised(project: Project) -> None:
         pytest.skip("there is no meson, or no ninja")
     (project.folder / "meson.build").write_text(MESON)
     build = "(test -d build || meson setup build) && ninja -C build"
-    report = project.report("--budget", "4", "--", "sh", "-c", build)
+    report = project.report("--budget", "2", "--", "sh", "-c", build)
     assert report["answer"]["kind"] == "meson"
     assert set(report["choice"]) <= {"", "<link>"}
     assert report["best"]["size"] < report["own"]["size"]
@@ -151,7 +158,7 @@ def test_an_option_that_breaks_the_program_is_left_out(project: Project) -> None
         "#ifndef SMALL\nstatic const char table[4000] = {1, 2, 3};\n#else\nstatic const char table[4] = {9};\n#endif\n"
         "int sum(int n) { return 15 + (table[n % 3] > 5); }\n"
     )
-    report = project.report("--budget", "3", "--allow=-DSMALL", "--check", "make test", "--", "make")
+    report = project.report("--budget", "2", "--allow=-DSMALL", "--check", "make test", "--", "make")
     assert "-DSMALL" not in json.dumps(report["choice"])
     assert report["best"]["size"] < report["own"]["size"]
     assert report["checked"] == "make test"
@@ -160,7 +167,7 @@ def test_an_option_that_breaks_the_program_is_left_out(project: Project) -> None
 def test_a_command_is_the_cost_within_a_bound(project: Project) -> None:
     project.with_make()
     cost = "s=`stat -c %s main.o`; t=`stat -c %s sub/large.o`; echo '{\"main\": '$s', \"large\": '$t'}'"
-    report = project.report("--budget", "3", "--cost", cost, "--at-most", "large=+0%", "--", "make")
+    report = project.report("--budget", "2", "--cost", cost, "--at-most", "large=+0%", "--", "make")
     assert report["best"]["main"] < report["own"]["main"]
     assert report["best"]["large"] <= report["own"]["large"]
     assert report["noise"] == 0
@@ -187,7 +194,7 @@ def test_variants_get_the_same_flags(project: Project) -> None:
         path = project.folder / name
         path.write_text(path.read_text().replace("BOARD_FLAGS = -O2", "BOARD_FLAGS = -O2 -DBOARD=$(BOARD)"))
     variants = [word for board in ("1", "2") for word in ("--variant", f"BOARD={board}")]
-    report = project.report("--budget", "3", *variants, "--over", "worst", "--", "make")
+    report = project.report("--budget", "2", *variants, "--over", "worst", "--", "make")
     assert report["variants"] == ["BOARD=1", "BOARD=2"]
     assert report["best"]["size"] < report["own"]["size"]
     assert report["verified"].startswith("verified")
@@ -197,7 +204,7 @@ def test_a_space_of_the_users_own_stands_in_the_command(project: Project) -> Non
     project.with_make()
     (project.folder / "flags.toml").write_text('options = ["-Os", "-O1 -fno-inline", "-bad"]\n')
     build = "make clean && make CFLAGS='{flags}'"
-    report = project.report("--space", "flags.toml", "--budget", "4", "--", "sh", "-c", build)
+    report = project.report("--space", "flags.toml", "--budget", "2", "--", "sh", "-c", build)
     assert report["best"]["size"] < report["own"]["size"]
     assert "-bad" not in report["choice"][""]
     assert report["verified"].startswith("verified")
@@ -263,7 +270,7 @@ def test_an_image_for_which_memory_is_too_small_is_made_to_fit(project: Project)
         "CFLAGS = -O3\napp: large.o product.o\n"
         "\tcc -nostdlib -static -Wl,--build-id=none,-e,large,-T,small.ld $(LDFLAGS) -o $@ $^\n"
     )
-    report = project.report("--budget", "6", "--", "make")
+    report = project.report("--budget", "4", "--", "make")
     assert report["own"] == {}
     assert report["best"]["size"] <= 2900
     assert report["verified"].startswith("verified")
@@ -308,7 +315,7 @@ def test_links_without_a_variable_get_their_options_elsewhere_or_none(project: P
     project.with_make()
     path = project.folder / "Makefile"
     path.write_text(path.read_text().replace("cc $(CFLAGS) $(LDFLAGS) -o $@", "cc -o $@"))
-    report = project.report("--budget", "3", "--", "make")
+    report = project.report("--budget", "2", "--", "make")
     assert report["verified"].startswith("verified")
     assert "<link>" not in report["choice"]
     assert report["best"]["size"] < report["own"]["size"]
@@ -330,7 +337,7 @@ def test_a_cost_that_drifts_is_not_believed(project: Project) -> None:
         'n=`cat "$COUNT" 2>/dev/null || echo 0`; echo $((n + 1)) > "$COUNT"; echo $((1000 - (n > 3) * (n % 23)))\n'
     )
     project.place.environment["COUNT"] = str(project.folder.parent / "count")
-    report = project.report("--budget", "3", "--cost", "sh cost.sh", "--", "make")
+    report = project.report("--budget", "2", "--cost", "sh cost.sh", "--", "make")
     assert report["choice"] == {}
 
 
