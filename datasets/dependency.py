@@ -55,7 +55,7 @@ class Dependencies:
             exclude: a file that is part of the key already.
         """
         fetched = str(cache_directory() / "headers") + os.sep
-        folders = [folder for folder in include_folders(flags) if not folder.startswith(fetched)]
+        folders = [folder for folder in _include_folders(flags) if not folder.startswith(fetched)]
         own = [directory, *(os.path.join(directory, folder) for folder in folders)]
         roots = tuple(os.path.realpath(folder) + os.sep for folder in own)
         files: dict[str, str] = {}
@@ -101,7 +101,7 @@ def _candidates(text: bytes, folders: list[str]) -> Iterator[str]:
             yield os.path.join(folder, name)
 
 
-def include_folders(flags: Iterable[str]) -> list[str]:
+def _include_folders(flags: Iterable[str]) -> list[str]:
     """Return the folders that `-I` and the like name, joined to them or behind them."""
     folders, words = [], iter(flags)
     for word in words:
@@ -138,7 +138,7 @@ def includes_files(source: Path, directory: str | os.PathLike[str], flags: Itera
         directory: where it is compiled.
         flags: it is compiled with, whose folders may have headers of its own.
     """
-    folders = [os.path.abspath(os.path.join(directory, folder)) for folder in include_folders(flags)]
+    folders = [os.path.abspath(os.path.join(directory, folder)) for folder in _include_folders(flags)]
     waiting, seen = [os.path.abspath(source)], set[str]()
     while waiting:
         seen.add(path := waiting.pop())
@@ -177,7 +177,7 @@ def with_absolute_files(
     Returns:
         Bitcode, the same where no file is included, or clang does not read it.
     """
-    folders = [os.path.abspath(os.path.join(directory, folder)) for folder in ("", *include_folders(flags))]
+    folders = [os.path.abspath(os.path.join(directory, folder)) for folder in ("", *_include_folders(flags))]
 
     def absolute(match: "re.Match[bytes]") -> bytes:
         for folder in folders:

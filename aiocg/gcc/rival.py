@@ -98,12 +98,12 @@ class GccObject:
 async def compiling_small(
     benchmark: Benchmark | None,
 ) -> AsyncIterator[Callable[[float | None], Awaitable[GccObject | None]]]:
-    """Compile a program as `compile_small` does, beside other work; do nothing if there is none.
+    """Compile a program as `_compile_small` does, beside other work; do nothing if there is none.
 
     Yields:
         Returns what was compiled; waits for it so many seconds at most, without limit if None.
     """
-    task = asyncio.ensure_future(in_thread(lambda: None if benchmark is None else compile_small(benchmark)))
+    task = asyncio.ensure_future(in_thread(lambda: None if benchmark is None else _compile_small(benchmark)))
 
     async def result(patience: float | None) -> GccObject | None:
         await asyncio.wait([task], timeout=patience)
@@ -117,7 +117,7 @@ async def compiling_small(
             await task
 
 
-def compile_small(benchmark: Benchmark, driver: str = "gcc") -> GccObject:
+def _compile_small(benchmark: Benchmark, driver: str = "gcc") -> GccObject:
     """Compile a program's sources for size by a GCC of this machine, with the flags of the program.
 
     Args:

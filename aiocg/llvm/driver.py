@@ -36,7 +36,7 @@ LEAST = 4.0  # times what clang takes: with less time left, no search begins
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class _Verdict:
     """What was chosen for a source, and why.
 
     Attributes:
@@ -55,7 +55,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class _Candidate:
     """Object code that may be taken.
 
     Attributes:
@@ -72,7 +72,7 @@ class Candidate:
     cost: int
     how: str = ""
 
-    def is_within(self, other: "Candidate") -> bool:
+    def is_within(self, other: "_Candidate") -> bool:
         """Return whether it takes no more room than another, in the image and in memory."""
         return self.size.stored <= other.size.stored and self.size.zeroed <= other.size.zeroed
 
@@ -128,13 +128,13 @@ class ObjectCompilation:
             return bitcode, True
         return with_absolute_files(bitcode, os.getcwd(), flags, TIMEOUT), False
 
-    def _best(self, bitcode: bytes, cacheable: bool) -> tuple[Verdict | None, bytes, bool]:
+    def _best(self, bitcode: bytes, cacheable: bool) -> tuple[_Verdict | None, bytes, bool]:
         """Return the verdict, None when the search failed, the object, and whether they come from the cache."""
         cache, key = Cache(cache_directory() / "cc"), self._key(bitcode)
         entry = cache.read(key) if cacheable else None
         if entry is not None:
             header, _, content = entry.partition(b"\n")
-            return Verdict(**json.loads(header)), content, True
+            return _Verdict(**json.loads(header)), content, True
         try:
             verdict, content = self._choose(bitcode)
         except Exception as error:  # whatever it is, the object can be had without
@@ -168,7 +168,7 @@ class ObjectCompilation:
             digest.update(len(part).to_bytes(8, "little") + part)
         return digest.hexdigest()
 
-    def _choose(self, bitcode: bytes) -> tuple[Verdict, bytes]:
+    def _choose(self, bitcode: bytes) -> tuple[_Verdict, bytes]:
         started = time.monotonic()
         plain = self._by_clang(PLAIN, self.command.level)
         if plain is None:
@@ -188,10 +188,10 @@ class ObjectCompilation:
             costs[candidate.name] = min(candidate.cost, costs.get(candidate.name, candidate.cost))
         found = min((one for one in known if one.name == FOUND), key=lambda one: one.cost, default=best)
         unit = "instructions" if self.settings.counts_instructions else "bytes"
-        verdict = Verdict(best.name, costs, unit, found.how, round(time.monotonic() - started, 2))
+        verdict = _Verdict(best.name, costs, unit, found.how, round(time.monotonic() - started, 2))
         return verdict, b"" if best is plain else best.content
 
-    def _by_clang(self, name: str, level: str) -> Candidate | None:
+    def _by_clang(self, name: str, level: str) -> _Candidate | None:
         """Compile with clang's own passes, without a word; None when that fails."""
         words = [*self._plain_words(level), "-w"]
         output, program = self.scratch / "clang.o", self.scratch / "clang.bc"
@@ -201,7 +201,7 @@ class ObjectCompilation:
             return None
         return self._candidate(name, output, program, "")
 
-    def _by_search(self, content: bytes, how: str) -> Candidate | None:
+    def _by_search(self, content: bytes, how: str) -> _Candidate | None:
         """Generate code for what a search has found; None when that fails."""
         from aiocg.llvm.tools import generable
         from aiocg.transport.codegen_options import clang_words
@@ -212,14 +212,14 @@ class ObjectCompilation:
         words = [*code, "-w", "-c", "-o", str(output), "-x", "ir", str(program)]
         return None if self._clang(words).returncode else self._candidate(FOUND, output, program, how)
 
-    def _candidate(self, name: str, output: Path, program: Path, how: str) -> Candidate:
+    def _candidate(self, name: str, output: Path, program: Path, how: str) -> _Candidate:
         content = output.read_bytes()
         size = image_size(content)
         if not self.settings.counts_instructions:
-            return Candidate(name, content, size, size.stored, how)
+            return _Candidate(name, content, size, size.stored, how)
         from aiocg.llvm._one_shot import compute_observation
 
-        return Candidate(name, content, size, compute_observation("IrInstructionCount", program), how)
+        return _Candidate(name, content, size, compute_observation("IrInstructionCount", program), how)
 
     def _plain_words(self, level: str) -> list[str]:
         words = self.command.options("level", "linking", "dependency")
@@ -237,7 +237,7 @@ class ObjectCompilation:
             [*self.driver, *words], env=self.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
 
-    def _report(self, verdict: Verdict | None, cached: bool) -> None:
+    def _report(self, verdict: _Verdict | None, cached: bool) -> None:
         """Say in one line what was gained, or why nothing was."""
         name = self.source.path
         if verdict is None:
@@ -246,7 +246,7 @@ class ObjectCompilation:
         if self.warning:
             print(f"aiocg cc: warning: {self.warning}", file=sys.stderr)
         time = "cached" if cached else f"{verdict.seconds:.1f} s"
-        line = f"aiocg cc: {name}: {describe(verdict, self.command.level)}; {time}\n"
+        line = f"aiocg cc: {name}: {_describe(verdict, self.command.level)}; {time}\n"
         if self.settings.report:
             try:
                 with open(self.settings.report, "a", encoding="utf-8", errors="surrogateescape") as file:
@@ -257,7 +257,7 @@ class ObjectCompilation:
         sys.stderr.write(line)
 
 
-def describe(verdict: Verdict, level: str) -> str:
+def _describe(verdict: _Verdict, level: str) -> str:
     """Return one line on what was chosen for a source, beside the level that the user asked for."""
     names = {FOUND: "found", LEVEL: "-Oz", PLAIN: f"clang {level or '-O0'}"}
     cost = verdict.costs[verdict.chosen]

@@ -86,11 +86,11 @@ async def pareto(
     if len(lowered) < 2:
         raise ValueError(f"a front is of two costs or more, not of {', '.join(lowered) or 'none'}")
     names, space, before = tuple(lowered), env.action_space, env.reward_space
-    made: list[FrontBreeder] = []
+    made: list[_FrontBreeder] = []
 
-    def tuner(alphabet: Alphabet) -> FrontBreeder:
+    def tuner(alphabet: Alphabet) -> _FrontBreeder:
         begin = beginning(env, options.get("start", AS_IT_IS))
-        made.append(FrontBreeder(encode(space, alphabet, length), len(names), seed, begin))
+        made.append(_FrontBreeder(encode(space, alphabet, length), len(names), seed, begin))
         return made[0]
 
     options["minimize"] = False
@@ -127,7 +127,7 @@ def front_of(points: Iterable[ParetoPoint]) -> list[ParetoPoint]:
     return front
 
 
-class FrontBreeder:
+class _FrontBreeder:
     """Proposes generations of NSGA-II, and remembers the front.
 
     Attributes:

@@ -103,7 +103,7 @@ def understand(starts: Iterable[Start]) -> Build:
         links.pop(output, None)
         left_alone.pop(output, None)
         digests = {*start.files.values()}
-        reason = obstacle(whole)
+        reason = _obstacle(whole)
         if not reason and not later.isdisjoint(digests) and (before := listed.keys() & digests):
             reason = f"the build has read the symbols of {listed[min(before)]}, which has the same objects"
         if reason:
@@ -182,7 +182,7 @@ def _read(words: Iterable[str], directory: Path) -> Iterator[str]:
             yield word
 
 
-def obstacle(command: CommandLine) -> str:
+def _obstacle(command: CommandLine) -> str:
     """Say why a link cannot be done again with other objects; "" if it can."""
     for word in command.words:
         if word in RELOCATABLE:

@@ -28,7 +28,7 @@ _DEFINED = re.compile(r'^define [^\n]*?@(?:"([^"\n]+)"|([^\s("]+))\(', re.MULTIL
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class _Symbol:
     """A function or variable of an image.
 
     Attributes:
@@ -44,7 +44,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageReport:
+class _ImageReport:
     """What came of an image.
 
     Attributes:
@@ -62,7 +62,7 @@ class ImageReport:
     name: str
     chosen: str
     images: Mapping[str, Image]
-    symbols: tuple[Symbol, ...] = ()
+    symbols: tuple[_Symbol, ...] = ()
     notes: tuple[str, ...] = ()
     saved: Mapping[str, int] = field(default_factory=dict)
     compiler: str = "clang"
@@ -107,7 +107,7 @@ class Report:
         hint: how to have the same by other means.
     """
 
-    images: tuple[ImageReport, ...]
+    images: tuple[_ImageReport, ...]
     left_alone: Mapping[str, str] = field(default_factory=dict)
     hint: str = ""
 
@@ -180,14 +180,14 @@ def report_of(images: Sequence[Candidates], left_alone: Mapping[str, str], hint:
     return Report(tuple(map(_image_report, images)), dict(left_alone), hint)
 
 
-def compared(before: Mapping[str, int], after: Mapping[str, int], causes: Mapping[str, str]) -> tuple[Symbol, ...]:
+def _compared(before: Mapping[str, int], after: Mapping[str, int], causes: Mapping[str, str]) -> tuple[_Symbol, ...]:
     """Return the symbols of two images, the largest change first, then the largest."""
     names = dict.fromkeys((*before, *after))
-    symbols = [Symbol(name, before.get(name, 0), after.get(name, 0), causes.get(name, "")) for name in names]
+    symbols = [_Symbol(name, before.get(name, 0), after.get(name, 0), causes.get(name, "")) for name in names]
     return tuple(sorted(symbols, key=lambda one: (-abs(one.before - one.after), -one.before, one.name)))
 
 
-def _image_report(image: Candidates) -> ImageReport:
+def _image_report(image: Candidates) -> _ImageReport:
     before, after = _symbols(image.contents[OWN]), _symbols(image.content)
     notes = list(image.notes)
     recipe = image.recipes.get(image.chosen, NAMED)
@@ -197,8 +197,8 @@ def _image_report(image: Candidates) -> ImageReport:
         notes.append(f"by {GCC} {line}: {', '.join(sorted(map(name_of, recipe.by_gcc)))}")
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
-    symbols = compared(before, after, _causes_of(image, before, after)) if before and after else ()
-    return ImageReport(
+    symbols = _compared(before, after, _causes_of(image, before, after)) if before and after else ()
+    return _ImageReport(
         image.name,
         image.chosen,
         image.images,
@@ -221,16 +221,16 @@ def _causes_of(image: Candidates, before: Mapping[str, int], after: Mapping[str,
     """
     merged = merged_symbols(image.content)
     if image.chosen not in OURS or image.compiler != Candidates.compiler:
-        return explained(before, after, merged, {}, None)
+        return _explained(before, after, merged, {}, None)
     try:
         places, _ = inlined(image.module, image.recipes[image.chosen].actions, image.name)
         text = apply(image.module, ["globaldce"], text=True).decode(errors="replace")
     except AiocgError:
-        return explained(before, after, merged, {}, None)
-    return explained(before, after, merged, places, {one or other for one, other in _DEFINED.findall(text)})
+        return _explained(before, after, merged, {}, None)
+    return _explained(before, after, merged, places, {one or other for one, other in _DEFINED.findall(text)})
 
 
-def explained(
+def _explained(
     before: Mapping[str, int],
     after: Mapping[str, int],
     merged: Mapping[str, str],
@@ -317,7 +317,7 @@ _BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="150" height="20" role
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class _Box:
     """A rectangle of the map."""
 
     left: float
@@ -340,7 +340,7 @@ def badge(report: Report) -> str:
     return _BADGE.format(gain=f"{report.after:,} B{gain}")
 
 
-def squarified(sizes: Sequence[float], box: Box) -> list[Box]:
+def _squarified(sizes: Sequence[float], box: _Box) -> list[_Box]:
     """Divide a rectangle in proportion to sizes, in boxes as near to squares as rows of them can be.
 
     Bruls, Huizing and van Wijk, Squarified Treemaps, 2000.
@@ -349,7 +349,7 @@ def squarified(sizes: Sequence[float], box: Box) -> list[Box]:
         sizes: greater than 0, the largest first.
         box: the rectangle.
     """
-    boxes: list[Box] = []
+    boxes: list[_Box] = []
     rest, scale = box, box.width * box.height / sum(sizes) if sizes else 0.0
     areas = [size * scale for size in sizes]
     while areas:
@@ -363,14 +363,14 @@ def squarified(sizes: Sequence[float], box: Box) -> list[Box]:
         for area in row:
             length = area / depth if depth else 0.0
             if rest.width >= rest.height:
-                boxes.append(Box(rest.left, rest.top + at, depth, length))
+                boxes.append(_Box(rest.left, rest.top + at, depth, length))
             else:
-                boxes.append(Box(rest.left + at, rest.top, length, depth))
+                boxes.append(_Box(rest.left + at, rest.top, length, depth))
             at += length
         if rest.width >= rest.height:
-            rest = Box(rest.left + depth, rest.top, rest.width - depth, rest.height)
+            rest = _Box(rest.left + depth, rest.top, rest.width - depth, rest.height)
         else:
-            rest = Box(rest.left, rest.top + depth, rest.width, rest.height - depth)
+            rest = _Box(rest.left, rest.top + depth, rest.width, rest.height - depth)
     return boxes
 
 
@@ -380,7 +380,7 @@ def _worst(areas: Sequence[float], side: float) -> float:
     return max(max(side * side * area / total**2, total**2 / (side * side * area)) for area in areas)
 
 
-def _image(image: ImageReport) -> str:
+def _image(image: _ImageReport) -> str:
     sizes = "".join(
         f"<tr><td>{escape(name)}{' (taken)' if name == image.chosen else ''}<td>{one.bytes:,}<td>{one.code:,}"
         f"<td>{one.constants:,}<td>{one.data:,}<td>{one.unwind:,}"
@@ -394,10 +394,10 @@ def _image(image: ImageReport) -> str:
     )
 
 
-def _rectangles(symbols: Sequence[Symbol]) -> Iterator[str]:
+def _rectangles(symbols: Sequence[_Symbol]) -> Iterator[str]:
     """Draw each symbol as large as it was; what is left of it is dark."""
     shown = sorted((one for one in symbols if one.before), key=lambda one: -one.before)
-    for symbol, box in zip(shown, squarified([one.before for one in shown], Box(0, 0, WIDTH, HEIGHT)), strict=True):
+    for symbol, box in zip(shown, _squarified([one.before for one in shown], _Box(0, 0, WIDTH, HEIGHT)), strict=True):
         left = min(symbol.after / symbol.before, 1.0)
         colour = "#e99" if symbol.after > symbol.before else "#8bd" if symbol.after else "#bbb"
         cause = f", {escape(symbol.cause)}" if symbol.cause else ""

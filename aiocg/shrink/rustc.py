@@ -84,12 +84,12 @@ def in_place(build: Build, made: Path, own: Path) -> Build:
     """
     links = []
     for link in build.links:
-        if is_rust(link) and (artifact := artifact_of(link.output, made)):
+        if is_rust(link) and (artifact := _artifact_of(link.output, made)):
             links.append(replace(link, output=own / artifact, files={}))
     return replace(build, links=tuple(links), left_alone={})
 
 
-def artifact_of(output: Path, made: Path) -> Path | None:
+def _artifact_of(output: Path, made: Path) -> Path | None:
     """Return where cargo puts what rustc has linked, relative to the target folder; None for a build script.
 
     Args:
@@ -113,7 +113,7 @@ def _script(path: Path, before: Iterable[str], after: Iterable[str]) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Crate:
+class _Crate:
     """What rustc is told to compile.
 
     Attributes:
@@ -123,7 +123,7 @@ class Crate:
     options: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> "Crate":
+    def of(cls, words: Sequence[str]) -> "_Crate":
         """Read the words after `rustc`."""
         found, rest = [], iter(words)
         for word in rest:
@@ -191,7 +191,7 @@ def main(words: Sequence[str]) -> int:
     if words[0] == LINK:
         return _link(words[1], words[2:])
     status = subprocess.run(words, close_fds=False).returncode  # cargo hands its jobserver down
-    crate = Crate.of(words[1:])
+    crate = _Crate.of(words[1:])
     if status or not crate.is_optimised:
         return status if status >= 0 else 128 - status
     try:
@@ -203,7 +203,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def check_release(rustc: str) -> None:
+def _check_release(rustc: str) -> None:
     """Make sure that our LLVM reads what rustc writes.
 
     Raises:
@@ -217,9 +217,9 @@ def check_release(rustc: str) -> None:
         raise BenchmarkInitError(rustc, f"{rustc} has LLVM {major}, whose bitcode LLVM {ours} cannot read: {remedy}")
 
 
-def _shrunk(rustc: str, crate: Crate) -> Iterator[str]:
+def _shrunk(rustc: str, crate: _Crate) -> Iterator[str]:
     """Replace what becomes smaller, and say for each artifact what has become of it."""
-    check_release(rustc)
+    _check_release(rustc)
     with scratch_folder() as scratch:
         linker = next(reversed(crate.values("-Clinker")), "cc")
         ours = [sys.executable, "-P", "-m", "aiocg.cli", "rustc", LINK, linker]

@@ -101,10 +101,10 @@ async def validate(
     translation: Translation | None = None
     if isinstance(state, LegacyState):
         state, translation = await modern_state(runtime, state, environment)
-    return await validate_translated(runtime, state, translation, chosen)
+    return await _validate_translated(runtime, state, translation, chosen)
 
 
-async def validate_translated(
+async def _validate_translated(
     runtime: "Owner", state: CompilerEnvState, translation: Translation | None, options: Options
 ) -> ValidationResult:
     """Validate a state of ours, or what became of one of CompilerGym's.
@@ -432,7 +432,7 @@ async def _validated(
         if isinstance(state, LegacyState):
             modern, translation = await modern_state(runtime, state, environment)
         if (wrong := missing.find(modern.benchmark)) is None:
-            result = await validate_translated(runtime, modern, translation, options)
+            result = await _validate_translated(runtime, modern, translation, options)
             missing.learn(result)
             return result
     except RuntimeClosed:

@@ -12,7 +12,7 @@ from typing import Any
 from aiocg.workers.loops._expression import Tensor
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._schedule import Schedule
-from aiocg.workers.loops.cpu.target import CpuTarget, aligned
+from aiocg.workers.loops.cpu.target import CpuTarget, _aligned
 
 SCRIPT = """
 import json, sys, time
@@ -85,7 +85,7 @@ class Ours:
         self.flops, self.traffic, self.footprint = computation.flops, computation.traffic, computation.footprint
         self._kernel = target.compile(computation, schedule.nests)
         inputs = random_inputs(computation)
-        self._arrays = [aligned(tensor.shape) for tensor in computation.tensors]
+        self._arrays = [_aligned(tensor.shape) for tensor in computation.tensors]
         for array, values in zip(self._arrays, inputs, strict=False):
             array[...] = values
         for array in self._arrays[len(inputs) :]:

@@ -117,7 +117,7 @@ def _run(uri: str, identity: str, command: Sequence[str], folder: str, timeout: 
 
 
 Value = bool | int | str
-"""The value of a parameter: of a `Switch`, an `Integer` or a `Choice`."""
+"""The value of a parameter: of a `Switch`, an `Integer` or a `_Choice`."""
 
 _NUMBER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _SWITCH = {"yes": True, "no": False}
@@ -156,7 +156,7 @@ class Switch:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class _Choice:
     """A parameter that is one of some words."""
 
     words: tuple[str, ...]
@@ -169,7 +169,7 @@ class Choice:
         return f"one of {', '.join(map(repr, self.words))}"
 
 
-Parameter = Integer | Switch | Choice
+Parameter = Integer | Switch | _Choice
 
 
 def read_parameters(
@@ -215,7 +215,7 @@ def _unknown(name: str, owner: str, parameters: Mapping[str, Parameter]) -> str:
 def _example(parameter: Parameter) -> str:
     if isinstance(parameter, Integer):
         return str(parameter.high if parameter.default is None else parameter.default)
-    return parameter.words[0] if isinstance(parameter, Choice) else "no"
+    return parameter.words[0] if isinstance(parameter, _Choice) else "no"
 
 
 SEEDS = 2**32

@@ -177,7 +177,7 @@ def text(header: Header, programs: Iterable[Program]) -> bytes:
     return b"".join(msgspec.json.encode(one) + b"\n" for one in (header, *programs))
 
 
-def read_header(directory: Path) -> Header:
+def _read_header(directory: Path) -> Header:
     """Read the description of the dataset in a folder.
 
     Raises:
@@ -302,7 +302,7 @@ class OwnDataset(ListedDataset):
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory)
         try:
-            header = read_header(self.directory)
+            header = _read_header(self.directory)
         except OSError as error:
             raise InstallError(str(directory), f"its manifest cannot be read: {error.strerror}") from error
         super().__init__(

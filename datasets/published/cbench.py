@@ -144,7 +144,7 @@ COMMANDS: Mapping[str, tuple[_Command, ...]] = {
 """How each program is run; nothing for those that are not."""
 
 
-def program_of(name: str, inputs: Callable[[], Path], dataset: int | None = None) -> BenchmarkProgram:
+def _program_of(name: str, inputs: Callable[[], Path], dataset: int | None = None) -> BenchmarkProgram:
     """Return how a program is built and run. No file is read before its content is asked for.
 
     Args:
@@ -228,14 +228,14 @@ class CBenchDataset(TarDataset):
         numbers = uri.param(PARAMETER)
         if numbers:
             return self._with_one_input(uri, numbers[-1])
-        program = program_of(uri.path, self.install_inputs)
+        program = _program_of(uri.path, self.install_inputs)
         if not any(command.inputs(0) for command in COMMANDS.get(uri.path, ())):
             return program
         return replace(program, carried=("0",) if self.inputs_path.is_dir() else ())
 
     def _with_one_input(self, uri: BenchmarkUri, number: str) -> BenchmarkProgram:
-        known = list(program_of(uri.path, self.install_inputs).runs)
+        known = list(_program_of(uri.path, self.install_inputs).runs)
         if number not in known:
             has = f"inputs 0 to {len(known) - 1}" if known else "no inputs: it cannot be validated"
             raise BenchmarkNotFound(str(uri), f"the program {uri.path} has no input {number!r}; it has {has}")
-        return program_of(uri.path, self.install_inputs, int(number))
+        return _program_of(uri.path, self.install_inputs, int(number))

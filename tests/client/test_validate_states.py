@@ -120,7 +120,7 @@ async def test_results_come_as_they_are_ready_or_in_order(
         done[number].set()
         return ValidationResult(state=one)
 
-    monkeypatch.setattr(validation, "validate_translated", slow)
+    monkeypatch.setattr(validation, "_validate_translated", slow)
     come = [result.state async for result in validate_states(runtime, states)]
     assert come == [*states[1:], states[0]]
     done[4].clear()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from aiocg.datasets import Benchmark, BenchmarkNotFound, BenchmarkUri, Datasets, InvalidBenchmarkUri
-from aiocg.datasets.generators.seeded import SEEDS, Choice, Integer, SeededDataset, Switch, Value
+from aiocg.datasets.generators.seeded import SEEDS, Integer, SeededDataset, Switch, Value, _Choice
 
 
 class Words(SeededDataset):
@@ -17,7 +17,7 @@ class Words(SeededDataset):
         return Benchmark(uri, lambda: f"{seed} {dict(values)}".encode())
 
 
-PARAMETERS = {"max-funcs": Integer(1, 10), "pointers": Switch(), "kind": Choice(("loops", "calls"))}
+PARAMETERS = {"max-funcs": Integer(1, 10), "pointers": Switch(), "kind": _Choice(("loops", "calls"))}
 
 
 @pytest.fixture

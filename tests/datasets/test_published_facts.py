@@ -13,7 +13,7 @@ from aiocg.datasets import Datasets, DownloadError
 from aiocg.datasets.package_index import Wheel, fetch_members
 from aiocg.datasets.published import published_datasets
 from aiocg.datasets.published._sources import PRELUDE, CLgenDataset
-from aiocg.datasets.published.cbench import COMMANDS, CBenchDataset, program_of
+from aiocg.datasets.published.cbench import COMMANDS, CBenchDataset, _program_of
 from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
 
 FOLDER = "compiler_gym-0.2.5.data/purelib/compiler_gym/envs/llvm/datasets/"
@@ -183,14 +183,14 @@ def test_a_program_of_cbench_has_its_inputs_by_number() -> None:
     def unexpected() -> Any:
         raise AssertionError("a file was asked for")
 
-    program = program_of("stringsearch", unexpected)
+    program = _program_of("stringsearch", unexpected)
     assert list(program.runs) == [str(number) for number in range(20)]
     run = program.runs["4"]
     assert run.arguments == ("office_data/5.txt", "office_data/5.s.txt", "output.txt")
     assert list(run.files) == ["_finfo_dataset", "office_data/5.txt", "office_data/5.s.txt"]
     assert run.files["_finfo_dataset"] == b"1\n" and dict(run.output_files) == {"output.txt": None}
-    assert [len(program_of(name, unexpected).runs) for name in ("bitcount", "stringsearch2", "lame")] == [2, 1, 0]
-    assert program_of("bitcount", unexpected).runs["1"].arguments == ("512",)
+    assert [len(_program_of(name, unexpected).runs) for name in ("bitcount", "stringsearch2", "lame")] == [2, 1, 0]
+    assert _program_of("bitcount", unexpected).runs["1"].arguments == ("512",)
 
 
 def test_making_them_all_opens_no_file_and_imports_little() -> None:

@@ -18,7 +18,7 @@ from aiocg.spaces import ChoiceActions, CommandLineActions, MappingActions, Opti
 from aiocg.spaces.actions import ActionSpaces
 from aiocg.transport.messages import ActionSpaceSpec
 from aiocg.transport.options import Option
-from aiocg.workers.gcc.session import apply, edits
+from aiocg.workers.gcc.session import _apply, edits
 
 OPTIONS = (
     Option("-O", "level", "", ("-O0", "-O1", "-O2", "-O3", "-Ofast", "-Og", "-Os")),
@@ -313,12 +313,12 @@ def test_edits_are_written_as_the_line_that_they_lead_to(names: list[str]) -> No
     by_name = {edit.action.name: edit for edit in EDITS}
     choices: tuple[int, ...] = tuple(UNSET)
     for name in names:
-        choices = apply(by_name[name], choices)
+        choices = _apply(by_name[name], choices)
     line = ONE_BY_ONE.to_string(names)
     assert line == f"{LINE.write(choices)} -c input.c -o output.o"
     again = UNSET
     for index in ONE_BY_ONE.from_string(line):
-        again = list(apply(EDITS[index], again))
+        again = list(_apply(EDITS[index], again))
     assert again == list(choices)
 
 

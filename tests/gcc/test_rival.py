@@ -15,7 +15,7 @@ from aiocg.datasets import Benchmark, BenchmarkSource
 from aiocg.datasets.process import cancellable
 from aiocg.gcc import make_benchmark
 from aiocg.gcc.meaning import effects
-from aiocg.gcc.rival import compile_small, same_meaning
+from aiocg.gcc.rival import _compile_small, same_meaning
 from aiocg.transport.elf import image_size
 from aiocg.transport.options import Option
 
@@ -43,7 +43,7 @@ def test_a_compiler_that_is_killed_leaves_no_temporary_file(tmp_path: Path, monk
 
     with cancellable(stop), ThreadPoolExecutor() as pool:
         pool.submit(stopping)
-        assert "cancelled" in compile_small(program(LOOP), str(driver)).problem
+        assert "cancelled" in _compile_small(program(LOOP), str(driver)).problem
     assert not Path(started.read_text().strip()).exists() and [*temporary.iterdir()] == []
 
 
@@ -126,7 +126,7 @@ def test_gcc_compiles_the_same_source_with_the_same_flags(tmp_path: Path, gcc: s
     (tmp_path / "include" / "n.h").write_text("#ifndef N\n#define N 5\n#endif\n")
     (tmp_path / name).write_text(text)
     words = (f"-I{tmp_path / 'include'}", *flags)
-    found = compile_small(Benchmark.from_file(tmp_path / name, words))
+    found = _compile_small(Benchmark.from_file(tmp_path / name, words))
     driver = "g++" if name.endswith("pp") else gcc
     subprocess.run([driver, *words, "-Oz", "-c", name, "-o", "by-hand.o"], cwd=tmp_path, check=True)
     assert found.bytes == image_size((tmp_path / "by-hand.o").read_bytes()).stored
@@ -138,7 +138,7 @@ def test_several_units_are_one_object(tmp_path: Path) -> None:
         BenchmarkSource("a.c", b"int a(void) { return 1; }\n"),
         BenchmarkSource("b.c", b"int b(void) { return 2; }\n"),
     ]
-    together, alone = compile_small(make_benchmark(texts)), compile_small(make_benchmark(texts[:1]))
+    together, alone = _compile_small(make_benchmark(texts)), _compile_small(make_benchmark(texts[:1]))
     assert together.bytes is not None and alone.bytes is not None and together.bytes > alone.bytes
 
 
@@ -152,12 +152,12 @@ def test_several_units_are_one_object(tmp_path: Path) -> None:
 )
 def test_where_gcc_makes_nothing_the_reason_is_said(tmp_path: Path, driver: str, text: str, problem: str) -> None:
     (tmp_path / "x.c").write_text(text)
-    found = compile_small(Benchmark.from_file(tmp_path / "x.c"), driver)
+    found = _compile_small(Benchmark.from_file(tmp_path / "x.c"), driver)
     assert found.bytes is None and problem in found.problem
 
 
 def test_bitcode_has_no_sources_for_gcc() -> None:
-    found = compile_small(Benchmark.from_file_contents("benchmark://user-v0/x", b"; no source"))
+    found = _compile_small(Benchmark.from_file_contents("benchmark://user-v0/x", b"; no source"))
     assert found.bytes is None and "sources are not known" in found.problem
 
 

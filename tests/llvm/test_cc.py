@@ -21,7 +21,7 @@ from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, 
 from aiocg.llvm import _driver_search as driver_search
 from aiocg.llvm import code_size, compute_observation, image_size, text_size
 from aiocg.llvm.command_line import parse
-from aiocg.llvm.driver import PLAIN, Candidate, Verdict, describe
+from aiocg.llvm.driver import PLAIN, _Candidate, _describe, _Verdict
 from aiocg.llvm.driver_settings import Settings
 from aiocg.transport.elf import ImageSize
 
@@ -374,8 +374,8 @@ def test_a_table_that_only_clang_makes_constant_is_no_gain(cc: Driver) -> None:
     [((90, 8), True), ((100, 8), True), ((101, 8), False), ((90, 9), False), ((100, 0), True)],
 )
 def test_no_object_may_take_more_room_than_clangs(found: tuple[int, int], is_within: bool) -> None:
-    plain = Candidate("plain", b"", ImageSize(100, 8), 100)
-    assert Candidate("found", b"", ImageSize(*found), found[0]).is_within(plain) == is_within
+    plain = _Candidate("plain", b"", ImageSize(100, 8), 100)
+    assert _Candidate("found", b"", ImageSize(*found), found[0]).is_within(plain) == is_within
 
 
 @pytest.mark.slow
@@ -547,10 +547,10 @@ def test_settings_come_from_the_environment() -> None:
 
 
 def test_report_names_what_was_chosen_and_the_others() -> None:
-    found = Verdict("found", {PLAIN: 30, "-Oz": 20, "found": 10}, "bytes", "greedy, 3 actions", 1.0)
-    assert describe(found, "-O2") == "10 bytes by greedy, 3 actions; clang -O2 30, -Oz 20"
-    plain = Verdict(PLAIN, {PLAIN: 5, "-Oz": 20}, "instructions", "", 1.0)
-    assert describe(plain, "") == "5 instructions as clang -O0 alone; -Oz 20"
+    found = _Verdict("found", {PLAIN: 30, "-Oz": 20, "found": 10}, "bytes", "greedy, 3 actions", 1.0)
+    assert _describe(found, "-O2") == "10 bytes by greedy, 3 actions; clang -O2 30, -Oz 20"
+    plain = _Verdict(PLAIN, {PLAIN: 5, "-Oz": 20}, "instructions", "", 1.0)
+    assert _describe(plain, "") == "5 instructions as clang -O0 alone; -Oz 20"
 
 
 def test_text_size_is_that_of_llvm_size(cc: Driver) -> None:

@@ -11,7 +11,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.errors import ServiceError
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm.module import LlvmError, Module, padded
+from aiocg.workers.llvm.module import LlvmError, Module, _padded
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -40,7 +40,7 @@ async def test_padding_changes_no_program(name: str) -> None:
     library = Library.find(None)
     with Module.parse(library, PROGRAMS[name].encode()) as module:
         content, text = module.write_bitcode(), module.to_text()
-    with Module.parse(library, padded(content)) as module:
+    with Module.parse(library, _padded(content)) as module:
         assert module.to_text() == text
         assert not module.verify()
 
@@ -49,7 +49,7 @@ async def test_padding_changes_no_program(name: str) -> None:
     "content", [b"", b"BC", b"BC\xc0\xde", b"BC\xc0\xde" + bytes(64), b"; text", b"\xde\xc0\x17\x0b" + bytes(40)]
 )
 async def test_what_is_no_bare_bitcode_is_left_as_it_is(content: bytes) -> None:
-    assert padded(content) is content
+    assert _padded(content) is content
 
 
 async def test_damaged_bitcode_is_refused_with_the_first_reason(make: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aiocg.search import Budget, ParetoPoint, ParetoResult, SearchState, pareto
-from aiocg.search.fronts import FrontBreeder, front_of
+from aiocg.search.fronts import _FrontBreeder, front_of
 from aiocg.search.tuner import FAILED, Outcome, Proposal
 from aiocg.search.vectors import encode_lists
 
@@ -49,7 +49,7 @@ def test_a_breeder_trades_length_for_reward_and_learns_from_failures() -> None:
     def both(actions: tuple[str, ...]) -> tuple[float, ...]:
         return 1000.0 - outcome_of(actions).reward, float(len(actions))
 
-    made = [FrontBreeder(encode_lists(ALPHABET, 12), 2, 1) for _ in range(2)]
+    made = [_FrontBreeder(encode_lists(ALPHABET, 12), 2, 1) for _ in range(2)]
     asked: list[list[Proposal]] = [[], []]
     for breeder, all_of_them in zip(made, asked, strict=True):
         for _ in range(20):

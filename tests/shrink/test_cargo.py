@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.shrink.rustc import Crate, artifact_of, check_release
+from aiocg.shrink.rustc import _artifact_of, _check_release, _Crate
 
 MADE = Path("/scratch/target")
 
@@ -68,8 +68,8 @@ MANIFEST = '[package]\nname = "{name}"\nversion = "1.0.0"\nedition = "2021"\n'
     ],
 )
 def test_an_image_of_rustc_has_its_place_in_the_target_folder(output: str, artifact: str | None) -> None:
-    assert artifact_of(MADE / output, MADE) == (Path(artifact) if artifact else None)
-    assert artifact_of(Path("/elsewhere") / output, MADE) is None
+    assert _artifact_of(MADE / output, MADE) == (Path(artifact) if artifact else None)
+    assert _artifact_of(Path("/elsewhere") / output, MADE) is None
 
 
 @pytest.mark.needs("cargo")
@@ -100,18 +100,18 @@ def test_crates_are_joined_get_smaller_and_do_the_same(place: Any, new_cache: Ca
 def test_a_crate_is_what_its_options_say() -> None:
     line = "--crate-name app --edition=2021 src/main.rs --crate-type bin --emit=dep-info,link -C opt-level=s"
     line += """ -C extra-filename=-0f --out-dir out -C incremental=inc --cfg 'feature="x"' -L dependency=out"""
-    crate = Crate.of(shlex.split(line))
+    crate = _Crate.of(shlex.split(line))
     assert crate.is_optimised and crate.artifacts == [Path("out/app-0f")]
     kept = "--crate-name=app --edition=2021 src/main.rs --crate-type=bin -Copt-level=s -Cextra-filename=-0f"
     assert crate.words() == [*kept.split(), '--cfg=feature="x"', "-Ldependency=out"]
-    library = Crate.of(shlex.split(line.replace("bin", "staticlib,rlib")))
+    library = _Crate.of(shlex.split(line.replace("bin", "staticlib,rlib")))
     assert set(library.artifacts) == {Path("out/libapp-0f.a"), Path("out/libapp-0f.rlib")}
     others = {"level=s": "level=0", "info,link": "info", "bin": "proc-macro", "name app": "name build_script"}
     for before, after in others.items():
-        assert not Crate.of(shlex.split(line.replace(before, after))).is_optimised
-    assert not Crate.of(shlex.split(f"{line} --print=file-names")).is_optimised
-    assert Crate.of(shlex.split("-O --crate-type staticlib --crate-name x --emit link x.rs")).is_optimised
-    assert not Crate.of(shlex.split(f"{line} -o elsewhere")).is_optimised
+        assert not _Crate.of(shlex.split(line.replace(before, after))).is_optimised
+    assert not _Crate.of(shlex.split(f"{line} --print=file-names")).is_optimised
+    assert _Crate.of(shlex.split("-O --crate-type staticlib --crate-name x --emit link x.rs")).is_optimised
+    assert not _Crate.of(shlex.split(f"{line} -o elsewhere")).is_optimised
 
 
 def test_bitcode_of_a_newer_llvm_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_bitcode_of_a_newer_llvm_is_an_error_that_says_what_to_do(tmp_path: Path
         rustc.chmod(0o755)
         if error:
             with pytest.raises(BenchmarkInitError, match=r"has LLVM 99, whose bitcode LLVM \d+ cannot read: choose"):
-                check_release(str(rustc))
+                _check_release(str(rustc))
         else:
-            check_release(str(rustc))
+            _check_release(str(rustc))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from aiocg.build.commands import Start, units_of
 from aiocg.llvm.command_line import parse
 from aiocg.shrink._tools import Cross
-from aiocg.shrink.record import Build, Link, changed, obstacle, understand
+from aiocg.shrink.record import Build, Link, _obstacle, changed, understand
 
 FOLDER = Path("/project")
 
@@ -66,7 +66,7 @@ def test_a_unit_with_instrumentation_stays_as_the_build_has_made_it() -> None:
 
 
 def test_link_time_optimisation_of_the_builds_own_is_no_obstacle() -> None:
-    assert obstacle(parse(["gcc", "-flto", "-O2", "a.o", "-o", "app"])) == ""
+    assert _obstacle(parse(["gcc", "-flto", "-O2", "a.o", "-o", "app"])) == ""
 
 
 def test_what_has_changed_since_a_link_is_named() -> None:

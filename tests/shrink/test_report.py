@@ -9,22 +9,22 @@ import pytest
 
 from aiocg.shrink._candidate import Candidates
 from aiocg.shrink.image import Image, smallest
-from aiocg.shrink.report import ImageReport, Report, Symbol, compared, explained, report_of
+from aiocg.shrink.report import Report, _compared, _explained, _ImageReport, _Symbol, report_of
 from aiocg.transport.elf import merged_symbols, symbol_sizes
 
 OWN, OZ, FOUND = Image(1000, 100, 50, 40, 8), Image(900, 100, 50, 40), Image(800, 100, 50, 60, 16)
-REPORT = ImageReport(
+REPORT = _ImageReport(
     "app",
     "found",
     {"own": OWN, "-Oz": OZ, "found": FOUND},
-    compared({"f": 90, "g": 30}, {"f": 20, "h": 9}, {"g": "inlined into f"}),
+    _compared({"f": 90, "g": 30}, {"f": 20, "h": 9}, {"g": "inlined into f"}),
     ("a note",),
     {"-disable-lsr": 1200},
 )
 
 
 def test_symbols_are_told_by_how_much_they_have_changed() -> None:
-    assert REPORT.symbols == (Symbol("f", 90, 20), Symbol("g", 30, 0, "inlined into f"), Symbol("h", 0, 9))
+    assert REPORT.symbols == (_Symbol("f", 90, 20), _Symbol("g", 30, 0, "inlined into f"), _Symbol("h", 0, 9))
 
 
 def test_the_smallest_image_is_taken_and_of_equals_the_first() -> None:
@@ -60,7 +60,7 @@ def test_a_function_is_said_to_be_inlined_merged_unused_or_outlined() -> None:
     before = {"f": 90, "g": 30, "h": 8, "k": 7, "m": 6, "main": 5, "stderr@GLIBC_2.2.5": 8}
     after = {"main": 50, "OUTLINED_FUNCTION_0": 9, "n": 4}
     places = {"f": ["main", "g", "main"], "g": ["main"]}
-    assert explained(before, after, {"k": "main"}, places, {"f", "g", "k", "m", "n", "main"}) == {
+    assert _explained(before, after, {"k": "main"}, places, {"f", "g", "k", "m", "n", "main"}) == {
         "f": "inlined into main, g",
         "g": "inlined into main",
         "h": "nothing uses it",
@@ -71,7 +71,7 @@ def test_a_function_is_said_to_be_inlined_merged_unused_or_outlined() -> None:
         "n": "was inlined in the build's own image",
         "stderr@GLIBC_2.2.5": "stays in its library, and is not copied to here",
     }
-    assert explained({"f": 1}, {}, {}, {}, None) == {}
+    assert _explained({"f": 1}, {}, {}, {}, None) == {}
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def edits(options: Iterable[Option]) -> tuple[_Edit, ...]:
     return tuple(found)
 
 
-def apply(edit: _Edit, choices: Sequence[int]) -> tuple[int, ...]:
+def _apply(edit: _Edit, choices: Sequence[int]) -> tuple[int, ...]:
     """Return the choices after an edit, equal to those before if it has no effect.
 
     A step stops at the last choice or, downwards, at `UNSET`.
@@ -317,7 +317,7 @@ class GccSession(CompilationSession):
         """
         before = self.choices
         edit = self.language.find(action)
-        self.choices = self.language.read(action) if edit is None else apply(edit, before)
+        self.choices = self.language.read(action) if edit is None else _apply(edit, before)
         if self.choices == before:
             return False
         self._words, self._digest = None, ""

@@ -41,7 +41,7 @@ DISPLACING = 16  # when the shelf is full, one of this many new modules displace
 CONTEXT_BYTES, INSTRUCTION_BYTES = 64 << 10, 220  # measured size of a module
 
 
-class Shelf:
+class _Shelf:
     """Modules by state. Modules of states without a session are freed first, then the least recently used.
 
     If more sessions take turns than modules fit, the least recently used module is always the next one needed. A full
@@ -223,7 +223,7 @@ class Engine:
         self.runner = Runner()
         self.states = States()
         self.transitions = Transitions(transition_cache_bytes)
-        self.shelf = Shelf(module_cache_bytes, self._save)
+        self.shelf = _Shelf(module_cache_bytes, self._save)
         self.runs = self.clones = self.parses = self.writes = 0
         self._no_options: int = library.c.LLVMCreatePassBuilderOptions()
         self._machines: dict[bytes, TargetMachine | None] = {}

@@ -25,7 +25,7 @@ _UNKNOWN = 127  # of a block that LLVM has not
 _BITS = 8  # of a byte: an element takes one bit at least, so this many times as many bytes are enough
 
 
-def padded(content: bytes) -> bytes:
+def _padded(content: bytes) -> bytes:
     """Return bare bitcode with a block of zeros at the end of its module; other content is returned as it is.
 
     LLVM's reader rejects an array with more elements than the bitcode has bytes ("Size is not plausible", shown as
@@ -131,7 +131,7 @@ class Context:
         names_taken: whether a pass has added a named type.
         renamings: how often passes renamed types.
         remarks: takes LLVM's remarks of all contexts; None, as in a worker that lives long, drops them.
-        sparse: whether its bitcode has to be padded, see `padded`.
+        sparse: whether its bitcode has to be padded, see `_padded`.
         coroutines: whether its first module had coroutines to split; None while nobody has looked.
         memo: the address of data that belongs to the context, passed to `when_closed` when it closes; 0 if none.
     """
@@ -254,7 +254,7 @@ class Module:
         try:
             module = cls._parsed(library, content, names)
         except LlvmError:
-            if (longer := padded(content)) is content:
+            if (longer := _padded(content)) is content:
                 raise
             with contextlib.suppress(LlvmError):
                 module = cls._parsed(library, longer, names)
@@ -336,7 +336,7 @@ class Module:
         buffer = c.LLVMWriteBitcodeToMemoryBuffer(self.pointer)
         content = ctypes.string_at(c.LLVMGetBufferStart(buffer), c.LLVMGetBufferSize(buffer))
         c.LLVMDisposeMemoryBuffer(buffer)
-        return padded(content) if self.context.sparse else content
+        return _padded(content) if self.context.sparse else content
 
     def to_text(self) -> str:
         """Return the module as textual IR."""

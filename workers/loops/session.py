@@ -75,12 +75,12 @@ class _Primitive(NamedTuple):
 
 
 @cache
-def offered(target: str) -> tuple[str, ...]:
+def _offered(target: str) -> tuple[str, ...]:
     """Return the texts of the steps that are offered for a target, in the order of the first space."""
     return tuple(step.text for step in steps(target))
 
 
-def resolve(action: str, cursor: int) -> Step:
+def _resolve(action: str, cursor: int) -> Step:
     """Parse an action that is a step, not a move of the cursor.
 
     Args:
@@ -102,7 +102,7 @@ def _at_cursor(action: str) -> bool:
     return "loop=" not in action
 
 
-def action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
+def _action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
     """Return the action spaces for a target."""
     primitives = _primitives(target)
     return (
@@ -140,7 +140,7 @@ def action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
     )
 
 
-def read_recipe(target: str, text: str) -> tuple[Step, ...]:
+def _read_recipe(target: str, text: str) -> tuple[Step, ...]:
     """Return the steps of a recipe.
 
     Raises:
@@ -338,8 +338,8 @@ class LoopsSession(KernelSession):
         cls.options = dict(options)
         cls.target = options.get("target", "cpu")
         cls.compiler_version = cls.device(cls.target).target.description
-        cls.action_spaces = action_spaces(cls.target)
-        cls.observation_spaces = observation_spaces(len(offered(cls.target)))
+        cls.action_spaces = _action_spaces(cls.target)
+        cls.observation_spaces = observation_spaces(len(_offered(cls.target)))
 
     @classmethod
     def load_benchmark(cls, content: bytes, program: bytes = b"") -> Schedule:
@@ -363,7 +363,7 @@ class LoopsSession(KernelSession):
             try:
                 if read_layouts(action) is not None:
                     return
-                found = read_recipe(cls.target, action) if _is_recipe(action) else (resolve(action, 0),)
+                found = _read_recipe(cls.target, action) if _is_recipe(action) else (_resolve(action, 0),)
             except ValueError as error:
                 raise CompilationError(FailureCode.ACTION_UNKNOWN, str(error)) from None
             if any(step.loop >= MAX_LOOPS for step in found):
@@ -390,15 +390,15 @@ class LoopsSession(KernelSession):
     def apply_action(self, action: Any) -> bool:
         """Change the schedule, or move the cursor; illegal steps change nothing."""
         if isinstance(action, int):
-            action = offered(self.target)[action]
+            action = _offered(self.target)[action]
         if action in CURSOR_MOVES:
             self.acted(changed=False)
             return self._go(self.cursor + CURSOR_MOVES[action])
         if _is_recipe(action):
-            return self._become(_cooked(self._first, read_recipe(self.target, action)))
+            return self._become(_cooked(self._first, _read_recipe(self.target, action)))
         if (layouts := read_layouts(action)) is not None:
             return self._become(self._arranged(layouts))
-        step = resolve(action, self.cursor)
+        step = _resolve(action, self.cursor)
         changed = self._become(_applied(self._schedule, step))
         if changed and step.primitive == "reorder" and _at_cursor(action):
             self._go(self.cursor + 1)  # the cursor follows the loop

@@ -23,7 +23,7 @@ REST = 1.0  # seconds without a server after it has failed
 SERVERS = ("redis://", "rediss://", "unix://")
 
 
-class Tier(Protocol):
+class _Tier(Protocol):
     """One place. Whatever is wrong with it, it has nothing then, and what is written is lost.
 
     Attributes:
@@ -39,17 +39,17 @@ class Tier(Protocol):
         """Write contents by key."""
 
 
-def open_tier(place: str) -> Tier:
+def open_tier(place: str) -> _Tier:
     """Open a place: the address of a server, or a folder.
 
     Raises:
         ImportError: if the client of a server is not installed.
         ValueError: if an address cannot be read.
     """
-    return ServerTier(place) if place.startswith(SERVERS) else FileTier(Path(place).expanduser())
+    return _ServerTier(place) if place.startswith(SERVERS) else _FileTier(Path(place).expanduser())
 
 
-class FileTier:
+class _FileTier:
     """A file in a folder, for all processes of this machine. One thread may read while another one writes."""
 
     problem = ""
@@ -72,7 +72,7 @@ class FileTier:
         self._writes.flush()
 
 
-class ServerTier:
+class _ServerTier:
     """A Redis or Valkey server, for any number of machines; it decides itself what it forgets."""
 
     def __init__(self, address: str) -> None:
@@ -165,7 +165,7 @@ class Memory:
 
     def __init__(
         self,
-        open_tiers: Callable[[], Sequence[Tier]],
+        open_tiers: Callable[[], Sequence[_Tier]],
         identify: Callable[[], bytes],
         patience: float = PATIENCE,
     ) -> None:
@@ -180,7 +180,7 @@ class Memory:
         self._asked: SimpleQueue[_Question] = SimpleQueue()
         self._made: SimpleQueue[_Made | _Copied] = SimpleQueue()
         self._started = False
-        self._tiers: Sequence[Tier] = ()
+        self._tiers: Sequence[_Tier] = ()
         self._unopened: list[str] = []
 
     @property
@@ -250,7 +250,7 @@ class Memory:
                     question.found[keys[key]] = record
             question.answered.release()
 
-    def _look_up(self, tiers: Sequence[Tier], keys: list[bytes]) -> dict[bytes, bytes]:
+    def _look_up(self, tiers: Sequence[_Tier], keys: list[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
         for place, tier in enumerate(tiers):
             new = tier.find([key for key in keys if key not in found])
@@ -261,7 +261,7 @@ class Memory:
                 break
         return found
 
-    def _write(self, context: bytes, tiers: Sequence[Tier]) -> None:
+    def _write(self, context: bytes, tiers: Sequence[_Tier]) -> None:
         while True:
             waiting = [self._made.get()]
             time.sleep(LINGER)

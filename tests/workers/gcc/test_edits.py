@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.transport.options import UNSET, Option
-from aiocg.workers.gcc.session import apply, edits
+from aiocg.workers.gcc.session import _apply, edits
 
 FLAG = Option("-fgcse", "flag", "Do it.", ("-fgcse", "-fno-gcse"))
 NUMBER = Option("--param=x", "param", "", (), "--param=x={}", 0, 2**31 - 1)
@@ -36,11 +36,11 @@ def test_the_number_of_edits_follows_the_number_of_choices(choices: int, count: 
 
 def test_edits_stop_at_the_ends() -> None:
     by_name = {edit.action.name: edit for edit in edits([FLAG, NUMBER])}
-    assert apply(by_name["-fno-gcse"], (UNSET, UNSET)) == (1, UNSET)
-    assert apply(by_name["--param=x[+1]"], (UNSET, UNSET)) == (UNSET, 0)
-    assert apply(by_name["--param=x[-1000]"], (0, 30)) == (0, UNSET)
-    assert apply(by_name["--param=x[+10]"], (0, 2**31 - 3)) == (0, 2**31 - 1)
-    assert apply(by_name["--param=x[+1]"], (0, 2**31 - 1)) == (0, 2**31 - 1)
+    assert _apply(by_name["-fno-gcse"], (UNSET, UNSET)) == (1, UNSET)
+    assert _apply(by_name["--param=x[+1]"], (UNSET, UNSET)) == (UNSET, 0)
+    assert _apply(by_name["--param=x[-1000]"], (0, 30)) == (0, UNSET)
+    assert _apply(by_name["--param=x[+10]"], (0, 2**31 - 3)) == (0, 2**31 - 1)
+    assert _apply(by_name["--param=x[+1]"], (0, 2**31 - 1)) == (0, 2**31 - 1)
 
 
 @given(st.data())
@@ -48,9 +48,9 @@ def test_an_edit_changes_its_own_option_only_and_leaves_a_choice(data: st.DataOb
     options = [FLAG, of(data.draw(st.integers(1, 12))), of(data.draw(st.sampled_from([60, 600, 6000])))]
     state = tuple(data.draw(st.integers(UNSET, len(option) - 1)) for option in options)
     edit = data.draw(st.sampled_from(edits(options)))
-    after = apply(edit, state)
+    after = _apply(edit, state)
     assert [index for index in range(3) if after[index] != state[index]] in ([], [edit.option])
     assert UNSET <= after[edit.option] < len(options[edit.option])
     if not edit.step:
         assert options[edit.option].word(after[edit.option]) == edit.action.name
-        assert apply(edit, after) == after
+        assert _apply(edit, after) == after

@@ -15,7 +15,7 @@ from aiocg.workers.llvm._remembered_transitions import RememberedTransitions
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_code import NativeLibraries
-from aiocg.workers.llvm.session import identity
+from aiocg.workers.llvm.session import _identity
 from aiocg.workers.llvm.states import State
 from aiocg.workers.memory.memory import Memory
 from aiocg.workers.memory.records import Step, Trust, decode, encode, key_of
@@ -309,15 +309,15 @@ def test_long_way_is_cut_by_bitcode_as_without_a_memory(
 def test_identity_is_that_of_the_library_its_use_and_our_sources(
     library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    same = [identity(library, tmp_path, False) for _ in range(2)]
+    same = [_identity(library, tmp_path, False) for _ in range(2)]
     assert same[0] == same[1]
     assert len(list(tmp_path.glob("*.hash"))) == 1
-    assert identity(library, tmp_path / "missing", False) == same[0]
-    assert identity(library, tmp_path, True) != same[0]
+    assert _identity(library, tmp_path / "missing", False) == same[0]
+    assert _identity(library, tmp_path, True) != same[0]
     other = tmp_path / "libLLVM.so"
     other.write_bytes(b"another")
     monkeypatch.setattr(library, "path", other)
-    assert identity(library, tmp_path, False) != same[0]
+    assert _identity(library, tmp_path, False) != same[0]
 
 
 def test_state_that_is_not_understood_is_not_remembered(

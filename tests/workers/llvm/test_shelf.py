@@ -3,7 +3,7 @@
 import pytest
 
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm.engine import CONTEXT_BYTES, DISPLACING, MOST_LEFT, Shelf
+from aiocg.workers.llvm.engine import CONTEXT_BYTES, DISPLACING, MOST_LEFT, _Shelf
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.states import State
 
@@ -15,12 +15,12 @@ def state_of(number: int, holders: int = 1) -> State:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
+def shelf() -> _Shelf:
     def save(state: State, module: Module) -> None:
         assert module.pointer
         state.content = b"saved"
 
-    return Shelf(2 * CONTEXT_BYTES, save)
+    return _Shelf(2 * CONTEXT_BYTES, save)
 
 
 def module(library: Library) -> Module:
@@ -34,7 +34,7 @@ def is_closed(one: Module) -> bool:
         return True
 
 
-def test_what_is_taken_is_no_longer_there_and_not_freed(library: Library, shelf: Shelf) -> None:
+def test_what_is_taken_is_no_longer_there_and_not_freed(library: Library, shelf: _Shelf) -> None:
     state, one = state_of(0), module(library)
     shelf.put(state, one)
     assert shelf.get(state) is one
@@ -46,7 +46,7 @@ def test_what_is_taken_is_no_longer_there_and_not_freed(library: Library, shelf:
     one.close()
 
 
-def test_what_sessions_need_is_saved_before_it_is_freed(library: Library, shelf: Shelf) -> None:
+def test_what_sessions_need_is_saved_before_it_is_freed(library: Library, shelf: _Shelf) -> None:
     states = [state_of(number) for number in range(4)]
     for state in states:
         shelf.put(state, module(library))
@@ -58,7 +58,7 @@ def test_what_sessions_need_is_saved_before_it_is_freed(library: Library, shelf:
     assert (len(shelf), shelf.size) == (0, 0)
 
 
-def test_of_many_that_take_turns_some_stay_until_they_are_used(library: Library, shelf: Shelf) -> None:
+def test_of_many_that_take_turns_some_stay_until_they_are_used(library: Library, shelf: _Shelf) -> None:
     states, found = [state_of(number) for number in range(8)], 0
     for _ in range(10):
         for state in states:
@@ -68,7 +68,7 @@ def test_of_many_that_take_turns_some_stay_until_they_are_used(library: Library,
     shelf.clear()
 
 
-def test_old_ones_go_in_the_end(library: Library, shelf: Shelf) -> None:
+def test_old_ones_go_in_the_end(library: Library, shelf: _Shelf) -> None:
     old = [state_of(number) for number in range(2)]
     for state in old:
         shelf.put(state, module(library))
@@ -78,7 +78,7 @@ def test_old_ones_go_in_the_end(library: Library, shelf: Shelf) -> None:
     shelf.clear()
 
 
-def test_states_that_no_session_is_at_go_first_and_are_not_saved(library: Library, shelf: Shelf) -> None:
+def test_states_that_no_session_is_at_go_first_and_are_not_saved(library: Library, shelf: _Shelf) -> None:
     held, left = state_of(0), state_of(1, holders=0)
     modules = [module(library) for _ in range(3)]
     shelf.put(left, modules[0])
@@ -95,7 +95,7 @@ def test_states_that_no_session_is_at_go_first_and_are_not_saved(library: Librar
 
 
 def test_few_modules_of_such_states_are_kept_and_a_session_may_come_to_one(library: Library) -> None:
-    shelf = Shelf(1 << 30, lambda state, module: None)
+    shelf = _Shelf(1 << 30, lambda state, module: None)
     states = [state_of(number, holders=0) for number in range(MOST_LEFT + 2)]
     for state in states:
         shelf.put(state, module(library))
@@ -110,14 +110,14 @@ def test_few_modules_of_such_states_are_kept_and_a_session_may_come_to_one(libra
 
 
 def test_last_one_is_kept_even_if_it_is_too_large(library: Library) -> None:
-    shelf = Shelf(0, lambda state, module: None)
+    shelf = _Shelf(0, lambda state, module: None)
     state, one = state_of(0), module(library)
     shelf.put(state, one)
     assert not is_closed(one)
     shelf.clear()
 
 
-def test_another_module_of_a_state_takes_the_place_of_the_first(library: Library, shelf: Shelf) -> None:
+def test_another_module_of_a_state_takes_the_place_of_the_first(library: Library, shelf: _Shelf) -> None:
     state, first, second = state_of(0), module(library), module(library)
     shelf.put(state, first)
     shelf.put(state, second)

@@ -2,7 +2,7 @@
 
 from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._schedule import Schedule, Step, arrange, read_layouts
-from aiocg.workers.loops.cuda.target import Program, generate
+from aiocg.workers.loops.cuda.target import Program, _generate
 
 
 def scheduled(text: str, steps: str) -> Schedule:
@@ -22,7 +22,7 @@ def laid_out(text: str, *layouts: str) -> Schedule:
 
 def program(schedule: Schedule) -> Program:
     """Return its program."""
-    return generate(schedule.computation, schedule.nests)
+    return _generate(schedule.computation, schedule.nests)
 
 
 def pointwise(size: int, threads: int = 256, each: int = 4) -> Schedule:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from aiocg.workers.loops._expression import Computation
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._schedule import Schedule
-from aiocg.workers.loops.cuda.target import LATER, MULTIPLY, Program, generate
+from aiocg.workers.loops.cuda.target import LATER, MULTIPLY, Program, _generate
 
 SHIM = Path(__file__).with_name("cuda_shim.h")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -94,7 +94,7 @@ def mismatch(
     """Return how the results of a schedule's program, or another one for it, differ from NumPy's, and its source."""
     computation = schedule.computation
     inputs = random_inputs(computation, seed=1) if inputs is None else inputs
-    program = program or generate(computation, schedule.nests)
+    program = program or _generate(computation, schedule.nests)
     results = emulator.run(computation, program, inputs)
     found = compare(computation, results, expect(computation, inputs, schedule.on_tensor_cores))
     return None if found is None else f"{found}\n{program.source}"

@@ -31,7 +31,7 @@ from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cpu import _jit as jit
 from aiocg.workers.loops.cpu import _kernel as kernel
 from aiocg.workers.loops.cpu import _loops as index_loops
-from aiocg.workers.loops.cpu.target import CpuTarget, aligned
+from aiocg.workers.loops.cpu.target import CpuTarget, _aligned
 
 from . import strategies
 
@@ -323,13 +323,13 @@ def test_what_takes_all_the_time_there_is_runs_once(target: CpuTarget, monkeypat
         return nanoseconds(self, arrays, count)
 
     monkeypatch.setattr(kernel.CpuKernel, "_nanoseconds", counted)
-    timing = compiled.time([aligned(tensor.shape) for tensor in computation.tensors], samples=7, seconds=1e-9)
+    timing = compiled.time([_aligned(tensor.shape) for tensor in computation.tensors], samples=7, seconds=1e-9)
     assert (runs, timing.samples, timing.runs) == ([1], 1, 1)
 
 
 def test_time_is_told_with_its_spread(target: CpuTarget) -> None:
     computation = parse(MATMUL.format(32, 32, 32))
-    arrays = [aligned(tensor.shape) for tensor in computation.tensors]
+    arrays = [_aligned(tensor.shape) for tensor in computation.tensors]
     for array in arrays:
         assert array.ctypes.data % 64 == 0
         array.fill(1)

@@ -10,12 +10,12 @@ from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._schedule import Layout, Schedule, arrange, write_layout
 from aiocg.workers.loops._targets import open_target
-from aiocg.workers.loops.cpu.target import MOST, Machine, templates
+from aiocg.workers.loops.cpu.target import MOST, _Machine, templates
 
-WIDE, NARROW = Machine(16, 32, 1), Machine(4, 16, 1)
+WIDE, NARROW = _Machine(16, 32, 1), _Machine(4, 16, 1)
 
 
-def derived(expression: str, machine: Machine = WIDE) -> list[list[str]]:
+def derived(expression: str, machine: _Machine = WIDE) -> list[list[str]]:
     found = templates(Schedule.of(parse(expression), "cpu"), machine)
     return [list(map(write_layout, layouts)) for layouts in found]
 
@@ -29,7 +29,7 @@ def vectors(layouts: list[str]) -> list[str]:
     ("product", "axis"), [("A[i, k] * B[k, j]", "j"), ("A[k, i] * B[k, j]", "j"), ("A[i, k] * B[j, k]", "k")]
 )
 def test_the_best_template_has_vectors_where_elements_lie_side_by_side_and_fills_registers(
-    product: str, axis: str, machine: Machine
+    product: str, axis: str, machine: _Machine
 ) -> None:
     (found,) = derived(f"C[i:512, j:512] = sum(k:512) {product}", machine)
     assert vectors(found)[0].startswith(f"{axis}:") and found[0].endswith("=vectorize")
@@ -59,7 +59,7 @@ def test_names_do_not_matter() -> None:
 
 def test_threads_share_the_outermost_loop_of_what_is_worth_it() -> None:
     long, short = "C[i:512, j:512] = A[i, j] + 1", "C[i:16, j:16] = A[i, j] + 1"
-    machine = Machine(16, 32, 4)
+    machine = _Machine(16, 32, 4)
     assert all(layout.split(",")[0].endswith("=parallel") for layout in derived(long, machine)[0][:4])
     for expression, threads in ((short, machine), (long, WIDE)):
         assert not any("parallel" in layout for layout in derived(expression, threads)[0])
@@ -80,7 +80,7 @@ def members() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "expression"), list(members()))
 def test_all_templates_are_legal(name: str, expression: str) -> None:
     schedule = Schedule.of(parse(expression), "cpu")
-    for machine in (WIDE, NARROW, Machine(8, 16, 3)):
+    for machine in (WIDE, NARROW, _Machine(8, 16, 3)):
         found = templates(schedule, machine)
         assert found == templates(schedule, machine) and len(found) == len(schedule.nests)
         for number, layouts in enumerate(found):

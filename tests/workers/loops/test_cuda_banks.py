@@ -12,7 +12,7 @@ from aiocg.workers.loops._nest import Refusal
 from aiocg.workers.loops._rules import RULES
 from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cuda._copies import turns
-from aiocg.workers.loops.cuda.target import generate
+from aiocg.workers.loops.cuda.target import _generate
 from aiocg.workers.loops.session import LoopsSession, initial_schedule
 
 from . import cuda_schedules as written
@@ -74,7 +74,7 @@ def test_rows_are_no_longer_than_what_that_takes() -> None:
 def test_rows_are_not_longer_where_tiles_would_not_fit_then() -> None:
     schedule = written.columns(512)
     rules = RULES["cuda"]._replace(shared_memory=32 * 32 * 4)
-    assert "float A_tile[1024];" in generate(schedule.computation, schedule.nests, rules).source
+    assert "float A_tile[1024];" in _generate(schedule.computation, schedule.nests, rules).source
 
 
 @pytest.mark.every_case
@@ -108,7 +108,7 @@ def test_how_large_tiles_may_be_depends_on_the_device() -> None:
     with pytest.raises(Refusal, match=r"the tiles would have 51200 bytes, and a block shares 50000"):
         before.apply(Step("stage", 4, 1))
     with pytest.raises(CompilationError, match="50000"):
-        generate(written.deep_matmul(9, 10, 1001).computation, written.deep_matmul(9, 10, 1001).nests, small)
+        _generate(written.deep_matmul(9, 10, 1001).computation, written.deep_matmul(9, 10, 1001).nests, small)
     large = "B[i:8, k:40000] = A[i, 0] + V[k]"
     with pytest.raises(Refusal, match="160000 bytes"):
         replace(written.scheduled(large, ""), rules=small).apply(Step("stage", 0, 1))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from aiocg.workers.loops._schedule import Schedule
-from aiocg.workers.loops.cuda.target import SOURCE, generate
+from aiocg.workers.loops.cuda.target import SOURCE, _generate
 
 from . import cuda_schedules as written
 from . import strategies
@@ -59,7 +59,7 @@ def test_what_people_write(emulator: Any, schedule: Schedule) -> None:
 def test_barriers_keep_the_copies_of_a_tile_apart_from_its_uses(race_detector: Any) -> None:
     schedule = written.matmul(9, 10, 11, tile=4, depth=4)
     check(race_detector, schedule)
-    program = generate(schedule.computation, schedule.nests)
+    program = _generate(schedule.computation, schedule.nests)
     before, after = program.source.split("__syncthreads();", 1)
     without_first = program._replace(source=before + after)
     last = program.source.rindex("__syncthreads();")
@@ -74,7 +74,7 @@ def test_barriers_keep_the_copies_of_a_tile_apart_from_its_uses(race_detector: A
 def test_barriers_keep_what_threads_combine_apart(race_detector: Any) -> None:
     for schedule in (written.rows(5, 40, threads=8), written.split_sums(5, 7, 40, threads=4)):
         check(race_detector, schedule)
-        program = generate(schedule.computation, schedule.nests)
+        program = _generate(schedule.computation, schedule.nests)
         kernel, _, last = program.source.rpartition("__syncthreads();")
         with pytest.raises(subprocess.CalledProcessError) as caught:
             check(race_detector, schedule, program._replace(source=kernel + last))
@@ -84,7 +84,7 @@ def test_barriers_keep_what_threads_combine_apart(race_detector: Any) -> None:
 @pytest.mark.slow
 def test_a_guard_around_a_barrier_would_be_found(emulator: Any) -> None:
     schedule = written.matmul(9, 10, 11, tile=4, depth=4)
-    program = generate(schedule.computation, schedule.nests)
+    program = _generate(schedule.computation, schedule.nests)
     line = "for (int k_0 = 0; k_0 < 3; ++k_0) {"
     assert line in program.source
     with pytest.raises(subprocess.CalledProcessError) as caught:
@@ -95,7 +95,7 @@ def test_a_guard_around_a_barrier_would_be_found(emulator: Any) -> None:
 @pytest.mark.slow
 def test_a_missing_guard_would_be_found(emulator: Any) -> None:
     schedule = written.pointwise(1003, threads=32)
-    program = generate(schedule.computation, schedule.nests)
+    program = _generate(schedule.computation, schedule.nests)
     assert "if (i < 1003)" in program.source
     with pytest.raises(subprocess.CalledProcessError) as caught:
         check(emulator, schedule, program._replace(source=program.source.replace("if (i < 1003)", "")))
@@ -106,7 +106,7 @@ def test_a_missing_guard_would_be_found(emulator: Any) -> None:
 def test_not_a_number_wins_against_every_number(emulator: Any) -> None:
     schedule = written.scheduled("M[i:2] = max(j:3) A[i, j]\nN[i:2] = min(M[i], B[i])", "")
     a = np.array([[1, np.nan, 3], [np.nan, 2, 1]], np.float32)
-    program = generate(schedule.computation, schedule.nests)
+    program = _generate(schedule.computation, schedule.nests)
     most, least = emulator.run(schedule.computation, program, [a, np.zeros(2, np.float32)])
     assert np.isnan(most).all()
     assert np.isnan(least).all()

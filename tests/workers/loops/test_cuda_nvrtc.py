@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from aiocg.workers.loops._schedule import Schedule
-from aiocg.workers.loops.cuda.target import SOURCE, generate
+from aiocg.workers.loops.cuda.target import SOURCE, _generate
 
 from . import cuda_schedules as written
 from . import strategies
@@ -89,4 +89,4 @@ def test_the_compiler_refuses_what_is_wrong(nvrtc: Any) -> None:
 @settings(UNHURRIED, max_examples=40)
 @given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_many_schedules_become_machine_code(nvrtc: Any, schedule: Schedule) -> None:
-    nvrtc.compile(generate(schedule.computation, schedule.nests).source, "sm_90")
+    nvrtc.compile(_generate(schedule.computation, schedule.nests).source, "sm_90")

@@ -13,7 +13,7 @@ from aiocg.workers.loops._nest import Loop, Nest, initial_nest
 from aiocg.workers.loops._rules import RULES
 from aiocg.workers.loops._schedule import Schedule, Step
 from aiocg.workers.loops.cuda._formulas import RESERVED, Launch, Names, launch
-from aiocg.workers.loops.cuda.target import generate
+from aiocg.workers.loops.cuda.target import _generate
 
 from . import cuda_schedules as written
 
@@ -143,7 +143,7 @@ def test_indices_have_64_bits_only_where_32_are_too_few() -> None:
     def filled(*extents: int) -> str:
         axes = tuple(Axis(f"i{number}", extent) for number, extent in enumerate(extents))
         stage = Stage("B", axes, (), "", Number(1.0))
-        return generate(Computation((), (stage,)), [initial_nest(stage)]).source
+        return _generate(Computation((), (stage,)), [initial_nest(stage)]).source
 
     assert "for (int i0" in filled(2**15, 2**16 - 1)
     assert "for (long long i0" in filled(2**15, 2**16)
@@ -154,8 +154,8 @@ def test_tiles_of_which_a_part_lies_beyond_32_bits_begin_at_64() -> None:
     schedule = Schedule.of(computation, "cuda")
     for text in ("split<loop=0;factor=1023>", "split<loop=1;factor=1022>"):
         schedule = schedule.apply(Step.parse(text))
-    assert "long long i" in generate(computation, schedule.nests).source
-    assert "for (int " in generate(computation, Schedule.of(computation, "cuda").nests).source
+    assert "long long i" in _generate(computation, schedule.nests).source
+    assert "for (int " in _generate(computation, Schedule.of(computation, "cuda").nests).source
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_no_device_can_do_is_refused_in_a_sentence() -> None:
     ]
     for word, nest in cases:
         with pytest.raises(CompilationError, match=word) as caught:
-            generate(parse(text), [nest])
+            _generate(parse(text), [nest])
         assert caught.value.code == FailureCode.ACTION
         assert len(caught.value.message.split()) > 4
 

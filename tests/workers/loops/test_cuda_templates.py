@@ -9,7 +9,7 @@ from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._rules import RULES, Rules, block_threads
 from aiocg.workers.loops._schedule import Schedule, arrange, read_layouts, write_layout
-from aiocg.workers.loops.cuda.target import MOST, generate, templates
+from aiocg.workers.loops.cuda.target import MOST, _generate, templates
 
 EXPRESSIONS = {
     **{name: template.write(template.values({})) for name, template in TEMPLATES.items()},
@@ -89,6 +89,6 @@ def test_kernels_of_templates_are_right(emulator: Any, expression: str) -> None:
     found = templates(schedule, RULES["cuda"], 4)
     for rank in range(0, max(map(len, found)), 7):
         arranged = arrange(schedule, tuple(layouts[rank % len(layouts)] for layouts in found))
-        program = generate(schedule.computation, arranged.nests)
+        program = _generate(schedule.computation, arranged.nests)
         mismatch = compare(schedule.computation, emulator.run(schedule.computation, program, inputs), expected)
         assert mismatch is None, f"{mismatch}\n{arranged.text}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.workers.loops.cuda.target import time_runs
+from aiocg.workers.loops.cuda.target import _time_runs
 
 
 class Clock:
@@ -52,7 +52,7 @@ class Clock:
 @pytest.mark.parametrize("each", [1e-6, 3e-5, 1e-3])
 def test_short_runs_are_timed_together_for_about_as_long_as_asked(each: float) -> None:
     device: Any = Clock(lambda run: each)
-    timing = time_runs(device, device.run, samples=5, seconds=0.1)
+    timing = _time_runs(device, device.run, samples=5, seconds=0.1)
     assert [timing.low, timing.seconds, timing.high] == pytest.approx([each] * 3)
     assert timing.samples == 5
     assert timing.runs * each == pytest.approx(0.1 / 5, rel=0.5)
@@ -61,18 +61,18 @@ def test_short_runs_are_timed_together_for_about_as_long_as_asked(each: float) -
 
 def test_a_run_that_is_as_long_as_a_sample_is_timed_by_itself() -> None:
     device: Any = Clock(lambda run: 2.0)
-    timing = time_runs(device, device.run, samples=3, seconds=6.0)
+    timing = _time_runs(device, device.run, samples=3, seconds=6.0)
     assert timing == (2.0, 2.0, 2.0, 3, 1)
     assert device.runs == 4
 
 
 def test_a_run_that_is_longer_than_all_samples_is_the_only_one() -> None:
     device: Any = Clock(lambda run: 2.0)
-    assert time_runs(device, device.run, samples=3, seconds=1.0) == (2.0, 2.0, 2.0, 1, 1)
+    assert _time_runs(device, device.run, samples=3, seconds=1.0) == (2.0, 2.0, 2.0, 1, 1)
     assert device.runs == 1
 
 
 def test_the_first_runs_do_not_count_and_samples_vary() -> None:
     device: Any = Clock(lambda run: 5.0 if run == 0 else 1.0 + run)
-    timing = time_runs(device, device.run, samples=5, seconds=9.0)
+    timing = _time_runs(device, device.run, samples=5, seconds=9.0)
     assert (timing.low, timing.seconds, timing.high) == (3.0, 4.0, 5.0)

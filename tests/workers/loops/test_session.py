@@ -18,7 +18,15 @@ from aiocg.workers.loops._nest import Nest
 from aiocg.workers.loops._observations import JOINED, bandwidth, least_seconds
 from aiocg.workers.loops._schedule import MAX_LOOPS, Step
 from aiocg.workers.loops._target import Kernel, Roof
-from aiocg.workers.loops.session import CURSOR_MOVES, PLACES, LoopsSession, action_spaces, offered, read_recipe, resolve
+from aiocg.workers.loops.session import (
+    CURSOR_MOVES,
+    PLACES,
+    LoopsSession,
+    _action_spaces,
+    _offered,
+    _read_recipe,
+    _resolve,
+)
 from aiocg.workers.sessions import SessionTable
 
 MATMUL = b"# a product\nC[i:24, j:16] = sum(k:20) A[i, k] * B[k, j]\n"
@@ -55,9 +63,9 @@ def after(session: LoopsSession, *actions: Any) -> list[bool]:
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 def test_the_three_spaces_have_the_same_steps(target: str) -> None:
-    steps, primitives, cursor, recipes = action_spaces(target)
+    steps, primitives, cursor, recipes = _action_spaces(target)
     texts = [action.text or action.name for action in steps.actions]
-    assert texts == list(offered(target)) and len(texts) == len(set(texts))
+    assert texts == list(_offered(target)) and len(texts) == len(set(texts))
     made = set()
     for action in primitives.actions:
         first, *rest = (parameter.choices for parameter in action.parameters)
@@ -70,7 +78,7 @@ def test_the_three_spaces_have_the_same_steps(target: str) -> None:
                 else {f"{action.name}<{loop}>"}
             )
     assert made == set(texts)
-    at_three = {resolve(action.name, 3).text for action in cursor.actions if action.name not in CURSOR_MOVES}
+    at_three = {_resolve(action.name, 3).text for action in cursor.actions if action.name not in CURSOR_MOVES}
     assert at_three == {text for text in texts if "<loop=3" in text}
     assert len(recipes.options) == PLACES
     assert {word.partition(":")[2] for option in recipes.options for word in option.texts} < set(texts)
@@ -79,7 +87,7 @@ def test_the_three_spaces_have_the_same_steps(target: str) -> None:
 def test_an_index_a_step_and_one_at_the_cursor_are_the_same() -> None:
     first, second, third = opened(), opened(), opened()
     text = "split<loop=1;factor=4>"
-    assert after(first, offered("cpu").index(text)) == after(second, text) == [True]
+    assert after(first, _offered("cpu").index(text)) == after(second, text) == [True]
     assert after(third, "cursor_down", "split<factor=4>", "cursor_up") == [True, True, True]
     assert first.schedule == second.schedule == third.schedule
     assert first.state_hash() == second.state_hash() == third.state_hash()
@@ -88,7 +96,7 @@ def test_an_index_a_step_and_one_at_the_cursor_are_the_same() -> None:
 def test_a_recipe_is_a_schedule_from_the_start_without_what_is_refused() -> None:
     session, again = opened(), opened()
     recipe = "schedule 1:split<loop=0;factor=8> 2:vectorize<loop=0> 4:reorder<loop=1> 12:parallel<loop=0>"
-    assert [step.primitive for step in read_recipe("cpu", recipe)] == ["split", "vectorize", "reorder", "parallel"]
+    assert [step.primitive for step in _read_recipe("cpu", recipe)] == ["split", "vectorize", "reorder", "parallel"]
     after(session, "split<loop=0;factor=2>", "cursor_down", "fuse<loop=2>")
     assert after(session, recipe, recipe) == [True, False]
     after(again, "split<loop=0;factor=8>", "reorder<loop=1>", "parallel<loop=0>", "cursor_down")
@@ -105,8 +113,8 @@ def test_a_step_that_is_refused_changes_nothing_and_the_mask_says_so() -> None:
     session = opened()
     before, mask = session.state_hash(), session.get_observation("action_mask")
     refusals = session.get_observation("refusals")
-    assert (mask.dtype, mask.shape) == (np.int8, (len(offered("cpu")),))
-    assert set(np.array(offered("cpu"))[mask == 0]) == set(refusals)
+    assert (mask.dtype, mask.shape) == (np.int8, (len(_offered("cpu")),))
+    assert set(np.array(_offered("cpu"))[mask == 0]) == set(refusals)
     refused = ("vectorize<loop=0>", "parallel<loop=2>", "fuse<loop=2>", "split<loop=9;factor=2>")
     assert after(session, *refused) == [False] * 4
     assert session.state_hash() == before
@@ -135,7 +143,7 @@ def test_the_cursor_stays_where_there_are_loops_and_goes_with_the_loop_it_reorde
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.integers(0, len(offered("cpu")) - 1), max_size=30), st.sampled_from([MATMUL, SOFTMAX]))
+@given(st.lists(st.integers(0, len(_offered("cpu")) - 1), max_size=30), st.sampled_from([MATMUL, SOFTMAX]))
 def test_whatever_is_done_states_are_values_and_their_kernels_are_right(actions: list[int], content: bytes) -> None:
     session, again = opened(content), opened(content)
     effects = after(session, *actions)
@@ -320,7 +328,7 @@ def test_the_roof_is_whichever_binds() -> None:
 
 
 def test_steps_have_one_text() -> None:
-    assert resolve("split<factor=8>", 2) == Step("split", 2, 8) == resolve("split<loop=2;factor=8>", 0)
+    assert _resolve("split<factor=8>", 2) == Step("split", 2, 8) == _resolve("split<loop=2;factor=8>", 0)
 
 
 def test_an_expression_that_overflows_whatever_the_kernel_does_is_said_to() -> None:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from aiocg.workers.memory.memory import Memory, Tier
+from aiocg.workers.memory.memory import Memory, _Tier
 from aiocg.workers.memory.records import PATIENT, Record, Step, encode, key_of
 
 CONTEXT = b"context of tests    "
@@ -33,7 +33,7 @@ class Place:
         self.contents |= contents
 
 
-def memory_in(*places: Tier, patience: float = LONG) -> Memory:
+def memory_in(*places: _Tier, patience: float = LONG) -> Memory:
     return Memory(lambda: places, lambda: CONTEXT, patience)
 
 
@@ -128,7 +128,7 @@ def test_place_that_answers_garbage_has_nothing() -> None:
 
 
 def test_memory_whose_place_cannot_be_opened_has_nothing() -> None:
-    def fail() -> Sequence[Tier]:
+    def fail() -> Sequence[_Tier]:
         raise ImportError("no module named redis")
 
     memory = Memory(fail, lambda: CONTEXT, 0.0)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.memory.memory import NAME, FileTier, ServerTier, Tier, open_tier
+from aiocg.workers.memory.memory import NAME, _FileTier, _ServerTier, _Tier, open_tier
 
 CONTENTS = {bytes([number]) * 20: os.urandom(200) for number in range(100)}
 KEYS = list(CONTENTS)
@@ -73,7 +73,7 @@ def test_two_write_at_once(place: str) -> None:
 
 @pytest.mark.parametrize("damage", ["no database", "another version", "cut", "full of noise"])
 def test_file_that_is_none_of_ours_has_nothing_and_harms_nobody(tmp_path: Path, damage: str) -> None:
-    FileTier(tmp_path).write(CONTENTS)
+    _FileTier(tmp_path).write(CONTENTS)
     file, chance = tmp_path / NAME, random.Random(1)
     sqlite3.connect(file).execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
     content = file.read_bytes()
@@ -88,7 +88,7 @@ def test_file_that_is_none_of_ours_has_nothing_and_harms_nobody(tmp_path: Path, 
         with sqlite3.connect(file) as database:
             database.execute("CREATE TABLE results (key BLOB PRIMARY KEY, outcome TEXT)")
         database.close()
-    tier = FileTier(tmp_path)
+    tier = _FileTier(tmp_path)
     assert all(CONTENTS[key] == content for key, content in tier.find(KEYS).items())
     tier.write(CONTENTS)
     assert all(CONTENTS[key] == content for key, content in tier.find(KEYS).items())
@@ -97,8 +97,8 @@ def test_file_that_is_none_of_ours_has_nothing_and_harms_nobody(tmp_path: Path, 
 @pytest.mark.slow
 def test_process_that_is_killed_while_it_writes_leaves_a_file_that_others_use(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from aiocg.workers.memory.memory import FileTier\n"
-        "tier, n = FileTier(Path(sys.argv[1])), 0\n"
+        "import os, sys; from pathlib import Path; from aiocg.workers.memory.memory import _FileTier\n"
+        "tier, n = _FileTier(Path(sys.argv[1])), 0\n"
         "while True:\n"
         "    tier.write({n.to_bytes(20, 'big'): os.urandom(2000)}); n += 1\n"
         "    print(n, flush=True)"
@@ -113,14 +113,14 @@ def test_process_that_is_killed_while_it_writes_leaves_a_file_that_others_use(tm
             written = max(written, int(process.stdout.readline()))
         process.kill()
         process.communicate()
-    tier = FileTier(tmp_path)
+    tier = _FileTier(tmp_path)
     assert len(tier.find([number.to_bytes(20, "big") for number in range(written)])) == written
     tier.write(CONTENTS)
     assert dict(tier.find(KEYS)) == CONTENTS
 
 
 def test_full_disk_costs_what_would_have_been_written(tmp_path: Path) -> None:
-    tier = FileTier(tmp_path)
+    tier = _FileTier(tmp_path)
     tier.write({b"before": b"1"})
     database = tier._writes._open()
     (pages,) = database.execute("PRAGMA page_count").fetchone()
@@ -131,15 +131,15 @@ def test_full_disk_costs_what_would_have_been_written(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_folder_that_may_only_be_read_harms_nobody(tmp_path: Path) -> None:
-    FileTier(tmp_path / "memory").write(CONTENTS)
+    _FileTier(tmp_path / "memory").write(CONTENTS)
     for path in (*tmp_path.parents, tmp_path, tmp_path / "memory", *(tmp_path / "memory").iterdir()):
         if path.is_relative_to(tmp_path):
             path.chmod(0o755 if path.is_dir() else 0o644)
     script = (
-        "import os, sys; from pathlib import Path; from aiocg.workers.memory.memory import FileTier\n"
+        "import os, sys; from pathlib import Path; from aiocg.workers.memory.memory import _FileTier\n"
         "import filelock\n"
         "fd = os.open(sys.argv[1], os.O_RDONLY); os.fchdir(fd); os.setuid(65534)\n"
-        "tier = FileTier(Path('memory'))\n"
+        "tier = _FileTier(Path('memory'))\n"
         "tier.write({b'key': b'content'})\n"
         "print(len(tier.find([b'key'])))"
     )
@@ -151,7 +151,7 @@ def test_folder_that_may_only_be_read_harms_nobody(tmp_path: Path) -> None:
 
 def test_place_that_is_no_folder_has_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    tier = FileTier(tmp_path / "file")
+    tier = _FileTier(tmp_path / "file")
     tier.write(CONTENTS)
     assert tier.find(KEYS) == {}
     assert (tmp_path / "file").read_text() == "mine"
@@ -159,7 +159,7 @@ def test_place_that_is_no_folder_has_nothing(tmp_path: Path) -> None:
 
 def test_server_that_is_gone_has_nothing_and_is_left_alone_for_a_while(tmp_path: Path) -> None:
     pytest.importorskip("redis")
-    tier = ServerTier(f"unix://{tmp_path}/nobody")
+    tier = _ServerTier(f"unix://{tmp_path}/nobody")
     assert tier.find(KEYS) == {}
     tier.write(CONTENTS)
     assert tier._resting > time.monotonic() - 60
@@ -184,7 +184,7 @@ def test_server_that_speaks_something_else_has_nothing(answer: bytes) -> None:
                     line.sendall(answer * 20)
 
         threading.Thread(target=serve, daemon=True).start()
-        tier: Tier = ServerTier(f"redis://127.0.0.1:{listener.getsockname()[1]}")
+        tier: _Tier = _ServerTier(f"redis://127.0.0.1:{listener.getsockname()[1]}")
         assert tier.find(KEYS) == {}
         tier.write(CONTENTS)
         listener.shutdown(socket.SHUT_RDWR)
@@ -194,7 +194,7 @@ def test_server_that_is_gone_is_told_once_and_without_its_password(caplog: pytes
     pytest.importorskip("redis")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    tier = ServerTier(f"redis://me:secret@127.0.0.1:{port}/0")
+    tier = _ServerTier(f"redis://me:secret@127.0.0.1:{port}/0")
     assert tier.problem == ""
     for _ in range(3):
         assert tier.find(KEYS) == {}
@@ -207,13 +207,13 @@ def test_server_that_is_gone_is_told_once_and_without_its_password(caplog: pytes
 def test_server_that_is_full_keeps_what_it_has(server: str) -> None:
     import redis
 
-    tier = ServerTier(server)
+    tier = _ServerTier(server)
     tier.write({b"before": b"1"})
     client = redis.Redis.from_url(server)
     client.config_set("maxmemory", 1)
     try:
         tier.write(CONTENTS | {b"more": b"2"})
-        fresh = ServerTier(server)
+        fresh = _ServerTier(server)
         assert dict(fresh.find([b"before", b"more"])) == {b"before": b"1"}
     finally:
         client.config_set("maxmemory", 0)

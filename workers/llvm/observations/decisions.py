@@ -73,7 +73,7 @@ def _loop_lines(subject: Subject) -> list[str]:
 
 
 def _features(subject: Subject) -> Array:
-    return table(call_features(subject.engine.module(subject.state), subject.engine.loops), len(FEATURES))
+    return table(_call_features(subject.engine.module(subject.state), subject.engine.loops), len(FEATURES))
 
 
 def _inlined(subject: Subject) -> Array:
@@ -106,7 +106,7 @@ class _Function(NamedTuple):
     callees: list[int]
 
 
-def call_features(module: Module, loops: Loops) -> list[tuple[int, ...]]:
+def _call_features(module: Module, loops: Loops) -> list[tuple[int, ...]]:
     """Return the features of each call that `CallSites.all` yields, as many as `FEATURES`.
 
     Args:

@@ -100,7 +100,7 @@ _FIXED_BY_ABI = ("byval", "sret", "inreg", "inalloca", "zeroext", "signext", "sw
 RETURNS, CALLING, NOTHING = "returns", "calls", "nothing"
 
 
-def exports(module: Module) -> dict[str, dict[str, Any]]:
+def _exports(module: Module) -> dict[str, dict[str, Any]]:
     """Return the definitions that other modules can see or that `llvm.used` keeps, by name.
 
     Returns:
@@ -232,7 +232,7 @@ OBSERVATIONS = (
         EXPORTS,
         "json",
         "The definitions that other modules can see: types, linkage, and whether functions return.",
-        lambda subject: exports(subject.engine.module(subject.state)),
+        lambda subject: _exports(subject.engine.module(subject.state)),
     ),
     Observation.of(
         LOOPS,

@@ -38,7 +38,7 @@ ROWS = (1, 2, 3, 4, 6, 8, 12, 14, 16, 24)  # results kept in registers along an 
 SPARE = 2  # registers for what is read
 
 
-class Machine(NamedTuple):
+class _Machine(NamedTuple):
     """What a processor has, which decides what schedules are worth trying.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Tile(NamedTuple):
         return {**dict(self.copies), self.axis: self.width}
 
 
-def templates(schedule: Schedule, machine: Machine) -> tuple[tuple[Layout, ...], ...]:
+def templates(schedule: Schedule, machine: _Machine) -> tuple[tuple[Layout, ...], ...]:
     """Return layouts for each statement, the most promising first.
 
     Args:
@@ -91,7 +91,7 @@ def _strides(nest: Nest, axis: str, shapes: dict[str, tuple[int, ...]]) -> tuple
 class _Templates:
     """The templates of one statement."""
 
-    def __init__(self, nest: Nest, strides: dict[str, tuple[int, ...]], machine: Machine) -> None:
+    def __init__(self, nest: Nest, strides: dict[str, tuple[int, ...]], machine: _Machine) -> None:
         self.nest = nest
         self.strides = strides
         self.machine = machine
@@ -209,7 +209,7 @@ VERSION = 1  # of the roofline measurement
 ALIGNMENT = 64  # bytes: a cache line, and the longest vector
 
 
-def aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
+def _aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Return a new uninitialised array of `float32`, in C order."""
     size = 4 * math.prod(shape)
     room = np.empty(size + ALIGNMENT, np.uint8)
@@ -265,7 +265,7 @@ def _bandwidth(team: Team, size: int, threads: int, deadline: float) -> float:
     write_stage(function, nest, computation.tensors, Room())
     write_driver(module, [Step((function,), threads, True)], 2)
     kernel = CpuKernel(computation, jit.Code(module), team, threads)
-    arrays = [aligned((elements,)) for _ in range(2)]
+    arrays = [_aligned((elements,)) for _ in range(2)]
     for array in arrays:
         array.fill(0)
     return size / min(kernel.sample(arrays, samples=SAMPLES, seconds=SECONDS, deadline=deadline)[0])
@@ -281,7 +281,7 @@ def _flops(team: Team, deadline: float) -> float:
     write_driver(module, [Step((function,), team.threads, True)], 1)
     stage = Stage("S", (Axis("t", team.threads), Axis("v", width)), (), "", Read("S", ()))
     kernel = CpuKernel(Computation((), (stage,)), jit.Code(module), team, team.threads)
-    seconds = min(kernel.sample([aligned(tensor.shape)], samples=SAMPLES, seconds=SECONDS, deadline=deadline)[0])
+    seconds = min(kernel.sample([_aligned(tensor.shape)], samples=SAMPLES, seconds=SECONDS, deadline=deadline)[0])
     return 2 * width * CHAINS * TURNS * team.threads / seconds
 
 
@@ -321,7 +321,7 @@ def _last_cache() -> int:
 # ------------------------------------------------------------------------------------ The CPU as a target of loop nests
 
 
-def processors() -> int:
+def _processors() -> int:
     """Return the number of cores that this process may use."""
     return len(system.processors())
 
@@ -343,10 +343,10 @@ class CpuTarget:
 
     def __init__(self, threads: int | None = None, cache_dir: Path | None = None) -> None:
         """Use so many threads, by default one per core."""
-        self.threads = threads or processors()
+        self.threads = threads or _processors()
         self.cache_dir = cache_dir
         self.description = f"{_model()} ({jit.cpu_name()}), {self.threads} threads, {jit.vector_length()} float32"
-        self.machine = Machine(jit.vector_length(), jit.vector_registers(), self.threads)
+        self.machine = _Machine(jit.vector_length(), jit.vector_registers(), self.threads)
         self._team = Team(self.threads)
 
     def compile(self, computation: Computation, nests: Sequence[Nest]) -> CpuKernel:

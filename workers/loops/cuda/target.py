@@ -259,7 +259,7 @@ RESOLUTION = 5e-7  # seconds, of the device's clock
 ENOUGH = 0.5  # fraction of one sample's time; a warm-up of this length shows how many runs fit
 
 
-def time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds: float) -> Timing:
+def _time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds: float) -> Timing:
     """Warm up, then time, inside `Device.use`.
 
     A run that takes longer than the time for all samples is the only sample: on a single thread it takes seconds.
@@ -361,7 +361,7 @@ def _flops(device: Device, module: Any) -> float:
 
 
 def _seconds(device: Device, run: Any) -> float:
-    return time_runs(device, run, samples=SAMPLES, seconds=SECONDS).seconds
+    return _time_runs(device, run, samples=SAMPLES, seconds=SECONDS).seconds
 
 
 # --------------------------------------------- CUDA C of nests: a kernel for each stage, or for several that are joined
@@ -384,7 +384,7 @@ class Program(NamedTuple):
     calls: tuple[KernelCall, ...]
 
 
-def generate(computation: Computation, nests: Sequence[Nest], rules: Rules = RULES["cuda"]) -> Program:
+def _generate(computation: Computation, nests: Sequence[Nest], rules: Rules = RULES["cuda"]) -> Program:
     """Generate the kernels of a computation.
 
     Args:
@@ -481,7 +481,7 @@ class CudaTarget:
         Raises:
             CompilationError: with `FailureCode.ACTION` if the device cannot run these nests.
         """
-        program = generate(computation, nests, self.rules)
+        program = _generate(computation, nests, self.rules)
         if next(self._compiled) % KEPT_MODULES == 0:
             self._device.cupy.clear_memo()  # otherwise CuPy keeps all modules forever
         return _CudaKernel(self._device, computation, program)
@@ -561,7 +561,7 @@ class _CudaKernel:
         """
         with device_lock.held(self._device.lock, deadline), self._device.use():
             memory = self._upload(arrays)
-            return time_runs(self._device, lambda: self._launch(memory), samples=samples, seconds=seconds)
+            return _time_runs(self._device, lambda: self._launch(memory), samples=samples, seconds=seconds)
 
     def _upload(self, arrays: Arrays) -> list[Any]:
         check_arrays(self._computation, arrays)

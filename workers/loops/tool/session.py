@@ -45,7 +45,7 @@ class Level(NamedTuple):
     thread: bool = False
 
 
-class Structure(NamedTuple):
+class _Structure(NamedTuple):
     """The loops, from the outermost to the innermost, and the target of the next action.
 
     Attributes:
@@ -59,7 +59,7 @@ class Structure(NamedTuple):
     selecting: bool = False
 
     @classmethod
-    def initial(cls, elements: int) -> "Structure":
+    def initial(cls, elements: int) -> "_Structure":
         """Return three loops; the outermost, which is parallel, covers all elements."""
         return cls((Level(elements, thread=True), Level(1), Level(1)))
 
@@ -75,7 +75,7 @@ class Structure(NamedTuple):
             count = loop.size * count + loop.tail
         return count
 
-    def after(self, action: str) -> "Structure":
+    def after(self, action: str) -> "_Structure":
         """Return the structure after an action, one of `ACTIONS`; the same one if the action is not possible."""
         match action:
             case "toggle_mode":
@@ -89,10 +89,10 @@ class Structure(NamedTuple):
             return self._replace(cursor=(self.cursor + step) % len(self.loops))
         return self._resized(self.cursor, step)
 
-    def _with(self, index: int, *loops: Level) -> "Structure":
+    def _with(self, index: int, *loops: Level) -> "_Structure":
         return self._replace(loops=(*self.loops[:index], *loops, *self.loops[index + len(loops) :]))
 
-    def _resized(self, index: int, step: int) -> "Structure":
+    def _resized(self, index: int, step: int) -> "_Structure":
         """Make the loop larger or smaller by one, without a tail, which is first moved to the loop around it."""
         loop = self.loops[index]
         size = loop.size if step < 0 and loop.tail else loop.size + step
@@ -104,7 +104,7 @@ class Structure(NamedTuple):
         outer = self.loops[index - 1]._replace(size=around, tail=tail)
         return self._with(index - 1, outer, loop._replace(size=size, tail=0))
 
-    def _split(self) -> "Structure":
+    def _split(self) -> "_Structure":
         """Put another loop of size 2 inside the loop, if it is large enough."""
         if len(self.loops) == MAX_LOOPS or self.current.size < 2:
             return self
@@ -117,7 +117,7 @@ THREADS_PER_BLOCK = 256
 GRID: tuple[Kind, ...] = ("block.x", "block.y", "block.z")
 
 
-def lowered(structure: Structure, stage: Stage, target_name: str, chunks: int) -> Nest:
+def _lowered(structure: _Structure, stage: Stage, target_name: str, chunks: int) -> Nest:
     """Return the nest.
 
     Args:
@@ -132,7 +132,7 @@ def lowered(structure: Structure, stage: Stage, target_name: str, chunks: int) -
     return _for_blocks(nest, parallel) if target_name == "cuda" else _for_threads(nest, parallel, chunks)
 
 
-def _split(structure: Structure, stage: Stage) -> tuple[Nest, list[str]]:
+def _split(structure: _Structure, stage: Stage) -> tuple[Nest, list[str]]:
     """Return the loops with more than one iteration, all still serial, and the variables of the parallel ones."""
     nest = initial_nest(stage)
     parallel = []
@@ -186,7 +186,7 @@ def _outermost(nest: Nest, variable: str, place: int) -> Nest:
     return nest
 
 
-def listing(structure: Structure, stage: Stage, mark: str) -> str:
+def _listing(structure: _Structure, stage: Stage, mark: str) -> str:
     """Return the structure as text.
 
     Args:
@@ -202,7 +202,7 @@ def listing(structure: Structure, stage: Stage, mark: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _head(structure: Structure, index: int, label: int, mark: str) -> str:
+def _head(structure: _Structure, index: int, label: int, mark: str) -> str:
     loop = structure.loops[index]
     tail = f" r {loop.tail}" if loop.tail else ""
     thread = f" {mark}[thread]" if loop.thread else ""
@@ -265,7 +265,7 @@ OBSERVATIONS: dict[str, Observation] = {
             "loop_tree",
             "text",
             "The loops around each operation, parallel ones marked.",
-            lambda session: listing(session.structure, session.stage, MARKS[session.benchmark.target]),
+            lambda session: _listing(session.structure, session.stage, MARKS[session.benchmark.target]),
         ),
         FLOPS,
     )
@@ -331,7 +331,7 @@ class LoopToolSession(KernelSession):
         self.benchmark = benchmark
         (stage,) = benchmark.computation.stages
         self.stage = stage
-        self.structure = Structure.initial(stage.result.size)
+        self.structure = _Structure.initial(stage.result.size)
         self._schedule: Schedule | None = None
 
     @property
@@ -339,7 +339,7 @@ class LoopToolSession(KernelSession):
         """The current schedule."""
         if self._schedule is None:
             target = self.benchmark.target
-            nest = lowered(self.structure, self.stage, target, threads(self.options))
+            nest = _lowered(self.structure, self.stage, target, threads(self.options))
             self._schedule = Schedule(self.benchmark.computation, (nest,), RULES[target])
         return self._schedule
 

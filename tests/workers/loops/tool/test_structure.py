@@ -8,28 +8,28 @@ from hypothesis import strategies as st
 from aiocg.workers.loops._language import parse
 from aiocg.workers.loops._reference import compare, expect, random_inputs
 from aiocg.workers.loops._rules import RULES, check
-from aiocg.workers.loops.tool.session import ACTIONS, MAX_LOOPS, Level, Structure, listing, lowered
+from aiocg.workers.loops.tool.session import ACTIONS, MAX_LOOPS, Level, _listing, _lowered, _Structure
 
 from ..interpreter import run
 
 
-def after(structure: Structure, *actions: str) -> Structure:
+def after(structure: _Structure, *actions: str) -> _Structure:
     for action in actions:
         structure = structure.after(action)
     return structure
 
 
-def sizes(structure: Structure) -> list[int | tuple[int, int]]:
+def sizes(structure: _Structure) -> list[int | tuple[int, int]]:
     return [(loop.size, loop.tail) if loop.tail else loop.size for loop in structure.loops]
 
 
 def test_three_loops_of_which_the_outermost_is_parallel_are_the_first_state() -> None:
-    assert Structure.initial(1024) == ((Level(1024, 0, True), Level(1), Level(1)), 0, False)
+    assert _Structure.initial(1024) == ((Level(1024, 0, True), Level(1), Level(1)), 0, False)
 
 
 def test_the_example_of_the_original() -> None:
     """What the original's source says should happen; where the cursor is is chosen by hand."""
-    state = Structure.initial(1024)
+    state = _Structure.initial(1024)
     expected = [
         (1, "up", [512, 2, 1]),
         (1, "up", [(341, 1), 3, 1]),
@@ -46,38 +46,38 @@ def test_the_example_of_the_original() -> None:
 
 
 def test_the_outermost_loop_has_no_size_of_its_own_to_change() -> None:
-    start = Structure.initial(8)
+    start = _Structure.initial(8)
     assert after(start, "up") == after(start, "down") == start
 
 
 def test_no_loop_becomes_larger_than_there_are_elements_or_smaller_than_one() -> None:
-    inner = after(Structure.initial(4), "toggle_mode", "up", "toggle_mode")
+    inner = after(_Structure.initial(4), "toggle_mode", "up", "toggle_mode")
     assert sizes(after(inner, *["up"] * 9)) == [1, 4, 1]
     assert sizes(after(inner, *["down"] * 3)) == [4, 1, 1]
 
 
 def test_the_cursor_goes_around() -> None:
-    selecting = after(Structure.initial(8), "toggle_mode")
+    selecting = after(_Structure.initial(8), "toggle_mode")
     assert [after(selecting, *["up"] * n).cursor for n in range(4)] == [0, 1, 2, 0]
     assert [after(selecting, *["down"] * n).cursor for n in range(4)] == [0, 2, 1, 0]
 
 
 def test_a_thread_is_toggled_at_the_cursor() -> None:
-    toggled = after(Structure.initial(8), "toggle_thread", "toggle_mode", "up", "toggle_thread")
+    toggled = after(_Structure.initial(8), "toggle_thread", "toggle_mode", "up", "toggle_thread")
     assert [loop.thread for loop in toggled.loops] == [False, True, False]
 
 
 def test_a_split_makes_an_inner_loop_of_two_turns() -> None:
-    start = Structure.initial(1001)
+    start = _Structure.initial(1001)
     assert sizes(after(start, "split")) == [(500, 1), 2, 1, 1]
     assert sizes(after(start, "split", "split")) == [(250, 1), 2, 2, 1, 1]
-    assert after(Structure.initial(1), "split") == Structure.initial(1)
-    assert len(after(Structure.initial(2**20), *["split"] * 20).loops) == MAX_LOOPS
+    assert after(_Structure.initial(1), "split") == _Structure.initial(1)
+    assert len(after(_Structure.initial(2**20), *["split"] * 20).loops) == MAX_LOOPS
 
 
 @given(st.integers(1, 300), st.lists(st.sampled_from([*ACTIONS]), max_size=60))
 def test_whatever_is_done_the_elements_stay(elements: int, actions: list[str]) -> None:
-    state = Structure.initial(elements)
+    state = _Structure.initial(elements)
     for action in actions:
         state = state.after(action)
         assert state.elements() == elements
@@ -98,7 +98,7 @@ def test_every_state_is_a_nest_that_the_target_can_have_and_that_computes_the_sa
     target: str, elements: int, actions: list[str], chunks: int
 ) -> None:
     computation = parse(f"C[i:{elements}] = A[i] + B[i]")
-    nest = lowered(after(Structure.initial(elements), *actions), computation.stages[0], target, chunks)
+    nest = _lowered(after(_Structure.initial(elements), *actions), computation.stages[0], target, chunks)
     check(nest, RULES[target])
     inputs = random_inputs(computation)
     result = np.full(elements, np.nan, np.float32)
@@ -109,10 +109,10 @@ def test_every_state_is_a_nest_that_the_target_can_have_and_that_computes_the_sa
 def test_parallel_loops_are_shared_by_threads_and_blocks() -> None:
     (stage,) = parse("C[i:4096] = A[i] + B[i]").stages
 
-    def kinds(structure: Structure, target: str) -> list[tuple[int, str]]:
-        return [(loop.extent, loop.kind) for loop in lowered(structure, stage, target, 2).loops]
+    def kinds(structure: _Structure, target: str) -> list[tuple[int, str]]:
+        return [(loop.extent, loop.kind) for loop in _lowered(structure, stage, target, 2).loops]
 
-    start = Structure.initial(4096)
+    start = _Structure.initial(4096)
     inner = after(start, "toggle_thread", "toggle_mode", "up", "toggle_thread", "toggle_mode", *["up"] * 1023)
     assert sizes(inner) == [4, 1024, 1]
     both = after(inner, "toggle_mode", "down", "toggle_thread")
@@ -124,14 +124,14 @@ def test_parallel_loops_are_shared_by_threads_and_blocks() -> None:
     assert kinds(both, "cuda") == [(4, "block.x"), (4, "block.y"), (256, "thread.x")]
 
 
-def listed(structure: Structure, mark: str) -> str:
+def listed(structure: _Structure, mark: str) -> str:
     (stage,) = parse("C[i:1024] = A[i] + B[i]").stages
-    return listing(structure, stage, mark)
+    return _listing(structure, stage, mark)
 
 
 @pytest.mark.parametrize("mark", ["cpu_parallel ", ""])
 def test_the_text_is_the_originals(mark: str) -> None:
-    state = after(Structure.initial(1024), "toggle_mode", "up", "toggle_mode", "up", "up")
+    state = after(_Structure.initial(1024), "toggle_mode", "up", "toggle_mode", "up", "up")
     assert (
         listed(state, mark)
         == f"""\
@@ -152,7 +152,7 @@ for a in 341 r 1 : L0 {mark}[thread]
 def test_the_text_has_every_loop_of_a_split_and_every_operation() -> None:
     (stage,) = parse("C[i:6] = exp(2 * A[i])").stages
     assert (
-        listing(after(Structure.initial(6), "toggle_thread", "split"), stage, "")
+        _listing(after(_Structure.initial(6), "toggle_thread", "split"), stage, "")
         == """\
 for a in 3 : L0
  for a' in 2 : L1
