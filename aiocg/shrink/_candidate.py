@@ -24,7 +24,7 @@ from aiocg.transport.elf import keep_unique, unique_definitions
 
 OWN, FOUND, TUNED = "own", "found", "tuned"
 OURS = (FOUND, TUNED)
-"""By the search, and with `tuning` of what comes after it."""
+"""By the search, and with `_tuning` of what comes after it."""
 
 MIXED = "mixed"
 """What was found, or clang's tuned level, with GCC's objects of those units that it makes smaller."""
@@ -47,7 +47,7 @@ class Recipe:
 
     Attributes:
         actions: of the search, or the options of GCC; lld optimises the module if there are none.
-        saved: the options of `tuning`, and the bytes that each has saved.
+        saved: the options of `_tuning`, and the bytes that each has saved.
         by_gcc: the parts of which GCC's objects are linked.
         line: the options of GCC for those parts, -Oz if there are none.
     """

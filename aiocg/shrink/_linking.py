@@ -205,7 +205,7 @@ class Linker:
         """Return the image that the linker's own optimisation makes.
 
         Args:
-            options: of `tuning`.
+            options: of `_tuning`.
 
         Raises:
             BenchmarkInitError: as `at`.
@@ -231,7 +231,7 @@ class Linker:
 
         Args:
             module: bitcode.
-            options: of `tuning`.
+            options: of `_tuning`.
 
         Raises:
             BenchmarkInitError: when no code can be generated, or it does not link.

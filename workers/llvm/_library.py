@@ -133,7 +133,7 @@ class Library:
     Attributes:
         path: the file, with symbolic links resolved.
         version: (major, minor, patch); for LLVM 14 and 15 only the file name reveals it.
-        c: the functions of `prototypes`, and any other symbol of the library.
+        c: the functions of `PROTOTYPES`, and any other symbol of the library.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -58,7 +58,7 @@ class CodeGenerator:
 
         Args:
             state: the program.
-            attributes: added to its functions before code generation; see `size_attributes`.
+            attributes: added to its functions before code generation; see `_attributes`.
 
         Raises:
             LlvmError: if LLVM has no code generator for the program's target, or the generator refuses the program.
@@ -300,7 +300,7 @@ class FunctionSizes:
         Args:
             state: the program.
             module: the same program as a module.
-            attributes: added to its functions before code generation; see `size_attributes`.
+            attributes: added to its functions before code generation; see `_attributes`.
 
         Raises:
             LlvmError: as for `CodeGenerator.object_file`, and if the object file is not ELF.

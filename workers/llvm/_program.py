@@ -39,7 +39,7 @@ class Builder:
             state: the program's IR.
             program: its recipe.
             deadline: the time limit, in seconds of the monotonic clock.
-            attributes: added to functions before code generation; see `size_attributes`.
+            attributes: added to functions before code generation; see `_attributes`.
 
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` if there is no recipe, or linking fails.

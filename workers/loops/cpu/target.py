@@ -371,7 +371,7 @@ class CpuTarget:
         return CpuKernel(computation, jit.Code(module), self._team, threads)
 
     def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
-        """Return layouts for each statement that are likely to be fast; see `_templates`."""
+        """Return layouts for each statement that are likely to be fast; see `templates`."""
         return templates(schedule, self.machine)
 
     def roof(self, deadline: float = math.inf) -> Roof:

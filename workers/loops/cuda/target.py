@@ -487,7 +487,7 @@ class CudaTarget:
         return _CudaKernel(self._device, computation, program)
 
     def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
-        """Return layouts for each statement that are likely to be fast; see `_templates`."""
+        """Return layouts for each statement that are likely to be fast; see `templates`."""
         return templates(schedule, self.rules, self._device.multiprocessors)
 
     def roof(self, deadline: float = math.inf) -> Roof:
