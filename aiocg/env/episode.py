@@ -146,5 +146,9 @@ async def fork_into(child: Session, session: Session, episode: Episode) -> Episo
     """Give a new session the state of another, and return a copy of that one's episode; seldom waits."""
     if session.fork_ahead(child):
         return episode.copy()
-    copy: Episode = await session.fork(child, lambda reply: episode.copy())
+    try:
+        copy: Episode = await session.fork(child, lambda reply: episode.copy())
+    except BaseException:
+        child.close()  # an error keeps it alive, and so its memory on the worker
+        raise
     return copy

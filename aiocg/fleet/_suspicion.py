@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from aiocg.fleet.rebuildable import Rebuildable
 
 
-SUSPICIOUS = 2  # deaths over one request, by any cause, after which no other slot may inherit it
 REPEATS = 2  # of what is on trial, the first time that a session is doubted; there are more each time
 LINGER = 0.1  # seconds that a trial waits for what may happen later, the first time
 ALL_LINGER = 1.5  # seconds that the trials of all doubted sessions wait together at most
@@ -122,10 +121,6 @@ class Suspicion:
         self.aroused = self.trying = False
         self.left = 0
         self.trial = None
-
-    def is_suspect(self, request: Pending) -> bool:
-        """Return whether a request is too dangerous for another slot."""
-        return request is self.accused or request.attempts >= SUSPICIOUS
 
     def doubts(self, request: Pending) -> bool:
         """Return whether a request must be put on trial."""

@@ -90,7 +90,7 @@ def overdue(requests: Iterable[Pending], now: float) -> list[Pending]:
     return found
 
 
-def movable(backlog: Sequence[Pending], *, everybody: bool = False) -> "set[Rebuildable]":
+def movable(backlog: Sequence[Pending], *, everybody: bool = False) -> "list[Rebuildable]":
     """Return the sessions that may move to another slot, and the sessions that must stay together with them.
 
     Sessions that have cost a worker stay, so that they do not harm another one.
@@ -116,4 +116,5 @@ def movable(backlog: Sequence[Pending], *, everybody: bool = False) -> "set[Rebu
         and group.isdisjoint(harmful)
         and not any(one.kills or one.crashes or one.error is not None for one in group)
     ]
-    return set().union(*(moving if everybody else moving[::2]))
+    chosen: set[Rebuildable] = set().union(*(moving if everybody else moving[::2]))
+    return list(dict.fromkeys(session for request in backlog for session in request.binds() if session in chosen))

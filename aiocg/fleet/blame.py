@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is blamed, whatever killed the worker
 MAX_STALLS = 3  # the same for deaths of workers that were killed because they stalled
 MAX_KILLS = 20  # the same for loads and rebuilds, which random kills hit most often
+SUSPICIOUS = 2  # deaths over one request, by any cause, after which no other slot may inherit it
 MAX_CRASHES = 5  # crashes while a session is rebuilt that end it; its actions succeeded before, so one is not enough
 WITHDRAWN = "a request that was made before this one was cancelled, so there is no state to start from"
 
@@ -263,10 +264,12 @@ class Judge:
             suspicion.witness, suspicion.by_witness = None, False  # it has crashed alone
         elif death.is_crash:
             suspicion.aroused = suspicion.aroused or bool(resendable(waiting.values()))
+            if executed is None and suspicion.trying:
+                executed = self._unanswered(waiting)
             if isinstance(executed, (PendingLoad, PendingRebuild)):
                 self._suspect_recovery(executed, death, present, judgement)
-            elif (request := self._in_question(executed, waiting)) is not None:
-                self._suspect(request, death, present, judgement)
+            elif executed is not None and not isinstance(executed, PROCESS_LOCAL):
+                self._suspect(executed, death, present, judgement)
             elif isinstance(executed, PendingForkAhead) or not resendable(waiting.values()):
                 suspicion.doubt(present)  # it has died idle, or over what will not be executed again
         elif executed is not None:
@@ -276,11 +279,12 @@ class Judge:
         suspicion.trying = False
         return judgement
 
-    def _in_question(self, executed: Pending | None, waiting: Mapping[int, Pending]) -> Pending | None:
-        """Return the request that a process has crashed over, None if there are several or none."""
-        if executed is None and self.suspicion.trying:
-            return next(iter(resendable(waiting.values())), None)
-        return None if isinstance(executed, PROCESS_LOCAL) else executed
+    def _unanswered(self, waiting: Mapping[int, Pending]) -> Pending | None:
+        """Return what a process that was sent one request at a time has died over while it executed nothing."""
+        first = next(iter(waiting.values()), None)
+        if isinstance(first, (PendingLoad, PendingRebuild)):
+            return first  # the request behind it was never executed
+        return next(iter(resendable(waiting.values())), None)
 
     def _suspect(
         self,
@@ -353,7 +357,7 @@ class Judge:
     def disinherit(self, backlog: Sequence[Pending], error: Exception) -> Judgement:
         """Decide which requests of a slot that is given up are too dangerous for another slot."""
         judgement = Judgement(list(backlog))
-        for suspect in filter(self.suspicion.is_suspect, backlog):
+        for suspect in [one for one in backlog if one.attempts >= SUSPICIOUS]:
             held = WorkerCrashed(f"its worker was given up: {str(error).partition(chr(10))[0]}", suspect.doing)
             judgement.fail(suspect, held)
             if suspect.session is not None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -96,10 +96,11 @@ class _RequestQueue:
         self.refill([one for one in self.backlog if one.session is not session])
         return taken
 
-    def take_unsent_about(self, sessions: "set[Rebuildable]") -> list[Pending]:
+    def take_unsent_about(self, sessions: "Collection[Rebuildable]") -> list[Pending]:
         """Remove and return the requests, not sent, that concern any of some sessions, be it as a child."""
-        taken = [one for one in self.backlog if not sessions.isdisjoint(one.binds())]
-        self.refill([one for one in self.backlog if sessions.isdisjoint(one.binds())])
+        chosen = set(sessions)
+        taken = [one for one in self.backlog if not chosen.isdisjoint(one.binds())]
+        self.refill([one for one in self.backlog if chosen.isdisjoint(one.binds())])
         return taken
 
     def refill(self, backlog: Iterable[Pending]) -> None:
@@ -680,8 +681,8 @@ class WorkerSlot:
 
     def _bequeath(self, error: Exception, heir: "WorkerSlot") -> None:
         self._carry_out(self._judge.disinherit([*resendable(self.queue.take_sent().values()), *self._backlog], error))
-        bound = {session for pending in self._backlog for session in pending.binds()}
-        self._move(bound.union(self.residents.sessions.values()), heir)
+        bound = [session for pending in self._backlog for session in pending.binds()]
+        self._move(list(dict.fromkeys([*bound, *self.residents.sessions.values()])), heir)
         for pending in self.queue.take_all():  # requests of no session
             heir.send(pending)
         if not self.welcome.done():
@@ -693,13 +694,13 @@ class WorkerSlot:
         That is half of those that have waited for long, unless the cause was removed with the process that has just
         died; if `everybody`, all that wait, as there is no process for them.
         """
-        sessions = movable(self._backlog, everybody=everybody) if everybody or not self._relieved else set()
+        sessions = movable(self._backlog, everybody=everybody) if everybody or not self._relieved else []
         self._move(sessions, heir)
         if everybody and not self.welcome.done():
             self._welcome_of_heir(heir.welcome)  # somebody may wait for what any worker of the kind says
         return len(sessions)
 
-    def _move(self, sessions: "set[Rebuildable]", heir: "WorkerSlot") -> None:
+    def _move(self, sessions: "Collection[Rebuildable]", heir: "WorkerSlot") -> None:
         moved = self.queue.take_unsent_about(sessions)
         for session in sessions:
             self.residents.leave(session)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -134,6 +133,7 @@ class Supervisor:
         self._replacing: dict[int, asyncio.Task[None]] = {}  # by slot
         self._logged = 0.0  # when overdue requests were last looked for
         self._closing = asyncio.Event()
+        self._clock = asyncio.get_running_loop().time
         for _ in range(count):
             self._append()
         self._monitor = asyncio.create_task(self._watch())
@@ -186,7 +186,7 @@ class Supervisor:
             await self._fill(index)
         except Exception as error:
             logger.exception("slot lost", extra=dict(self.workers[index].name))
-            self._slots[index].give_up(time.monotonic())
+            self._slots[index].give_up(self._clock())
             self._give_up(index, WorkerStartError(f"the {self.kind} worker cannot be kept running: {error!r}"))
         await self._dispose(index)
 
@@ -219,7 +219,7 @@ class Supervisor:
             try:
                 process = self._successors.pop(index, None) or await self._launcher.spawn()
             except OSError as error:
-                slot.started(time.monotonic())
+                slot.started(self._clock())
                 outcome = _Outcome(stderr=str(error))
             except AiocgError as error:
                 self._give_up(index, error)
@@ -228,7 +228,7 @@ class Supervisor:
                 outcome = await self._occupy(index, _Life(process))
             if self._closing.is_set():
                 return
-            delay = slot.died(time.monotonic(), explained=outcome.explained)
+            delay = slot.died(self._clock(), explained=outcome.explained)
             if self._is_surplus():
                 logger.info("slot closed", extra=dict(self.workers[index].name))
                 self._give_up(index, NoRoom("the cluster has become smaller"))
@@ -283,7 +283,7 @@ class Supervisor:
         """Run one process in a slot, from its start to its end."""
         slot, worker, process = self._slots[index], self.workers[index], life.process
         self._lives[index] = life
-        slot.started(started := time.monotonic())
+        slot.started(started := self._clock())
         name = {**worker.name, "pid": process.pid}
         logger.debug("worker started", extra=name)
 
@@ -292,14 +292,14 @@ class Supervisor:
                 life.refusal = answer
                 process.kill()
             else:
-                slot.ready(time.monotonic())
+                slot.ready(self._clock())
                 for other in self._slots:
                     other.proven = True  # all slots run the same kind of worker
-                logger.info("worker ready", extra={**name, "seconds": round(time.monotonic() - started, 3)})
+                logger.info("worker ready", extra={**name, "seconds": round(self._clock() - started, 3)})
 
         def broken(error: Exception) -> None:
             logger.warning("worker sent garbage", extra={**name, "cause": brief(error)})
-            slot.condemn(KillReason.GARBAGE, time.monotonic())
+            slot.condemn(KillReason.GARBAGE, self._clock())
             process.kill()
 
         try:
@@ -315,7 +315,7 @@ class Supervisor:
     def _autopsy(self, index: int, life: _Life, return_code: int) -> Death:
         slot, worker, look = self._slots[index], self.workers[index], life.process.look()
         if look.lost:
-            slot.condemn(KillReason.LOST, time.monotonic())
+            slot.condemn(KillReason.LOST, self._clock())
         if look.counts is not None:
             worker.tally.compiler_seconds += look.counts.compiler_seconds
         death = life.death(return_code, slot.kill_reason)
@@ -340,7 +340,7 @@ class Supervisor:
 
     def _look(self) -> float:
         """Look at every worker; return in how many seconds to look again."""
-        soonest = (now := time.monotonic()) + TICK
+        soonest = (now := self._clock()) + TICK
         if now - self._logged >= 1.0:
             self._logged = now
             self._log_overdue(now)
@@ -352,7 +352,7 @@ class Supervisor:
             if life is None or slot.state not in (SlotState.STARTING, SlotState.READY, SlotState.DRAINING):
                 continue
             look = life.process.look()
-            now = time.monotonic()
+            now = self._clock()
             seen = self._observe(worker, life, look, now)
             if slot.observed(seen, now) is not None:
                 life.condemned = look.execution
@@ -364,7 +364,7 @@ class Supervisor:
                 elif slot.outgrown(seen, now):
                     self._start_to_replace(index, KillReason.MEMORY)
             soonest = min(soonest, slot.next_look(seen, now))
-        return max(soonest - time.monotonic(), SHORTEST_WAIT)
+        return max(soonest - self._clock(), SHORTEST_WAIT)
 
     def _start_to_replace(self, index: int, reason: KillReason) -> None:
         if reason is KillReason.MOVED and self._is_surplus():
@@ -406,9 +406,9 @@ class Supervisor:
                 worker.drain()  # there may be room for a successor when this one is gone
             return
         self._successors[index] = successor
-        watch = Stopwatch(time.monotonic())
+        watch = Stopwatch(self._clock())
         while self._successors.get(index) is successor:  # until the old worker dies and the successor takes over
-            late = watch.passed(time.monotonic()) > self._policy.start_timeout
+            late = watch.passed(self._clock()) > self._policy.start_timeout
             if self._runners[index].done() or self._lives[index] not in (life, None) or late:
                 await self._dispose(index)
             elif successor.look().sequence > 0:
@@ -423,7 +423,7 @@ class Supervisor:
         for slot, worker, life in zip(self._slots, self.workers, self._lives, strict=True):
             if worker.interrupt(error) and life is not None and slot.state is not SlotState.DYING:
                 life.condemned = life.process.look().execution
-                slot.condemn(KillReason.CANCELLED, time.monotonic())
+                slot.condemn(KillReason.CANCELLED, self._clock())
                 life.process.kill()
 
     async def close(self) -> None:
