@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 START = 1000.0  # seconds; a clock that begins at 0 hides what is compared with 0
-TURNS = 200_000  # of the loop, after which a program is taken for one that does not end
+TURNS = 60_000  # of the loop, after which a program is taken for one that does not end
 
 
 class Deadlock(Exception):

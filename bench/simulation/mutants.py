@@ -1,6 +1,6 @@
 """Faults planted in the runtime, each with the seed of a schedule that finds it: what the simulation is worth.
 
-    python -m bench.simulation --mutants            # search for seeds anew; 10,000 schedules each at most
+python -m bench.simulation --mutants            # search for seeds anew; 10,000 schedules each at most
 """
 
 import importlib.abc
@@ -36,7 +36,6 @@ _SUPERVISOR, _REBUILDABLE, _SESSION = "aiocg.fleet.supervisor", "aiocg.fleet.reb
 _RUN_TIME = "aiocg.host.run_time"
 
 MUTANTS = (
-    Mutant("replies sent before the end are lost", _SLOT, "self._channel.receive_pending()", "pass"),
     Mutant("a resent request goes to the end", _SLOT, "[*resent, *self._backlog]", "[*self._backlog, *resent]"),
     Mutant("sessions are not rebuilt", _SLOT, "        self.bound.clear()\n", "        pass\n"),
     Mutant("benchmarks are not loaded again", _SLOT, "        self._loads.forget()\n", "        pass\n"),
@@ -63,50 +62,140 @@ MUTANTS = (
     ),
     Mutant("moved requests are dropped", _SLOT, "        for pending in moved:\n            heir.send(pending)\n", ""),
     Mutant("the moved keep their old slot", _SLOT, "            session.worker = heir\n", "            pass\n"),
-    Mutant("closed sessions stay on the process", _SLOT, "self._released += self.bound", "self._released += set() and self.bound"),
-    Mutant("a reset forgets that an action failed before", _SLOT, "pending.replaces = session.number in self.bound", "pending.replaces = True"),
+    Mutant(
+        "closed sessions stay on the process",
+        _SLOT,
+        "self._released += self.bound",
+        "self._released += set() and self.bound",
+    ),
+    Mutant(
+        "a reset forgets that an action failed before",
+        _SLOT,
+        "pending.replaces = session.number in self.bound",
+        "pending.replaces = True",
+    ),
     Mutant("interrupted requests go on", _SLOT, "self._flowing = self._flowing and not was_busy", "pass"),
-    Mutant("draining goes on sending", _SLOT, "        self._end_trial()\n        self._flowing = self._suspicion.trying = False\n", "        self._end_trial()\n"),
-    Mutant("the first who crashes is convicted", _BLAME, "elif suspicion.accused is request and suspicion.is_alone(request):", "elif True:"),
+    Mutant(
+        "the first who crashes is convicted",
+        _BLAME,
+        "elif suspicion.accused is request and suspicion.is_alone(request):",
+        "elif True:",
+    ),
     Mutant("nobody is ever convicted", _BLAME, "if witnessing is controlled:", "if witnessing is not controlled:"),
     Mutant("kills from outside convict at once", _BLAME, "return MAX_ATTEMPTS if death.outside else 1", "return 1"),
     Mutant("a stall convicts at once", _BLAME, "        return MAX_STALLS\n", "        return 1\n"),
-    Mutant("an overrun deadline is forgiven", _BLAME, "return MAX_ATTEMPTS if death.outside else 1", "return MAX_ATTEMPTS"),
-    Mutant("a sentence spares the session", _BLAME, "            judgement.lost.append((request.session, error))\n\n    def _blame_recovery", "            pass\n\n    def _blame_recovery"),
-    Mutant("earlier requests fail with the guilty one", _BLAME, "        if following:\n            held", "        if False:\n            held"),
-    Mutant("a rebuild that dies ends its session", _BLAME, "session.crashes >= MAX_CRASHES if known else again", "True"),
-    Mutant("a load that never succeeds is repeated for ever", _BLAME, "session.crashes >= MAX_CRASHES if known else again", "False"),
+    Mutant(
+        "an overrun deadline is forgiven", _BLAME, "return MAX_ATTEMPTS if death.outside else 1", "return MAX_ATTEMPTS"
+    ),
+    Mutant(
+        "a sentence spares the session",
+        _BLAME,
+        "            judgement.lost.append((request.session, error))\n\n    def _blame_recovery",
+        "            pass\n\n    def _blame_recovery",
+    ),
+    Mutant(
+        "earlier requests fail with the guilty one",
+        _BLAME,
+        "        if following:\n            held",
+        "        if False:\n            held",
+    ),
+    Mutant(
+        "a rebuild that dies ends its session", _BLAME, "session.crashes >= MAX_CRASHES if known else again", "True"
+    ),
+    Mutant(
+        "a load that never succeeds is repeated for ever",
+        _BLAME,
+        "session.crashes >= MAX_CRASHES if known else again",
+        "False",
+    ),
     Mutant("doubts are never raised", _SUSPICION, "            self.doubted.add(number)\n", ""),
     Mutant("the accused need not be alone", _SUSPICION, "return self.trying and all(", "return True or all("),
-    Mutant("others go before the accused", _SUSPICION, "return earlier[::-1] + rest[::-1]", "return rest[::-1] + earlier[::-1]"),
+    Mutant(
+        "others go before the accused",
+        _SUSPICION,
+        "return earlier[::-1] + rest[::-1]",
+        "return rest[::-1] + earlier[::-1]",
+    ),
     Mutant("the accused is forgotten on a new process", _SUSPICION, "if self.accused not in requests:", "if True:"),
-    Mutant("a conviction leaves the accusation", _SUSPICION, '        self.accused = None\n        if self.doubts(request):', '        if self.doubts(request):'),
+    Mutant(
+        "a conviction leaves the accusation",
+        _SUSPICION,
+        "        self.accused = None\n        if self.doubts(request):",
+        "        if self.doubts(request):",
+    ),
     Mutant("what is abandoned is needed by nobody", _WITHDRAWAL, "        needed.add(request.session)\n", ""),
     Mutant("what is lost loses nothing behind it", _WITHDRAWAL, "            lost.update(request.changes())\n", ""),
-    Mutant("a reset depends on what was cancelled", _WITHDRAWAL, "isinstance(request, PendingOpen) or request.independent", "request.independent"),
+    Mutant(
+        "a reset depends on what was cancelled",
+        _WITHDRAWAL,
+        "isinstance(request, PendingOpen) or request.independent",
+        "request.independent",
+    ),
     Mutant("harmful sessions move, too", _WITHDRAWAL, "and group.isdisjoint(harmful)", ""),
-    Mutant("acknowledged actions are not recorded", _REQUESTS, "session.trajectory = session.trajectory.extended(self.actions, reply.state)\n        self._deliver", "self._deliver"),
-    Mutant("a fork has its parent's past only", _REQUESTS, "        self.child.trajectory = self.session.trajectory\n        self.child.ended = False\n", "        self.child.ended = False\n"),
+    Mutant(
+        "acknowledged actions are not recorded",
+        _REQUESTS,
+        "session.trajectory = session.trajectory.extended(self.actions, reply.state)\n        self._deliver",
+        "self._deliver",
+    ),
+    Mutant(
+        "a fork has its parent's past only",
+        _REQUESTS,
+        "        self.child.trajectory = self.session.trajectory\n        self.child.ended = False\n",
+        "        self.child.ended = False\n",
+    ),
     Mutant("a rebuilt state is not checked", _REQUESTS, "if reply.state != self.trajectory.state:", "if False:"),
-    Mutant("rejected requests still count as pending", _REQUESTS, "            session.pending -= 1\n", "            session.pending -= not isinstance(outcome, Exception)\n"),
-    Mutant("refused parameters stay", _REBUILDABLE, "self.value, self.is_answered = None, True", "self.is_answered = True"),
+    Mutant(
+        "rejected requests still count as pending",
+        _REQUESTS,
+        "            session.pending -= 1\n",
+        "            session.pending -= not isinstance(outcome, Exception)\n",
+    ),
+    Mutant(
+        "refused parameters stay", _REBUILDABLE, "self.value, self.is_answered = None, True", "self.is_answered = True"
+    ),
     Mutant("forks share what comes after", _REBUILDABLE, "if len(segment.actions) != self._end:", "if False:"),
     Mutant("a stall is not noticed", _POLICY, "stalled=watched > self.policy.stall_timeout", "stalled=False"),
     Mutant("silent starts are waited for", _POLICY, "elif watched > self.policy.start_timeout:", "elif False:"),
     Mutant("unreachable workers are waited for", _POLICY, "if seen.unreachable:", "if False:"),
-    Mutant("cancelled work goes on", _POLICY, "if seen.unwanted_until is not None and now >= seen.unwanted_until:", "if False:"),
+    Mutant(
+        "cancelled work goes on",
+        _POLICY,
+        "if seen.unwanted_until is not None and now >= seen.unwanted_until:",
+        "if False:",
+    ),
     Mutant("drained workers live on", _POLICY, "if drained:", "if False:"),
-    Mutant("kills from outside are evidence", _POLICY, "return return_code < 0 and -return_code in OUTSIDE_SIGNALS", "return False"),
+    Mutant(
+        "kills from outside are evidence",
+        _POLICY,
+        "return return_code < 0 and -return_code in OUTSIDE_SIGNALS",
+        "return False",
+    ),
     Mutant("a slot that was given up never returns", _POLICY, "if self.state is not SlotState.FAILED or", "if True or"),
     Mutant("pauses count as work", _RUN_TIME, "self._paused += passed", "self._paused += 0 * passed"),
     Mutant("a busy client sees stalls", _RUN_TIME, "min(now - self._looked, GRAIN)", "now - self._looked"),
-    Mutant("nobody is relieved of a missing worker", _SUPERVISOR, "                self._relieve(index, missing=True)\n", "                pass\n"),
+    Mutant(
+        "nobody is relieved of a missing worker",
+        _SUPERVISOR,
+        "                self._relieve(index, missing=True)\n",
+        "                pass\n",
+    ),
     Mutant("no successor takes over", _SUPERVISOR, "self._successors.pop(index, None) or await", "await"),
-    Mutant("an overrun is blamed on what came after", _SUPERVISOR, "outside = execution is None or not execution.is_same(condemned)", "outside = False"),
+    Mutant(
+        "an overrun is blamed on what came after",
+        _SUPERVISOR,
+        "outside = execution is None or not execution.is_same(condemned)",
+        "outside = False",
+    ),
     Mutant("what follows the cancelled is blamed", _SUPERVISOR, "execution = execution if cancelled else None", "pass"),
     Mutant("a fork ahead waits for nothing", _SESSION, "if self.pending or child.pending", "if child.pending"),
-    Mutant("a request behind a cancelled one depends on it", _SESSION, "            pending.independent = True\n", "            pass\n"),
-)  # fmt: skip
+    Mutant(
+        "a request behind a cancelled one depends on it",
+        _SESSION,
+        "            pending.independent = True\n",
+        "            pass\n",
+    ),
+)
 
 
 class _Planter(importlib.abc.MetaPathFinder, importlib.abc.Loader):

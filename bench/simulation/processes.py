@@ -1,10 +1,11 @@
-"""Simulated workers: the real table of sessions, a scripted compiler, and a wire; they die in all the ways there are."""
+"""Simulated workers: the real table of sessions, a scripted compiler, a wire, and all the ways to die."""
 
 import asyncio
 import itertools
 import math
 import random
 import signal
+import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -156,6 +157,7 @@ class SimulatedProcess:
         self._serving = 0  # number of the session of the latest request
         self._fatal = 0  # actions until it crashes over one, 0 if it does not
         self._severed = False
+        self._poisoner = 0  # number of the session that has harmed it last
         self._run_time, self._ran, self._since = RunTime(), 0.0, self.loop.time()
         self.table = SessionTable(SimulatedSession, self._begin)
         if start is not None:
@@ -209,9 +211,7 @@ class SimulatedProcess:
         if isinstance(request, Hello):
             session = SimulatedSession
             self._outbox.append(
-                Welcome(
-                    PROTOCOL_VERSION, "scripted", "1", self.pid, session.action_spaces, session.observation_spaces
-                )
+                Welcome(PROTOCOL_VERSION, "scripted", "1", self.pid, session.action_spaces, session.observation_spaces)
             )
             self._next()
             return
@@ -230,6 +230,7 @@ class SimulatedProcess:
     def _begin(self, client: int, session: int, request: int, timeout: float, candidate: int) -> None:
         self._sequence += 2
         now = self.loop.time()
+        self._machine.note(now, self.pid, session, request)
         self._execution = Execution(client, session, request, candidate, now, now + timeout) if request else None
 
     def _answer(self, reply: Reply) -> None:
@@ -262,10 +263,12 @@ class SimulatedProcess:
         if self._fatal:
             self._fatal -= 1
             if not self._fatal:
+                self._machine.caused[self._poisoner] += 1
                 raise _Death(-signal.SIGSEGV)
 
     def poison(self, name: str) -> None:
         """Have the process die later of an action that returns."""
+        self._poisoner = self._serving
         match name:
             case "spoil":
                 self._fatal = self._fatal or 1
@@ -290,9 +293,7 @@ class SimulatedProcess:
             execution = replace(execution, started=started + paused, deadline=execution.deadline + paused)
         return Look(self._sequence, execution, stopped, self.memory, None, self.unreachable, self.lost, self.leaving)
 
-    def connect(
-        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
-    ) -> Wire:
+    def connect(self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]) -> Wire:
         """Open the channel."""
         self._wire = Wire(self, on_replies, on_error)
         return self._wire
@@ -336,6 +337,7 @@ class SimulatedProcess:
     def die(self, status: int) -> None:
         """End the process, unless it has ended."""
         if self.alive:
+            self._machine.deaths += 1
             self._pause()
             self.ended.set_result(status)
 
@@ -372,7 +374,9 @@ class SimulatedMachine:
         garble: how many of the next replies are damaged.
         starts: seconds that a start may take.
         hits: how often something befell the process that served a session, by number.
-        hits: how often something befell the process that served a session, by number.
+        caused: how many processes have crashed over what a session had done to them before, by number.
+        deaths: processes that have ended.
+        checksum: of all that was executed, and when.
     """
 
     workers = 2
@@ -386,6 +390,12 @@ class SimulatedMachine:
         self.garble = 0
         self.starts = (0.005, 0.02, 0.1)
         self.hits: Counter[int] = Counter()
+        self.caused: Counter[int] = Counter()
+        self.deaths = self.checksum = 0
+
+    def note(self, *what: float) -> None:
+        """Remember that something happened, so that runs can be compared."""
+        self.checksum = zlib.crc32(repr(what).encode(), self.checksum)
 
     def hit(self, process: SimulatedProcess, times: int = 1) -> None:
         """Remember whom a process served when something befell it from outside."""

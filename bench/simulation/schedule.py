@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import itertools
-import logging
 import random
 import traceback
 from dataclasses import dataclass
@@ -14,8 +13,14 @@ from bench.simulation.loop import START, VirtualLoop
 from bench.simulation.world import FAULTS, REQUESTS, Move, World
 
 LONGEST = 40  # moves
-
-logger = logging.getLogger(__name__)
+FOLLOWING = {  # what has more chances to go wrong when one follows the other
+    "harm": ("everybody", "wait", "everybody", "wait", "everybody", "wait for long", "everybody", "rest", "everybody"),
+    "forget": ("kill soon", "wait"),
+    "kill soon": ("step", "cancel", "step"),
+    "refuse": ("kill soon", "wait", "step"),
+    "crash": ("step", "step"),
+    "step": ("cancel", "kill soon"),
+}
 
 
 @dataclass(frozen=True)
@@ -26,11 +31,13 @@ class Outcome:
         problem: what does not hold, "" if all does.
         details: the end of the traceback, or the same.
         seconds: virtual time that it took.
+        checksum: of all that workers executed, and when.
     """
 
     problem: str
     details: str
     seconds: float
+    checksum: int
 
 
 def draw(seed: int, longest: int = LONGEST) -> list[Move]:
@@ -38,12 +45,15 @@ def draw(seed: int, longest: int = LONGEST) -> list[Move]:
     dice = random.Random(f"moves {seed}")
     kinds = dice.sample(REQUESTS, dice.randint(4, len(REQUESTS)))
     kinds += ["step", "wait", *dice.sample(FAULTS, dice.choice([0, 1, 1, 2, 3, len(FAULTS)]))]
-    count = dice.randint(5, longest)
-    return [(dice.choice(kinds), dice.randrange(6), dice.randrange(6), dice.randrange(1 << 30)) for _ in range(count)]
+    count, names = dice.randint(5, longest), list[str]()
+    while len(names) < count:
+        names.append(dice.choice(kinds))
+        if dice.random() < 0.3:
+            names += FOLLOWING.get(names[-1], ())
+    return [(name, dice.randrange(6), dice.randrange(6), dice.randrange(1 << 30)) for name in names]
 
 
-async def _play(loop: VirtualLoop, seed: int, moves: list[Move]) -> None:
-    world = World(loop, seed)
+async def _play(world: World, moves: list[Move]) -> None:
     try:
         await world.add()
         await world.add()
@@ -68,8 +78,9 @@ def play(seed: int, moves: list[Move]) -> Outcome:
     loop.set_exception_handler(unexpected)
     asyncio.set_event_loop(loop)
     gc.disable()
+    world = World(loop, seed)
     try:
-        loop.run_until_complete(_play(loop, seed, moves))
+        loop.run_until_complete(_play(world, moves))
     except Exception as error:
         problems.append((f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))))
     finally:
@@ -81,7 +92,7 @@ def play(seed: int, moves: list[Move]) -> Outcome:
         loop.close()
         gc.enable()
     problem, details = problems[0] if problems else ("", "")
-    return Outcome(problem, details, loop.time() - START)
+    return Outcome(problem, details, loop.time() - START, world.machine.checksum)
 
 
 def shrink(seed: int, moves: list[Move]) -> list[Move]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import random
 import signal
 from collections.abc import Callable
@@ -24,6 +25,9 @@ FIRST = 5  # the number that programs begin with
 MOST = 6  # environments, and snapshots
 BATTERED = 3  # deaths and stops of workers from outside after which the session they executed is no more innocent
 PATIENCE = 30.0  # virtual seconds that anybody waits after the last fault
+DEATHS = 6  # of workers over a deadly action: kills by the system count as evidence only after several
+DEATHS_OF_HARM = 20  # over one whose harm shows later
+DEATHS_OF_ONE = 8  # that one session may cause in this way until it is convicted
 TIMEOUT = 0.5  # seconds for a step
 GENEROUS = Policy(  # faults are many and come at any time, so that budgets would end what is innocent
     start_timeout=2.0,
@@ -62,6 +66,8 @@ class Request:
 
     texts: tuple[str, ...]
     future: "asyncio.Future[Any]"
+    needed_until: int = 0  # steps that were asked when this one was cancelled: those behind it depend on it
+    independent: bool = False  # what was asked before it had been cancelled already
 
 
 @dataclass
@@ -72,16 +78,38 @@ class Actor:
         done: the actions that counted when all was last at rest.
         asked: the steps since then.
         others: requests since then that count for nothing.
-        excused: something was cancelled, interrupted or crashed since then, by this actor.
+        deadly: those of them that must fail.
+        excused_from: place of the first step that may fail, because something was cancelled, interrupted or crashed.
+        ended_from: place of the first step that must fail, because an action failed before it.
         guilty: it has harmed a worker, or was hit so often that it may be held for guilty.
+        separated: something that was asked behind the latest step does not depend on it, as it was cancelled before.
     """
 
     env: aiocg.Env
     done: tuple[str, ...] = ()
     asked: list[Request] = field(default_factory=list)
     others: "list[asyncio.Future[Any]]" = field(default_factory=list)
-    excused: bool = False
+    deadly: "list[asyncio.Future[Any]]" = field(default_factory=list)
+    excused_from: float = math.inf
+    ended_from: float = math.inf
     guilty: bool = False
+    separated: bool = False
+
+    @property
+    def excused(self) -> bool:
+        """May something fail?"""
+        return self.excused_from < math.inf
+
+    def excuse(self, place: int | None = None) -> None:
+        """Let the steps from some place on fail, by default those that are yet to come."""
+        self.excused_from = min(self.excused_from, len(self.asked) if place is None else place)
+
+    def begin_anew(self, done: tuple[str, ...] = (), *, guilty: bool = False) -> None:
+        """Note that all is at rest, in a state that actions have led to."""
+        self.done, self.guilty = done, guilty
+        self.asked, self.others, self.deadly = [], [], []
+        self.excused_from = self.ended_from = math.inf
+        self.separated = False
 
 
 def value(texts: tuple[str, ...]) -> int:
@@ -127,6 +155,7 @@ class World:
         self.actors: list[Actor] = []
         self.snapshots: list[tuple[aiocg.Snapshot, tuple[str, ...], bool]] = []
         self.faults_end = 0.0
+        self.deaths: float = 0  # that what was done can explain
         self._names = 0
 
     # -------------------------------------------------------------------------------------------- actors
@@ -141,13 +170,22 @@ class World:
         """Submit a step whose place in the order can be seen."""
         self._names += 1
         texts = (*before, f"add<{self._names}>")
+        self._notice_cancelled(actor)
+        independent, actor.separated = actor.separated, False
         with contextlib.suppress(ResetNeeded):
-            actor.asked.append(Request(texts, actor.env.submit(list(texts))))
+            actor.asked.append(Request(texts, actor.env.submit(list(texts)), independent=independent))
 
-    def leave(self, actor: Actor, actions: list[str]) -> None:
-        """Submit a step that counts for nothing."""
+    def _notice_cancelled(self, actor: Actor) -> None:
+        last = actor.env._session.last
+        actor.separated |= last is not None and last.abandoned
+
+    def leave(self, actor: Actor, actions: list[str], *, deadly: bool = False) -> None:
+        """Submit a step that counts for nothing; one that is deadly must fail."""
+        self._notice_cancelled(actor)
         with contextlib.suppress(ResetNeeded):
             actor.others.append(actor.env.submit(actions))
+            if deadly:
+                actor.deadly.append(actor.others[-1])
 
     def is_guilty(self, actor: Actor) -> bool:
         """May this actor's episode end?"""
@@ -156,46 +194,74 @@ class World:
         most = BATTERED - 1 if self.tight else BATTERED  # what has cost two workers is not left to another slot
         return actor.guilty or self.machine.hits[actor.env._session.number] >= most
 
-    async def rest(self, actor: Actor, patience: float = 200.0) -> None:
+    async def rest(self, actor: Actor) -> None:
         """Wait for all answers, and compare them with what counts."""
-        env, asked = actor.env, actor.asked
-        futures = [*(one.future for one in asked), *actor.others]
+        env = actor.env
+        patience = max(self.faults_end - self.loop.time(), 0.0) + PATIENCE
+        futures = [*(one.future for one in actor.asked), *actor.others]
         try:
             async with asyncio.timeout(patience):
                 await asyncio.gather(*futures, return_exceptions=True)
                 await asyncio.sleep(0)
                 if self.is_guilty(actor):
+                    await self._see(actor)
                     await self.renew(actor)
                     return
                 if actor.excused and env.in_episode:
                     await env.observe("value")  # behind this, nothing that was cancelled is still to come
         except TimeoutError:
-            raise Broken(f"somebody waits for more than {patience:g} s") from None
-        counted, place = env.action_texts, len(actor.done)
+            raise Broken(f"somebody waits for more than {PATIENCE:g} s") from None
+        counted = self._compare(actor)
+        if env.in_episode:
+            _check(env.state_hash == value(counted), "another state than the acknowledged actions lead to")
+            try:
+                seen, echo = await asyncio.gather(env.observe("value"), env.observe("echo"))
+            except AiocgError as error:
+                _check(self.is_guilty(actor), f"an innocent cannot be observed: {error!r}")
+                await self.renew(actor)
+                return
+            _check(seen == value(counted), "the worker is in another state")
+            _check(env.parameters.get("echo", "") == echo, "the worker has another parameter")
+        else:
+            _check(actor.excused, "an innocent episode has ended")
+            await self.renew(actor)
+            counted = ()
+        actor.begin_anew(counted)
+
+    async def _see(self, actor: Actor) -> None:
+        """Check that what a guilty actor sees, if it can, is the state that it was told of."""
+        env = actor.env
+        with contextlib.suppress(AiocgError):
+            if env.in_episode:
+                _check(await env.observe("value") == env.state_hash, "a rebuilt state is another one")
+
+    def _compare(self, actor: Actor) -> tuple[str, ...]:
+        """Compare what was answered with the actions that count, and return these."""
+        counted, place = actor.env.action_texts, len(actor.done)
         _check(counted[:place] == actor.done, f"{counted} does not begin with {actor.done}")
-        for one in asked:
+        missing = -1  # place up to which steps need a cancelled one that does not count
+        for index, one in enumerate(actor.asked):
             is_next = counted[place : place + len(one.texts)] == one.texts
+            missing = -1 if one.independent else missing
             if is_next:
                 place += len(one.texts)
+                _check(index >= missing, f"{one.texts} counts without what was asked before it")
             if one.future.cancelled():
+                missing = max(missing, 0 if is_next else one.needed_until)
                 continue
             error = one.future.exception() or one.future.result()[4].get("error")
             if error is None:
                 right = is_next and one.future.result()[0] in (None, value(counted[:place]))
                 _check(right, f"{one.texts} was acknowledged, and {counted} counts")
+                _check(index < actor.ended_from, f"{one.texts} was executed after an action that failed")
             else:
                 _check(not is_next, f"{one.texts} has failed and counts: {error!r}")
-                _check(actor.excused, f"an innocent step has failed: {error!r}")
+                _check(index >= actor.excused_from, f"an innocent step has failed: {error!r}")
         _check(place == len(counted), f"{counted} has what nobody asked for")
-        if env.in_episode:
-            _check(env.state_hash == value(counted), "another state than the acknowledged actions lead to")
-            _check(await env.observe("value") == value(counted), "the worker is in another state")
-            _check(env.parameters.get("echo", "") == await env.observe("echo"), "the worker has another parameter")
-        else:
-            _check(actor.excused, "an innocent episode has ended")
-            await self.renew(actor)
-            counted = ()
-        actor.done, actor.asked, actor.others, actor.excused = counted, [], [], False
+        for future in actor.deadly:
+            survived = not future.cancelled() and not (future.exception() or future.result()[4].get("error"))
+            _check(not survived, "a deadly action has succeeded")
+        return counted
 
     async def renew(self, actor: Actor) -> None:
         """Reset an environment whose episode may have ended."""
@@ -208,7 +274,7 @@ class World:
         else:
             raise Broken("an environment cannot be reset any more")
         del self.machine.hits[actor.env._session.number]
-        actor.done, actor.asked, actor.others, actor.excused, actor.guilty = (), [], [], False, False
+        actor.begin_anew()
 
     # --------------------------------------------------------------------------------------------- faults
 
@@ -230,17 +296,23 @@ class World:
     def kill(self, process: SimulatedProcess, status: int) -> None:
         """Kill a process from outside."""
         if process.alive:
+            self.deaths += 1
             self.hit(process)
             process.die(status)
 
     def stop(self, process: SimulatedProcess, seconds: float, *, hidden: bool = False) -> None:
-        """Stop a process for a while."""
+        """Stop a process for a while, or for so long that the runtime must do without it."""
         self.hit(process)
+        self.deaths += 1
         process.stop(hidden=hidden)
-        self.after(seconds, process.resume)
+        if seconds > PATIENCE:
+            self.loop.happen(seconds, process.resume)
+        else:
+            self.after(seconds, process.resume)
 
     def for_a_while(self, what: str, probability: float, seconds: float) -> None:
         """Set one of the machine's probabilities for a while."""
+        self.deaths = math.inf
         setattr(self.machine, what, probability)
         self.after(seconds, lambda: setattr(self.machine, what, 0.0))
 
@@ -273,11 +345,13 @@ class World:
             case "silent starts":
                 self.for_a_while("start_hang", 0.5, 0.3)
             case "slow starts":
+                self.deaths = math.inf
                 self.machine.starts = (0.3, 1.0)
                 self.after(0.5, lambda: setattr(self.machine, "starts", (0.005, 0.02, 0.1)))
             case "no spawn":
                 self.for_a_while("spawn_failure", 0.7, 0.3)
             case "garble":
+                self.deaths += 2
                 self.machine.garble = 1
             case "pause":  # of everything: a container, a virtual machine
                 several = [one for one in self.machine.processes if one.alive]
@@ -298,21 +372,26 @@ class World:
                 for one in [one for one in self.machine.processes if one.alive]:
                     self.kill(one, -signal.SIGKILL)
             case "stop":
-                self.stop(process, dice.choice([0.01, 0.3, 0.9, 1.5, 4.0]))
+                self.stop(process, dice.choice([0.01, 0.3, 0.9, 1.5, 4.0, 300.0]))
             case "freeze":
                 self.stop(process, dice.choice([0.01, 0.1, 0.3]), hidden=True)
             case "unreachable" if process.is_starting:
+                self.deaths += 1
                 process.unreachable = True
                 process.listen_in_vain()
             case "lost":
                 self.hit(process)
+                self.deaths += 1
                 process.lost = True
                 process.die(-signal.SIGKILL)
             case "leave":
+                self.deaths += 2
                 process.leaving = True
             case "grow slowly":
+                self.deaths += 2
                 process.memory = 7 << 30
             case "grow fast":
+                self.deaths += 2
                 self.hit(process)
                 process.memory = 14 << 30
         return True
@@ -325,24 +404,35 @@ class World:
                     self.submit(actor)
             case "everybody":
                 for one in self.actors:
-                    self.submit(one)
+                    if one.guilty:
+                        self.leave(one, [])  # which rebuilds it, and so does its harm again to others
+                    else:
+                        self.submit(one)
             case "nap":
                 self.submit(actor, *["nap"] * (number + 1))
             case "observe":
                 self.leave(actor, [])
             case "cancel":
                 if actor.asked:
-                    actor.excused = True
-                    actor.asked[-1 - number % len(actor.asked)].future.cancel()
+                    place = len(actor.asked) - 1 - number % len(actor.asked)
+                    self.cancel(actor, place)
             case "hang":
-                actor.excused = True
-                self.leave(actor, ["hang"])
+                self.deaths += 1
+                actor.excuse()
+                self.leave(actor, ["hang"], deadly=True)
                 if number % 2 and actor.others:
                     actor.others[-1].cancel()
             case "crash":
-                actor.excused = True
-                self.leave(actor, [tuple(DEADLY)[number % len(DEADLY)]])
+                self.deaths += DEATHS
+                actor.excuse(0 if self.tight else None)  # it may end with the slot whose budget it exhausts
+                self.leave(actor, [tuple(DEADLY)[number % len(DEADLY)]], deadly=True)
+            case "refuse":
+                if actor.env.in_episode:
+                    actor.ended_from = min(actor.ended_from, len(actor.asked))
+                    actor.excuse()
+                    self.leave(actor, ["refuse"], deadly=True)
             case "harm":
+                self.deaths += DEATHS_OF_HARM
                 actor.guilty = True
                 self.leave(actor, [HARMFUL[number % len(HARMFUL)]])
             case "forget":
@@ -351,13 +441,17 @@ class World:
             case "interrupt":
                 if number == 0:
                     for one in self.actors:
-                        one.excused = True
+                        one.excuse(0)
+                        one.ended_from = math.inf  # the action that would have failed may not be executed
+                    self.deaths += self.runtime.worker_count
                     self.runtime.interrupt()
             case "set and leave":
+                self._notice_cancelled(actor)
                 future = actor.env._session.parameter("echo", ("c", "d", "refused")[number % 3], 1.0)
                 actor.others.append(future)
                 if number % 2:
-                    actor.excused = True
+                    self.deaths += 1
+                    actor.excuse()
                     future.cancel()
             case "close":
                 if len(self.actors) > 2:
@@ -395,7 +489,7 @@ class World:
                     snapshot, texts, guilty = self.snapshots[number % len(self.snapshots)]
                     actor.guilty = guilty
                     await env.restore(snapshot)
-                    actor.done = texts
+                    actor.begin_anew(texts, guilty=guilty)
             case "reset":
                 if number % 2:
                     await self.rest(actor)
@@ -404,7 +498,7 @@ class World:
                 while not env.in_episode:  # so it is, until the worker that was told it first has answered
                     with contextlib.suppress(ParameterFailed):
                         await env.reset()
-                actor.done, actor.asked, actor.others, actor.excused, actor.guilty = (), [], [], False, False
+                actor.begin_anew()
             case "reset badly":
                 await self.rest(actor)
                 reset = env.begin(_NO_PROGRAM)
@@ -424,6 +518,14 @@ class World:
             case _:
                 raise ValueError(f"{what!r} is no move")
 
+    def cancel(self, actor: Actor, place: int) -> None:
+        """Cancel a step."""
+        one = actor.asked[place]
+        if one.future.cancel():
+            self.deaths += 1
+            one.needed_until = len(actor.asked)
+            actor.excuse(place)
+
     async def fork(self, actor: Actor) -> None:
         """Fork an environment."""
         child = await actor.env.fork()
@@ -436,6 +538,7 @@ class World:
     async def expand(self, actor: Actor, number: int) -> None:
         """Evaluate candidates, one of which may be deadly."""
         bad = (*DEADLY, "hang", "refuse")[number % (len(DEADLY) + 2)]
+        self.deaths += DEATHS
         actor.guilty |= self.tight and bad != "refuse"  # it may die with the slot whose budget it exhausts
         found = await actor.env.expand([["add<1>"], [bad], ["add<7>"]][:: 1 - 2 * (number % 2)])
         first, middle, last = found
@@ -452,11 +555,14 @@ class World:
         runtime, loop = self.runtime, self.loop
         await asyncio.sleep(max(self.faults_end - loop.time(), 0.0))
         for actor in self.actors:
-            await self.rest(actor, PATIENCE)
+            await self.rest(actor)
         for supervisor in runtime.supervisors():
             await self._settle([worker.queue for worker in supervisor.workers])
             for worker in supervisor.workers:
                 _check(worker.failure is None or self.tight, f"given up: {worker.failure!r}")
+        caused = self.machine.caused.most_common(1)
+        _check(not caused or caused[0][1] <= DEATHS_OF_ONE, f"one session has cost {caused} workers, and goes on")
+        _check(self.machine.deaths <= self.deaths, f"{self.machine.deaths} deaths of workers, not {self.deaths}")
         for actor in self.actors:
             _check(actor.env._session.pending == 0, f"{actor.env._session.pending} requests are pending for ever")
         for suspect in runtime.quarantine:
@@ -504,9 +610,9 @@ FAULTS = (
     "kill all", "stop", "freeze", "unreachable", "lost", "leave", "grow slowly", "grow fast",
 )  # fmt: skip
 REQUESTS = (
-    "step", "step", "step", "everybody", "nap", "nap", "observe", "cancel", "cancel", "hang", "crash", "harm", "forget",
-    "interrupt", "set and leave", "close", "clear", "wait", "wait", "wait for long", "add", "fork", "fork", "snapshot",
-    "restore", "reset", "reset badly", "expand", "set", "rest",
+    "step", "step", "step", "everybody", "nap", "nap", "observe", "cancel", "cancel", "hang", "crash", "refuse", "harm",
+    "forget", "interrupt", "set and leave", "close", "clear", "wait", "wait", "wait for long", "add", "fork", "fork",
+    "snapshot", "restore", "reset", "reset badly", "expand", "set", "rest",
 )  # fmt: skip
 
 
@@ -518,5 +624,3 @@ def _is_bad(actions: tuple[Any, ...]) -> bool:
 def _check(holds: object, otherwise: str) -> None:
     if not holds:
         raise Broken(otherwise)
-
-

@@ -1,0 +1,140 @@
+"""Whatever befalls workers in a simulated world, what was acknowledged counts once and nobody innocent is lost."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiocg.fleet.slot import WorkerSlot
+from bench.simulation.loop import Deadlock, Endless, VirtualLoop
+from bench.simulation.mutants import MUTANTS, Mutant
+from bench.simulation.schedule import draw, play, shrink
+from bench.simulation.world import FAULTS, REQUESTS, Move
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_schedules_hold(first: int) -> None:
+    for seed in range(first, first + 50):
+        assert not (outcome := play(seed, draw(seed))).problem, f"seed {seed}: {outcome.details}"
+
+
+FOUND: dict[str, tuple[int, list[Move]]] = {
+    "an innocent request convicted because the load before it was answered by garbage": (
+        1318,
+        [("harm", 2, 0, 723216863), ("reset", 2, 3, 255053281), ("garble", 0, 1, 196320211), ("nap", 0, 5, 473459440)],
+    ),
+    "a fork of a lost session kept on its worker": (
+        1242,
+        [
+            ("fork", 0, 5, 1065738614),
+            ("forget", 2, 0, 559393679),
+            ("expand", 1, 4, 927067799),
+            ("set and leave", 5, 3, 426655339),
+            ("fork", 2, 4, 676646731),
+        ],
+    ),
+    "a request that one worker had died over lost with the slot": (
+        19926,
+        [
+            ("slow starts", 5, 4, 26890648),
+            ("kill all", 0, 0, 1056497538),
+            ("wait", 2, 4, 648418159),
+            ("bad starts", 3, 4, 169687193),
+            ("kill", 5, 5, 1072168703),
+            ("block", 3, 4, 62565054),
+            ("wait", 2, 1, 154049473),
+            ("no spawn", 3, 2, 149653592),
+            ("kill all", 4, 4, 689295870),
+            ("garble", 2, 4, 446238693),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_failed_once_holds(name: str) -> None:
+    assert not (outcome := play(*FOUND[name])).problem, outcome.details
+
+
+def test_every_kind_of_move_is_drawn() -> None:
+    drawn = {what for seed in range(400) for what, *_ in draw(seed)}
+    assert drawn == {*FAULTS, *REQUESTS}
+
+
+def test_runs_of_a_seed_are_the_same_whatever_the_hash_seed() -> None:
+    program = "from bench.simulation.schedule import *; print([play(s, draw(s)).checksum for s in range(40)])"
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_a_failing_schedule_is_shrunk_to_moves_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    resume = WorkerSlot._resume
+
+    def forgetful(slot: WorkerSlot) -> None:
+        bound = set(slot.residents.bound)
+        resume(slot)
+        slot.residents.bound |= bound
+
+    monkeypatch.setattr(WorkerSlot, "_resume", forgetful)
+    seed = next(seed for seed in range(200) if play(seed, draw(seed)).problem)
+    fewer = shrink(seed, draw(seed))
+    assert play(seed, fewer).problem
+    assert len(fewer) <= 4
+    assert all(not play(seed, fewer[:i] + fewer[i + 1 :]).problem for i in range(len(fewer)))
+
+
+# --- Planted faults
+
+FINDABLE = [mutant for mutant in MUTANTS if mutant.seed is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", FINDABLE, ids=lambda mutant: mutant.name)
+def test_planted_fault_is_found(mutant: Mutant) -> None:
+    command = [sys.executable, "-m", "bench.simulation", "--plant", mutant.name, "--seed", str(mutant.seed)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == 1, run.stderr
+    assert "moves fail" in run.stdout
+
+
+# --- The loop
+
+
+def test_time_jumps_to_the_next_timer_and_the_world_goes_on_beside_a_busy_loop() -> None:
+    loop, seen = VirtualLoop(), []
+    began = loop.time()
+    loop.happen(1.0, lambda: seen.append(loop.time() - began))
+    loop.happen(2.0, lambda: loop.call_soon(lambda: seen.append(loop.time() - began)))
+    loop.call_later(0.5, loop.skip, 5.0)
+    loop.call_later(6.0, loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert seen == [1.0, 5.5]
+
+
+def test_a_program_that_waits_for_nothing_is_a_deadlock_and_one_that_never_waits_endless() -> None:
+    loop = VirtualLoop()
+    with pytest.raises(Deadlock):
+        loop.run_until_complete(loop.create_future())
+
+    def again() -> None:
+        loop.call_soon(again)
+
+    again()
+    with pytest.raises(Endless):
+        loop.run_forever()
+    loop.close()
