@@ -7,7 +7,6 @@ import itertools
 import logging
 import math
 import secrets
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from aiocg.node.attachment import KILLED
 from aiocg.node.channel import Holding, Holdings
 from aiocg.node.client import NodeProcess, NodeRefusal, check_options, check_settings, security_of, start_worker
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK, Connection
+from aiocg.node.network import Network
 from aiocg.transport.control import Spawned
 from aiocg.transport.security import ClientSecurity, KeyPair
 
@@ -59,7 +59,7 @@ class Member:
         offered: the last capacity of these, 0 before.
     """
 
-    def __init__(self, host: Host, security: Callable[[Host], ClientSecurity]) -> None:
+    def __init__(self, host: Host, security: Callable[[Host], ClientSecurity], network: Network) -> None:
         self.host = host
         self.problem = ""
         self.refused = False
@@ -67,6 +67,7 @@ class Member:
         self.told: tuple[int, int] | None = None
         self.offered = 0
         self._security = security
+        self._network = network
         self._connection: Connection | None = None
         self._down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeper = asyncio.create_task(self._keep())
@@ -74,7 +75,7 @@ class Member:
     async def _keep(self) -> None:
         while True:
             try:
-                self._connection = Connection(self.host.address, self._security(self.host))
+                self._connection = Connection(self.host.address, self._security(self.host), self._network)
                 await self._connection.attached()
                 self.problem, self.refused = "", False
                 await self._connection.lost()
@@ -216,10 +217,11 @@ class ClusterLauncher:
         """
         problem: AiocgError | None = None
         refusing: set[str] = set()  # for good
-        patience = time.monotonic() + FULL_TIMEOUT
+        clock = asyncio.get_running_loop().time
+        patience = clock() + FULL_TIMEOUT
         while True:
             self._machine.check()
-            worker, now = next(self._numbers), time.monotonic()
+            worker, now = next(self._numbers), clock()
             node = self.placement.place(worker)
             if (
                 node is None
@@ -340,6 +342,7 @@ class ClusterMachine:
         keys: our key pair; that in our key folder if None.
         timeout: seconds of silence from all nodes after which everything fails.
         count: number of workers of each kind; None for as many as the nodes should run.
+        network: how the nodes are reached; TCP if None.
     """
 
     def __init__(
@@ -348,7 +351,9 @@ class ClusterMachine:
         keys: ClientSecurity | None = None,
         timeout: float = NODE_TIMEOUT,
         count: int | None = None,
+        network: Network | None = None,
     ) -> None:
+        self._network = network or Network()
         self._ray = cluster if isinstance(cluster, str) and cluster.partition("://")[0] == "ray" else ""
         self.hosts = {host.address: host for host in ([] if self._ray else hosts_of(cluster))}
         from_file = isinstance(cluster, str) and cluster.startswith(FILE)
@@ -362,7 +367,7 @@ class ClusterMachine:
         self.holdings = Holdings()
         self._closing: set[asyncio.Task[None]] = set()
         self._launchers: list[ClusterLauncher] = []
-        self._membership = Membership(PATIENCE, timeout, time.monotonic())
+        self._membership = Membership(PATIENCE, timeout, 0.0)
         self._keeper: asyncio.Task[None] | None = None
         self._asker: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
@@ -408,7 +413,7 @@ class ClusterMachine:
         if (member := self._members.get(host.address)) is not None:
             member.host = host
         else:
-            self._members[host.address] = Member(host, self._security)
+            self._members[host.address] = Member(host, self._security, self._network)
 
     def _security(self, host: Host) -> ClientSecurity:
         return security_of(host.address, self._keys, host.key)
@@ -416,9 +421,10 @@ class ClusterMachine:
     # ---------------------------------------------------------------------------------------------- the clock
 
     async def _keep(self) -> None:
-        looked = 0.0
+        clock, looked = asyncio.get_running_loop().time, 0.0
+        self._membership = Membership(PATIENCE, self._timeout, clock())
         while True:
-            now = time.monotonic()
+            now = clock()
             if self._file is not None and now - looked >= _FILE_INTERVAL:
                 looked = now
                 self._follow(self._file.changed())
@@ -537,14 +543,15 @@ class ClusterMachine:
             workers = sum(launcher.placement.placed for launcher in self._launchers)
             fixed = self._count is not None and workers >= self._count  # more machines would have nothing to do
             requests = 0 if fixed else sum(launcher.requests for launcher in self._launchers)
-            wanted = demand.looked(len(self.hosts), workers, requests, time.monotonic())
+            wanted = demand.looked(len(self.hosts), workers, requests, asyncio.get_running_loop().time())
             await nodes.scale(wanted, {*self._members, *self._leaving})
             self._follow(await nodes.hosts())
 
     async def _gather(self) -> bool:
         """Wait for the first node, and a little for the others; return whether there is any."""
-        began = time.monotonic()
-        while (now := time.monotonic()) - began < CONNECT_TIMEOUT + TICK * 4 and self._failure is None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        while (now := clock()) - began < CONNECT_TIMEOUT + TICK * 4 and self._failure is None:
             told = [member.joined for member in self._members.values() if member.told is not None]
             if len(told) == len(self._members) > 0 or any(joined and now - joined > SETTLE for joined in told):
                 return True

@@ -9,16 +9,18 @@ import hashlib
 import random
 from collections import deque
 from collections.abc import Callable, Container, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiocg.errors import ServiceError
-from aiocg.node.connection import Connection
 from aiocg.transport.control import Fetch
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
 from aiocg.transport.limits import MAX_FRAME_BYTES
 from aiocg.transport.messages import Done, Failure, FailureCode, Load, LoadStored, Reply, Request, Store, Stored, Timed
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import ClientChannel
+
+if TYPE_CHECKING:
+    from aiocg.node.connection import Connection
 
 _USELESS = 2  # nodes that a node did not get anything from, after which it is not made to ask others
 SMALL = 16 << 10  # bytes up to which a content goes with its request: about what a connection carries at once
@@ -31,7 +33,7 @@ class Holding:
         connection: to the node.
     """
 
-    def __init__(self, connection: Connection, all_holdings: "Holdings") -> None:
+    def __init__(self, connection: "Connection", all_holdings: "Holdings") -> None:
         self.connection = connection
         self._all = all_holdings
         self._kept: set[bytes] = set()
@@ -81,7 +83,7 @@ class Holding:
         self._coming[digest].append(arrived)
         return None
 
-    async def _fetch(self, other: Connection, digest: bytes, size: int) -> None:
+    async def _fetch(self, other: "Connection", digest: bytes, size: int) -> None:
         assert other.said is not None
         fetch = Fetch(digest, size, other.address, other.security.server, other.said.reader)
         kept = await self.connection.fetch(fetch)
@@ -111,7 +113,7 @@ class Holdings:
         self._all: dict[Connection, Holding] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def of(self, connection: Connection) -> Holding:
+    def of(self, connection: "Connection") -> Holding:
         """Return what is known of a node."""
         self._all = {one: holding for one, holding in self._all.items() if one.failure is None}
         return self._all.setdefault(connection, Holding(connection, self))

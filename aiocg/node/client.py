@@ -1,7 +1,6 @@
 """Workers on a node: how they are started, and processes with the same interface as local ones."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +8,14 @@ from aiocg.errors import NodeUnreachable, WorkerStartError
 from aiocg.host.launcher import Look
 from aiocg.host.run_time import Stopwatch
 from aiocg.node.attachment import Ended
-from aiocg.node.channel import Holding, NodeChannel
+from aiocg.node.channel import Holding
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK, Connection
+from aiocg.transport.channels import RequestChannel
 from aiocg.transport.control import Spawned
 from aiocg.transport.errors import SecurityError
 from aiocg.transport.keys import KeyFolder
 from aiocg.transport.messages import Reply
 from aiocg.transport.security import ClientSecurity
-from aiocg.transport.sockets import ClientChannel
 
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
@@ -107,14 +106,15 @@ async def start_worker(connection: Connection, kind: str, options: Mapping[str, 
 async def _check_port(connection: Connection, up: Spawned) -> None:
     """Check that a worker's port can be reached, which a firewall may prevent although the node answers."""
     host = _host(connection.address).strip("[]")
-    connecting = asyncio.ensure_future(asyncio.open_connection(host, up.port))
+    connecting = asyncio.ensure_future(connection.network.check_port(host, up.port))
+    clock = asyncio.get_running_loop().time
     try:
-        watch = Stopwatch(time.monotonic())
-        while not connecting.done() and watch.passed(time.monotonic()) < CONNECT_TIMEOUT:
+        watch = Stopwatch(clock())
+        while not connecting.done() and watch.passed(clock()) < CONNECT_TIMEOUT:
             await asyncio.wait([connecting], timeout=TICK)
         if not connecting.done():
             raise TimeoutError
-        _, writer = connecting.result()
+        connecting.result()
     except OSError as error:  # TimeoutError is one
         if connection.look(up.number) is None:
             return  # the worker has ended or the node is silent, which is reported elsewhere
@@ -125,7 +125,6 @@ async def _check_port(connection: Connection, up: Spawned) -> None:
         ) from error
     finally:
         connecting.cancel()
-    writer.close()
 
 
 class NodeProcess:
@@ -148,9 +147,9 @@ class NodeProcess:
 
     def connect(
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
-    ) -> ClientChannel:
+    ) -> RequestChannel:
         """Open a channel to the worker."""
-        return NodeChannel(self._address, self._holding, on_replies, on_error, self._security)
+        return self._connection.network.worker(self._address, self._holding, on_replies, on_error, self._security)
 
     def kill(self) -> None:
         """Kill the process and all its children; it may be dead already."""

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import math
 import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping
 
 from aiocg import __version__
@@ -13,8 +12,8 @@ from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.host.launcher import Look
 from aiocg.host.run_time import Stopwatch
 from aiocg.node.attachment import KILLED, Attachment, Ended, Event
+from aiocg.node.network import ControlChannel, Network
 from aiocg.transport.control import (
-    MAX_CONTROL_BYTES,
     Attached,
     Detach,
     Fetch,
@@ -24,11 +23,9 @@ from aiocg.transport.control import (
     Order,
     Refused,
     Surveyed,
-    from_node_codec,
 )
 from aiocg.transport.errors import NotAdmittedError, RemoteProtocolError, TransportError
 from aiocg.transport.security import ClientSecurity
-from aiocg.transport.sockets import Channel
 
 CONNECT_TIMEOUT = (
     10.0  # seconds to wait for a connection to the node (three lost SYNs take 7), an answer, a worker's port
@@ -44,23 +41,28 @@ class Connection:
     """A connection to a node, and the task that sends its beats.
 
     Attributes:
+        address: of the node.
+        security: our keys, and the node's public key.
+        network: how the node and its workers are reached.
         failure: why no more workers can be started, None if they can.
         refused: the node does not know our key.
     """
 
-    def __init__(self, address: str, security: ClientSecurity) -> None:
+    def __init__(self, address: str, security: ClientSecurity, network: Network | None = None) -> None:
         self.address = address
         self.security = security
+        self.network = network or Network()
         self.failure: Exception | None = None
         self.refused = False
-        self._machine = Attachment(f"aiocg {__version__}", secrets.token_hex(16), time.monotonic())
+        self._clock = asyncio.get_running_loop().time
+        self._machine = Attachment(f"aiocg {__version__}", secrets.token_hex(16), self._clock())
         self._events: dict[int, asyncio.Queue[Event]] = {}  # of each worker, by number
         self._fetches: dict[bytes, asyncio.Future[bool | None]] = {}
         self._lost = False
         self._changed = asyncio.Event()  # set when `said` or `failure` may have changed
         self._left = asyncio.Event()
         self._wake = asyncio.Event()
-        self._channel: Channel[FromClient, FromNode] | None = None
+        self._channel: ControlChannel | None = None
         self._connect()
         self._keeper = asyncio.create_task(self._keep())
 
@@ -73,7 +75,7 @@ class Connection:
     def silence(self) -> float:
         """Seconds since the node was last heard; infinity if it has not accepted us, or does not any more."""
         refused = self.failure is not None or self.said is None or bool(self._machine.refusal)
-        return math.inf if refused else time.monotonic() - self._machine.heard
+        return math.inf if refused else self._clock() - self._machine.heard
 
     # ------------------------------------------------------------------------------------------ connecting
 
@@ -81,27 +83,20 @@ class Connection:
         """Open a channel, and close an earlier one whose link was lost."""
         if self._channel is not None:
             self._channel.close()
-            self._machine.disconnected(time.monotonic())
+            self._machine.disconnected(self._clock())
             self._forget_fetches()
         try:
-            self._channel = Channel(
-                self.address,
-                from_node_codec(),
-                on_messages=self._received,
-                on_error=self._broken,
-                security=self.security,
-                max_frame_bytes=MAX_CONTROL_BYTES,
-            )
+            self._channel = self.network.control(self.address, self.security, self._received, self._broken)
         except TransportError as error:
             self._channel = None
             raise NodeUnreachable(self.address, str(error)) from error
 
     async def attached(self) -> None:
         """Wait until the node has answered; raise NodeUnreachable if it cannot be reached in time."""
-        watch = Stopwatch(time.monotonic())
+        watch = Stopwatch(self._clock())
         while self.said is None and self.failure is None:
             reached = self._channel is not None and self._channel.connected
-            if watch.passed(time.monotonic()) >= CONNECT_TIMEOUT and not reached:
+            if watch.passed(self._clock()) >= CONNECT_TIMEOUT and not reached:
                 break
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
@@ -144,7 +139,7 @@ class Connection:
     async def _keep(self) -> None:
         try:
             while not self._lost:
-                self._tick(time.monotonic())
+                self._tick(self._clock())
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(TICK):  # unlike `wait_for`, it makes no task
                         await self._wake.wait()
@@ -164,7 +159,7 @@ class Connection:
             self._channel.send(message)
 
     def _received(self, messages: list[FromNode]) -> None:
-        now = time.monotonic()
+        now = self._clock()
         for message in messages:
             if isinstance(message, Fetched):
                 self._fetched(message.digest, kept=message.kept)
@@ -216,11 +211,11 @@ class Connection:
 
     def look(self, number: int) -> Look | None:
         """Return a look at a worker, None if it is gone."""
-        return self._machine.look(number, time.monotonic())
+        return self._machine.look(number, self._clock())
 
     def kill(self, number: int) -> None:
         """Ask the node to end a worker."""
-        self._machine.kill(number, time.monotonic())
+        self._machine.kill(number, self._clock())
         self._wake.set()
 
     def forget(self, number: int) -> None:
@@ -290,7 +285,7 @@ class Connection:
         """Leave the node, which ends our remaining workers."""
         self.failure = self.failure or RuntimeClosed("the node was left")
         self._forget_fetches()
-        if self.said is not None and not self._machine.is_silent(time.monotonic()):
+        if self.said is not None and not self._machine.is_silent(self._clock()):
             self._send(Detach())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._left.wait(), _LEAVE_TIMEOUT)

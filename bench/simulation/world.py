@@ -270,7 +270,7 @@ class World:
                 await actor.env.reset()
                 break
             # A parameter that will be refused may not be answered yet, and a slot that was given up may come back.
-            await asyncio.sleep(0.5 if self.tight else 0.01)
+            await asyncio.sleep(0.5 if self.tight else 0.05)
         else:
             raise Broken("an environment cannot be reset any more")
         del self.machine.hits[actor.env._session.number]
