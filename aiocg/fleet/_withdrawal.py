@@ -70,6 +70,7 @@ def sort_out_lost(requests: Iterable[Pending], given_up: Collection[Pending]) ->
 
 # ------------------------------------------------------ Decides which waiting sessions move to another worker slot
 
+SUSPICIOUS = 2  # deaths over one request, by any cause, after which no other slot gets it
 LONG = 10.0  # seconds after which a wait is logged, and after which a session moves when its worker dies
 
 
@@ -93,13 +94,15 @@ def overdue(requests: Iterable[Pending], now: float) -> list[Pending]:
 def movable(backlog: Sequence[Pending], *, everybody: bool = False) -> "list[Rebuildable]":
     """Return the sessions that may move to another slot, and the sessions that must stay together with them.
 
-    Sessions that have cost a worker stay, so that they do not harm another one.
+    Sessions that have cost a worker stay, so that they do not harm another one; where all may move, it takes two, as
+    whoever was hit by a kill from outside must not wait for a worker that does not start.
 
     Args:
         backlog: the requests of the slot.
         everybody: all with requests may move; otherwise half of those with overdue ones, so that the next process has
             something to do.
     """
+    most = SUSPICIOUS - 1 if everybody else 0
     groups: list[set[Rebuildable]] = []
     for request in backlog:
         group = set(request.binds())
@@ -108,13 +111,13 @@ def movable(backlog: Sequence[Pending], *, everybody: bool = False) -> "list[Reb
             group |= other
         groups.append(group)
     long = {session for request in backlog if request.is_overdue or everybody for session in request.binds()}
-    harmful = {session for request in backlog if request.attempts for session in request.binds()}
+    harmful = {session for request in backlog if request.attempts > most for session in request.binds()}
     moving = [
         group
         for group in groups
         if not group.isdisjoint(long)
         and group.isdisjoint(harmful)
-        and not any(one.kills or one.crashes or one.error is not None for one in group)
+        and not any(one.kills + one.crashes > most or one.error is not None for one in group)
     ]
     chosen: set[Rebuildable] = set().union(*(moving if everybody else moving[::2]))
     return list(dict.fromkeys(session for request in backlog for session in request.binds() if session in chosen))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiocg.errors import Interrupted, Quarantined, ServiceError, WorkerCrashed
 from aiocg.fleet._suspicion import Suspicion, Trial, put_behind, put_first
-from aiocg.fleet._withdrawal import served_by, sort_out_lost
+from aiocg.fleet._withdrawal import SUSPICIOUS, served_by, sort_out_lost
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.requests import (
     PROCESS_LOCAL,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is blamed, whatever killed the worker
 MAX_STALLS = 3  # the same for deaths of workers that were killed because they stalled
 MAX_KILLS = 20  # the same for loads and rebuilds, which random kills hit most often
-SUSPICIOUS = 2  # deaths over one request, by any cause, after which no other slot may inherit it
 MAX_CRASHES = 5  # crashes while a session is rebuilt that end it; its actions succeeded before, so one is not enough
 WITHDRAWN = "a request that was made before this one was cancelled, so there is no state to start from"
 

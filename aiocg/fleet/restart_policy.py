@@ -65,7 +65,7 @@ class Policy:
     """The parameters of the supervisor's decisions; all durations in seconds."""
 
     start_timeout: float = 60.0  # a cold machine reads 200 MB of libLLVM and compiles the walker
-    start_grace: float = 3.0  # beyond twice the longest start, after which the sessions need not wait for a worker
+    start_grace: float = 1.0  # beyond twice the longest start, after which the sessions need not wait for a worker
     stall_timeout: float = 10.0  # that a worker may have requests and execute none
     memory_threshold: int = 6 << 30  # resident bytes; a larger worker is drained and replaced, at twice this killed
     recycle_interval: float = 60.0  # between two replacements for memory, as the rebuilt worker may be as large
@@ -147,7 +147,7 @@ class SlotLifecycle:
 
     def ready(self, now: float) -> None:
         """Handle that the worker answered the hello."""
-        self.longest_start = max(self.longest_start, now - self.since)
+        self.longest_start = max(self.longest_start, self._watched.passed(now))
         self.state, self.since, self._was_ready, self.proven = SlotState.READY, now, True, True
         self.failed_starts, self._sequence = 0, -1
         self._watched.restart(now)

@@ -63,7 +63,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._turns += 1
         if self._turns > TURNS:
             self._turns = 0  # what is left must be able to end
-            raise Endless(f"{TURNS} turns of the loop")
+            raise Endless(f"{TURNS} turns of the loop, until second {self._now - START:.0f}")
         end = math.inf if timeout is None else self._now + max(timeout, 0.0)
         while self._events and self._events[0][0] <= end:
             self._happen_next()

@@ -9,7 +9,7 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from aiocg.host.launcher import Look
 from aiocg.host.run_time import RunTime
@@ -63,6 +63,13 @@ class SimulatedSession(ScriptedSession):
             self._value += 1
         else:
             super()._apply(name)
+
+
+class Replies(Protocol):
+    """The way from a worker to its client."""
+
+    def deliver(self, some: list[Reply] | Exception) -> None:
+        """Have replies, or an error, arrive at the client."""
 
 
 class Wire:
@@ -134,6 +141,8 @@ class SimulatedProcess:
         memory: resident bytes, as the supervisor sees them.
         unreachable, leaving: as in `Look`.
         busy_for: seconds that what it executes now takes beyond the least.
+        wire: the way to its client.
+        when_listening, when_ended: called at those moments, the latter with the exit status.
         stderr: always empty.
     """
 
@@ -153,11 +162,13 @@ class SimulatedProcess:
         self._postponed: list[Callable[[], None]] = []  # what falls due while it is stopped
         self._inbox: deque[Request] = deque()
         self._outbox: list[Reply] = []
-        self._wire: Wire | None = None
+        self.wire: Replies | None = None
         self._serving = 0  # number of the session of the latest request
         self._fatal = 0  # actions until it crashes over one, 0 if it does not
         self._severed = False
         self._poisoner = 0  # number of the session that has harmed it last
+        self.when_listening: Callable[[], None] = lambda: None
+        self.when_ended: Callable[[int], None] = lambda status: None
         self._run_time, self._ran, self._since = RunTime(), 0.0, self.loop.time()
         self.table = SessionTable(SimulatedSession, self._begin)
         if start is not None:
@@ -190,6 +201,7 @@ class SimulatedProcess:
             self.stop(hidden=True)  # it listens, and says nothing
         else:
             self._up = True
+            self.when_listening()
             self._next()
 
     # ------------------------------------------------------------------------------------------- execution
@@ -239,13 +251,13 @@ class SimulatedProcess:
         if self._severed:
             self.die(1)
             return
-        if self._machine.garble and self._wire is not None:
+        if self._machine.garble and self.wire is not None:
             self._machine.garble -= 1
             self._machine.hit(self, 2)
             self._send()
             number = reply.request if not isinstance(reply, Welcome) else 0  # type: ignore[union-attr]
             wrong = Expanded(number, (), 0.0)  # with no candidates, this is the answer to nothing
-            self._wire.deliver(self._dice.choice([RemoteProtocolError("damaged"), [wrong]]))
+            self.wire.deliver(self._dice.choice([RemoteProtocolError("damaged"), [wrong]]))
             self._up = False  # nothing comes after it
             return
         self._outbox.append(reply)
@@ -253,8 +265,8 @@ class SimulatedProcess:
 
     def _send(self) -> None:
         some, self._outbox = self._outbox, []
-        if some and self._wire is not None:
-            self._wire.deliver(some)
+        if some and self.wire is not None:
+            self.wire.deliver(some)
 
     # ----------------------------------------------------------------------------------------- misbehaviour
 
@@ -295,8 +307,8 @@ class SimulatedProcess:
 
     def connect(self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]) -> Wire:
         """Open the channel."""
-        self._wire = Wire(self, on_replies, on_error)
-        return self._wire
+        wire = self.wire = Wire(self, on_replies, on_error)
+        return wire
 
     def kill(self) -> None:
         """Kill the process, which takes a moment."""
@@ -340,6 +352,7 @@ class SimulatedProcess:
             self._machine.deaths += 1
             self._pause()
             self.ended.set_result(status)
+            self.when_ended(status)
 
     def stop(self, *, hidden: bool = False) -> None:
         """Stop the process, as SIGSTOP does; if `hidden`, as a pause of everything does, which nobody sees."""

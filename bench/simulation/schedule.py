@@ -5,12 +5,13 @@ import contextlib
 import gc
 import itertools
 import random
+import secrets
 import traceback
 from dataclasses import dataclass
 
 from aiocg.fleet import rebuildable
 from bench.simulation.loop import START, VirtualLoop
-from bench.simulation.world import FAULTS, REQUESTS, Move, World
+from bench.simulation.world import FAULTS, NODE_FAULTS, REQUESTS, Move, World
 
 LONGEST = 40  # moves
 FOLLOWING = {  # what has more chances to go wrong when one follows the other
@@ -40,11 +41,18 @@ class Outcome:
     checksum: int
 
 
+def with_nodes(seed: int) -> bool:
+    """Do the workers of a seed's schedule run on nodes?"""
+    return seed % 6 == 5
+
+
 def draw(seed: int, longest: int = LONGEST) -> list[Move]:
     """Return the moves of a seed: some kinds of moves, in any order."""
     dice = random.Random(f"moves {seed}")
     kinds = dice.sample(REQUESTS, dice.randint(4, len(REQUESTS)))
     kinds += ["step", "wait", *dice.sample(FAULTS, dice.choice([0, 1, 1, 2, 3, len(FAULTS)]))]
+    if with_nodes(seed):
+        kinds += dice.sample(NODE_FAULTS, dice.choice([1, 1, 2, len(NODE_FAULTS)]))
     count, names = dice.randint(5, longest), list[str]()
     while len(names) < count:
         names.append(dice.choice(kinds))
@@ -78,12 +86,15 @@ def play(seed: int, moves: list[Move]) -> Outcome:
     loop.set_exception_handler(unexpected)
     asyncio.set_event_loop(loop)
     gc.disable()
-    world = World(loop, seed)
+    world = World(loop, seed, nodes=with_nodes(seed))
+    token = secrets.token_hex
+    secrets.token_hex = lambda nbytes=None: world.dice.randbytes(nbytes or 16).hex()  # names connections
     try:
         loop.run_until_complete(_play(world, moves))
     except Exception as error:
         problems.append((f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))))
     finally:
+        secrets.token_hex = token
         for task in asyncio.all_tasks(loop):
             task.cancel()
         with contextlib.suppress(BaseException):

@@ -10,15 +10,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiocg
+from aiocg.cluster.machine import ClusterMachine
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError, ParameterFailed, ResetNeeded
 from aiocg.fleet.restart_policy import Policy
 from aiocg.fleet.slot import WorkerSlot
+from aiocg.host.launcher import Machine
 from aiocg.testing import scripted_benchmark
+from aiocg.transport.security import ClientSecurity, KeyPair
 from aiocg.workers.scripted import ACTIONS
 from bench.simulation.loop import VirtualLoop
+from bench.simulation.nodes import LEASE, PUBLIC, SimulatedNetwork, SimulatedNode
 from bench.simulation.processes import DEADLY, HARM, HARMFUL, SimulatedMachine, SimulatedProcess
 
 FIRST = 5  # the number that programs begin with
@@ -120,9 +124,10 @@ def value(texts: tuple[str, ...]) -> int:
 class SimulatedRuntime(aiocg.Runtime):
     """A runtime on a simulated machine."""
 
-    def __init__(self, machine: SimulatedMachine, workers: int, policy: Policy) -> None:
+    def __init__(self, machine: Machine, workers: int | None, policy: Policy) -> None:
         super().__init__(workers=workers, policy=policy, datasets=Datasets(()), node="")
         self._machine = machine
+        self.cluster = machine if isinstance(machine, ClusterMachine) else None
         self.all_failed = False  # at some time, no slot was in use
         self._make_slot = self._watched
 
@@ -145,17 +150,25 @@ class World:
         faults_end: when the last fault is over.
     """
 
-    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+    def __init__(self, loop: VirtualLoop, seed: int, *, nodes: bool = False) -> None:
         self.dice = random.Random(seed)
         self.loop = loop
         self.machine = SimulatedMachine(loop, self.dice)
-        self.tight = self.dice.random() < 0.25
-        workers = self.dice.choice([2, 3] if self.tight else [1, 2, 3])
-        self.runtime = SimulatedRuntime(self.machine, workers, TIGHT if self.tight else GENEROUS)
+        self.tight = not nodes and self.dice.random() < 0.25
+        self.nodes: dict[str, SimulatedNode] = {}
+        if nodes:
+            names = ["red", "green", "blue"][: self.dice.choice([2, 3])]
+            self.nodes = {name: SimulatedNode(name, self.machine, self.dice.choice([1, 2])) for name in names}
+            network = SimulatedNetwork(self.nodes, self.dice)
+            cluster = ClusterMachine([f"tcp://{name}:1" for name in names], _KEYS, timeout=1e6, network=network)
+            self.runtime = SimulatedRuntime(cluster, None, GENEROUS)
+        else:
+            workers = self.dice.choice([2, 3] if self.tight else [1, 2, 3])
+            self.runtime = SimulatedRuntime(self.machine, workers, TIGHT if self.tight else GENEROUS)
         self.actors: list[Actor] = []
         self.snapshots: list[tuple[aiocg.Snapshot, tuple[str, ...], bool]] = []
         self.faults_end = 0.0
-        self.deaths: float = 0  # that what was done can explain
+        self.deaths: float = math.inf if nodes else 0  # that what was done can explain
         self._names = 0
 
     # -------------------------------------------------------------------------------------------- actors
@@ -326,7 +339,7 @@ class World:
             await self.add()
         actor = self.actors[who % len(self.actors)]
         try:
-            if not (self._befall(what, number) or self._ask(what, actor, number)):
+            if not (self._befall(what, number) or self._befall_node(what, number) or self._ask(what, actor, number)):
                 await self._wait_for(what, actor, number)
         except (AiocgError, BenchmarkInitError) as error:
             if not (self.is_guilty(actor) or actor.excused):
@@ -355,9 +368,12 @@ class World:
                 self.machine.garble = 1
             case "pause":  # of everything: a container, a virtual machine
                 several = [one for one in self.machine.processes if one.alive]
+                seconds = (0.3, 3.0, 61.0)[number % 3]
+                for node in self.nodes.values():
+                    node.freeze(seconds)
                 for one in several:
                     one.stop(hidden=True)
-                self.loop.skip((0.3, 3.0, 61.0)[number % 3])
+                self.loop.skip(seconds)
                 for one in several:
                     self.after(dice.choice([0.0, 0.002, 0.05]), one.resume)
             case "block":  # the client's loop does something else
@@ -394,6 +410,29 @@ class World:
                 self.deaths += 2
                 self.hit(process)
                 process.memory = 14 << 30
+        return True
+
+    def _befall_node(self, what: str, number: int) -> bool:
+        """Do a move that concerns nodes; return whether it is one."""
+        if what not in NODE_FAULTS:
+            return False
+        node = list(self.nodes.values())[number % len(self.nodes)]
+        seconds = self.dice.choice([0.3, 2.0, 6.0, 12.0, 20.0])
+        self.faults_end = max(self.faults_end, self.loop.time() + 2 * seconds + 10)
+        for process in node.processes():
+            self.machine.hit(process)
+        match what:
+            case "part":
+                node.part((True, True))
+                self.loop.happen(seconds, lambda: node.part((False, False)))
+            case "part one way":
+                node.part(self.dice.choice([(True, False), (False, True)]))
+                self.loop.happen(seconds, lambda: node.part((False, False)))
+            case "node dies":
+                node.stop()
+                self.loop.happen(seconds, node.start)
+            case "node freezes":
+                node.freeze(seconds)
         return True
 
     def _ask(self, what: str, actor: Actor, number: int) -> bool:
@@ -596,11 +635,17 @@ class World:
         """End everything, and check that no process is left."""
         for process in list(self.machine.processes):
             process.resume()
+        for node in self.nodes.values():
+            node.part((False, False))
+            node.start()
         async with asyncio.timeout(PATIENCE):
             await self.runtime.close()
+        if self.nodes:
+            await asyncio.sleep(LEASE + 1)
         _check(not self.machine.processes, f"{len(self.machine.processes)} processes are left")
 
 
+_KEYS = ClientSecurity(KeyPair.generate(), PUBLIC)
 _PROGRAM: Benchmark = scripted_benchmark(FIRST)
 _NO_PROGRAM: Benchmark = scripted_benchmark("no number")
 _BAD = {*DEADLY, *HARMFUL, "hang", "forget"}
@@ -609,6 +654,7 @@ FAULTS = (
     "bad starts", "silent starts", "slow starts", "no spawn", "garble", "pause", "block", "kill", "kill soon",
     "kill all", "stop", "freeze", "unreachable", "lost", "leave", "grow slowly", "grow fast",
 )  # fmt: skip
+NODE_FAULTS = ("part", "part one way", "node dies", "node freezes")
 REQUESTS = (
     "step", "step", "step", "everybody", "nap", "nap", "observe", "cancel", "cancel", "hang", "crash", "refuse", "harm",
     "forget", "interrupt", "set and leave", "close", "clear", "wait", "wait", "wait for long", "add", "fork", "fork",

@@ -90,18 +90,29 @@ def test_sessions_need_not_wait_for_a_worker_that_takes_much_longer_than_others_
     assert not slot.is_missing(1.0, 50.0)
     assert slot.died(50.0, explained=True) == 0.0
     slot.started(50.1)
-    looks = [slot.is_missing(1.0, 50.0 + tick / 4) for tick in range(1, 30)]
-    assert looks.index(True) == 20 and all(looks[20:])  # after 3 s, and twice the second
+    looks = []
+    for tick in range(1, 30):
+        looks.append(slot.is_missing(1.0, 50.0 + tick / 4))
+        slot.observed(seen(), 50.0 + tick / 4)
+    assert looks.index(True) == 12 and all(looks[12:])  # after 1 s, and twice the second
     assert not slot.is_missing(10.0, 57.5)  # where a start may take as long
-    slot.ready(58.0)
-    assert not slot.is_missing(1.0, 58.0) and slot.longest_start == pytest.approx(7.9)
+    slot.ready(57.5)
+    assert not slot.is_missing(1.0, 57.5) and slot.longest_start == pytest.approx(7.4)
+
+
+def test_a_start_that_nobody_watched_was_not_long() -> None:
+    slot = SlotLifecycle(POLICY)
+    slot.started(0.0)
+    slot.observed(seen(), 0.2)
+    slot.ready(60.0)
+    assert slot.longest_start < 0.5
 
 
 def test_sessions_do_not_move_because_nobody_looked() -> None:
     slot = ready()
     assert not slot.is_missing(0.0, 1.0)
     slot.died(1.0, explained=True)
-    for turn in range(1, 10):
+    for turn in range(1, 4):
         assert not slot.is_missing(0.0, 100.0 * turn)
 
 
