@@ -263,12 +263,10 @@ class Judge:
             suspicion.witness, suspicion.by_witness = None, False  # it has crashed alone
         elif death.is_crash:
             suspicion.aroused = suspicion.aroused or bool(resendable(waiting.values()))
-            if executed is None and suspicion.trying:
-                executed = self._unanswered(waiting)
             if isinstance(executed, (PendingLoad, PendingRebuild)):
                 self._suspect_recovery(executed, death, present, judgement)
-            elif executed is not None and not isinstance(executed, PROCESS_LOCAL):
-                self._suspect(executed, death, present, judgement)
+            elif (request := self._in_question(executed, waiting)) is not None:
+                self._suspect(request, death, present, judgement)
             elif isinstance(executed, PendingForkAhead) or not resendable(waiting.values()):
                 suspicion.doubt(present)  # it has died idle, or over what will not be executed again
         elif executed is not None:
@@ -278,12 +276,11 @@ class Judge:
         suspicion.trying = False
         return judgement
 
-    def _unanswered(self, waiting: Mapping[int, Pending]) -> Pending | None:
-        """Return what a process that was sent one request at a time has died over while it executed nothing."""
-        first = next(iter(waiting.values()), None)
-        if isinstance(first, (PendingLoad, PendingRebuild)):
-            return first  # the request behind it was never executed
-        return next(iter(resendable(waiting.values())), None)
+    def _in_question(self, executed: Pending | None, waiting: Mapping[int, Pending]) -> Pending | None:
+        """Return the request that a process has crashed over, None if there are several or none."""
+        if executed is None and self.suspicion.trying:
+            return next(iter(resendable(waiting.values())), None)
+        return None if isinstance(executed, PROCESS_LOCAL) else executed
 
     def _suspect(
         self,

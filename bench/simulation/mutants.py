@@ -34,6 +34,8 @@ _SLOT, _BLAME, _SUSPICION = "aiocg.fleet.slot", "aiocg.fleet.blame", "aiocg.flee
 _WITHDRAWAL, _REQUESTS, _POLICY = "aiocg.fleet._withdrawal", "aiocg.fleet.requests", "aiocg.fleet.restart_policy"
 _SUPERVISOR, _REBUILDABLE, _SESSION = "aiocg.fleet.supervisor", "aiocg.fleet.rebuildable", "aiocg.fleet.session"
 _RUN_TIME = "aiocg.host.run_time"
+_LEASES, _ATTACHMENT, _LINK = "aiocg.node.leases", "aiocg.node.attachment", "aiocg.transport.link"
+_MEMBERSHIP, _CLUSTER = "aiocg.cluster._membership", "aiocg.cluster.machine"
 
 MUTANTS = (
     Mutant("a resent request goes to the end", _SLOT, "[*resent, *self._backlog]", "[*self._backlog, *resent]"),
@@ -41,19 +43,7 @@ MUTANTS = (
     Mutant("benchmarks are not loaded again", _SLOT, "        self._loads.forget()\n", "        pass\n"),
     Mutant("a child counts as bound after a failed parent", _SLOT, "self._bound.discard(pending.child.number)", "pass"),
     Mutant("an ended session goes on", _SLOT, "if session.ended and isinstance", "if False and isinstance"),
-    Mutant(
-        "a lost session's requests stay",
-        _SLOT,
-        "        for pending in self.queue.take_unsent_of(session):\n            pending.reject(session.error)\n",
-        "",
-    ),
     Mutant("the unwanted are sent again", _SLOT, "self.queue.refill(wanted)", "pass"),
-    Mutant(
-        "trials deliver their reply at once",
-        _SLOT,
-        "if trial is not None and trial.request is pending:",
-        "if trial is not None and trial.request is pending and False:",
-    ),
     Mutant(
         "an heir does not adopt",
         _SLOT,
@@ -108,8 +98,6 @@ MUTANTS = (
         "session.crashes >= MAX_CRASHES if known else again",
         "False",
     ),
-    Mutant("doubts are never raised", _SUSPICION, "            self.doubted.add(number)\n", ""),
-    Mutant("the accused need not be alone", _SUSPICION, "return self.trying and all(", "return True or all("),
     Mutant(
         "others go before the accused",
         _SUSPICION,
@@ -117,12 +105,6 @@ MUTANTS = (
         "return rest[::-1] + earlier[::-1]",
     ),
     Mutant("the accused is forgotten on a new process", _SUSPICION, "if self.accused not in requests:", "if True:"),
-    Mutant(
-        "a conviction leaves the accusation",
-        _SUSPICION,
-        "        self.accused = None\n        if self.doubts(request):",
-        "        if self.doubts(request):",
-    ),
     Mutant("what is abandoned is needed by nobody", _WITHDRAWAL, "        needed.add(request.session)\n", ""),
     Mutant("what is lost loses nothing behind it", _WITHDRAWAL, "            lost.update(request.changes())\n", ""),
     Mutant(
@@ -194,6 +176,70 @@ MUTANTS = (
         _SESSION,
         "            pending.independent = True\n",
         "            pass\n",
+    ),
+    Mutant("the clocks of two machines are one", _LEASES, "execution.deadline - now,", "execution.deadline,"),
+    Mutant("what a node says of time is taken for ours", _ATTACHMENT, "now + stated.left", "stated.left"),
+    Mutant(
+        "an overrun is assumed while nothing is heard",
+        _ATTACHMENT,
+        "if execution is not None and remote.seen <= execution.deadline <= now:",
+        "if False:",
+    ),
+    Mutant(
+        "a worker is asked for again and started again",
+        _LEASES,
+        "if holder is not None:  # a rep",
+        "if False:  # a rep",
+    ),
+    Mutant("a spawn is sent once", _ATTACHMENT, "            self._fresh = list(self.remotes)\n", ""),
+    Mutant(
+        "workers that a node has lost are waited for",
+        _ATTACHMENT,
+        "return [Ended(number, KILLED, Look(lost=True)) for number in lost]",
+        "return []",
+    ),
+    Mutant(
+        "a killed worker's end is waited for",
+        _ATTACHMENT,
+        "if not self.is_silent(now):\n            return []",
+        "if True:\n            return []",
+    ),
+    Mutant("a client attaches once", _ATTACHMENT, "self._connected, self._due = False, now", "pass"),
+    Mutant(
+        "silent nodes are never lost",
+        _MEMBERSHIP,
+        "if self._missed[node] > self._patience",
+        "if self._missed[node] > math.inf",
+    ),
+    Mutant(
+        "a batch that came twice counts twice", _LINK, "if number != self._taken + 1:", "if number > self._taken + 1:"
+    ),
+    Mutant("a batch that came too early is taken", _LINK, "if number != self._taken + 1:", "if number <= self._taken:"),
+    Mutant(
+        "what was lost is not sent again",
+        _LINK,
+        "        if head.kind == Kind.AGAIN:\n            self._send_again()\n",
+        "        pass\n",
+    ),
+    Mutant("gaps are not noticed", _LINK, "if head.sent > self._taken and", "if False and"),
+    Mutant(
+        "a restarted server is taken for the old one",
+        _LINK,
+        "        return head.server == self.server\n",
+        "        return True\n",
+    ),
+    Mutant(
+        "who is unknown waits for ever",
+        _LINK,
+        '            self._lose("it does not know this client, or has forgotten it")\n',
+        "",
+    ),
+    Mutant("a link that is silent is not asked", _LINK, "if now - self._since >= self._patience:", "if False:"),
+    Mutant(
+        "a lost node keeps its workers",
+        _CLUSTER,
+        "                    members[node].fall()\n",
+        "                    pass\n",
     ),
 )
 

@@ -253,7 +253,7 @@ class SimulatedProcess:
             return
         if self._machine.garble and self.wire is not None:
             self._machine.garble -= 1
-            self._machine.hit(self, 2)
+            self._machine.hit(self, 3)  # whoever is alone with a worker that does so after a crash is convicted
             self._send()
             number = reply.request if not isinstance(reply, Welcome) else 0  # type: ignore[union-attr]
             wrong = Expanded(number, (), 0.0)  # with no candidates, this is the answer to nothing

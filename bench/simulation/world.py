@@ -18,6 +18,7 @@ from aiocg.errors import AiocgError, ParameterFailed, ResetNeeded
 from aiocg.fleet.restart_policy import Policy
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.host.launcher import Machine
+from aiocg.node.server import START_PATIENCE
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.security import ClientSecurity, KeyPair
 from aiocg.workers.scripted import ACTIONS
@@ -357,6 +358,8 @@ class World:
                 self.for_a_while("start_death", 0.6, 0.3)
             case "silent starts":
                 self.for_a_while("start_hang", 0.5, 0.3)
+                if self.nodes:  # where whoever is suspected waits for as long as a node does
+                    self.faults_end += START_PATIENCE
             case "slow starts":
                 self.deaths = math.inf
                 self.machine.starts = (0.3, 1.0)

@@ -327,6 +327,35 @@ async def test_no_suspect_is_given_to_another_worker() -> None:
     assert suspect.number not in other.values
 
 
+def opened_at(worker: WorkerSlot, process: Process, *numbers: int) -> list[Session]:
+    """Make sessions that start at some numbers."""
+    sessions = []
+    for number in numbers:
+        benchmark = scripted_benchmark(number)
+        benchmark._key = str(number)
+        session = Session(worker)
+        session.open(benchmark, (), 1.0, lambda reply: reply.state)
+        sessions.append(session)
+    while process.sent:
+        process.execute()
+        process.flush()
+    return sessions
+
+
+async def test_a_request_that_one_worker_has_died_over_moves_to_another_slot() -> None:
+    worker, heir = [WorkerSlot("test", {"kind": "scripted"}, Quarantine(2)) for _ in range(2)]
+    other = Process(heir)
+    (session,) = opened_at(worker, process := Process(worker), 7)
+    stepping = session.step((DOUBLE,), (), 1.0, lambda reply: reply.state)
+    execution = Execution(0, session.number, process.sent[0].request, NO_CANDIDATE, 0, 1)
+    worker.died(Death("signal SIGSEGV", execution, outside=False))
+    worker.give_up(WorkerCrashed("enough", "nothing"), heir)
+    while other.sent:
+        other.execute()
+        other.flush()
+    assert await stepping == 14 and session.worker is heir
+
+
 @pytest.mark.parametrize("another", [False, True])
 def test_an_expansion_is_answered_when_workers_die_after_all_its_candidates_were_found_guilty(another: bool) -> None:
     class First(SimpleNamespace):

@@ -48,6 +48,13 @@ def test_sessions_that_wait_for_long_move_with_those_that_they_are_bound_to_and_
     assert waiting.movable(backlog) == [one, child]
 
 
+def test_whoever_was_hit_once_need_not_wait_for_a_worker_that_does_not_start() -> None:
+    hit, harmful, killed, crashing = (Session() for _ in range(4))
+    killed.kills, crashing.kills = 1, 2
+    backlog = [request(hit, attempts=1), request(harmful, attempts=2), request(killed), request(crashing)]
+    assert waiting.movable(backlog, everybody=True) == [hit, killed]
+
+
 def test_half_of_those_that_wait_for_long_stay_for_the_next_process() -> None:
     sessions = [Session() for _ in range(5)]
     assert waiting.movable([request(one, overdue=True) for one in sessions]) == sessions[::2]

@@ -23,10 +23,6 @@ def test_schedules_hold(first: int) -> None:
 
 
 FOUND: dict[str, tuple[int, list[Move]]] = {
-    "an innocent request convicted because the load before it was answered by garbage": (
-        1318,
-        [("harm", 2, 0, 723216863), ("reset", 2, 3, 255053281), ("garble", 0, 1, 196320211), ("nap", 0, 5, 473459440)],
-    ),
     "a fork of a lost session kept on its worker": (
         1242,
         [
