@@ -9,21 +9,33 @@ import hashlib
 import random
 from collections import deque
 from collections.abc import Callable, Container, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from aiocg.errors import ServiceError
-from aiocg.transport.control import Fetch
+from aiocg.transport.control import Attached, Fetch
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
 from aiocg.transport.limits import MAX_FRAME_BYTES
 from aiocg.transport.messages import Done, Failure, FailureCode, Load, LoadStored, Reply, Request, Store, Stored, Timed
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import ClientChannel
 
-if TYPE_CHECKING:
-    from aiocg.node.connection import Connection
-
 _USELESS = 2  # nodes that a node did not get anything from, after which it is not made to ask others
 SMALL = 16 << 10  # bytes up to which a content goes with its request: about what a connection carries at once
+
+
+class NodeConnection(Protocol):
+    """What is needed of a connection to a node; see `Connection`."""
+
+    address: str
+    security: ClientSecurity
+    failure: Exception | None
+
+    @property
+    def said(self) -> Attached | None:
+        """The node's answer to `Attach`, None before it."""
+
+    async def fetch(self, fetch: Fetch) -> bool | None:
+        """Have the node get the content of a program from another one."""
 
 
 class Holding:
@@ -33,7 +45,7 @@ class Holding:
         connection: to the node.
     """
 
-    def __init__(self, connection: "Connection", all_holdings: "Holdings") -> None:
+    def __init__(self, connection: NodeConnection, all_holdings: "Holdings") -> None:
         self.connection = connection
         self._all = all_holdings
         self._kept: set[bytes] = set()
@@ -83,7 +95,7 @@ class Holding:
         self._coming[digest].append(arrived)
         return None
 
-    async def _fetch(self, other: "Connection", digest: bytes, size: int) -> None:
+    async def _fetch(self, other: NodeConnection, digest: bytes, size: int) -> None:
         assert other.said is not None
         fetch = Fetch(digest, size, other.address, other.security.server, other.said.reader)
         kept = await self.connection.fetch(fetch)
@@ -113,7 +125,7 @@ class Holdings:
         self._all: dict[Connection, Holding] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def of(self, connection: "Connection") -> Holding:
+    def of(self, connection: NodeConnection) -> Holding:
         """Return what is known of a node."""
         self._all = {one: holding for one, holding in self._all.items() if one.failure is None}
         return self._all.setdefault(connection, Holding(connection, self))
