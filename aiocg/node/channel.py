@@ -122,7 +122,7 @@ class Holdings:
     """What the nodes of a runtime keep."""
 
     def __init__(self) -> None:
-        self._all: dict[Connection, Holding] = {}
+        self._all: dict[NodeConnection, Holding] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def of(self, connection: NodeConnection) -> Holding:

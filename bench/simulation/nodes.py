@@ -334,12 +334,13 @@ class SimulatedNode:
         self.cut[:] = ways
         cuts = self._cuts
         if any(ways):
-            self.loop.happen(SILENCE_SECONDS, lambda: self._cuts == cuts and self._break_all())
+            self.loop.happen(SILENCE_SECONDS, lambda: self._cuts == cuts and self.break_connections())
         else:
             for line in list(self.lines):
                 line.flow()
 
-    def _break_all(self) -> None:
+    def break_connections(self) -> None:
+        """Break all connections, and lose what is under way."""
         for line in list(self.lines):
             line.break_off()
 
@@ -350,7 +351,7 @@ class SimulatedNode:
         for process in list(self._processes.values()):
             process.die(-9)
         self._processes.clear()
-        self._break_all()
+        self.break_connections()
 
     def start(self) -> None:
         """Start it again, without memory."""

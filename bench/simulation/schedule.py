@@ -21,6 +21,7 @@ FOLLOWING = {  # what has more chances to go wrong when one follows the other
     "refuse": ("kill soon", "wait", "step"),
     "crash": ("step", "step"),
     "step": ("cancel", "kill soon"),
+    "connections break soon": ("step", "everybody", "connections break soon", "wait", "step"),
 }
 
 

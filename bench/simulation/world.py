@@ -420,6 +420,9 @@ class World:
         if what not in NODE_FAULTS:
             return False
         node = list(self.nodes.values())[number % len(self.nodes)]
+        if what.startswith("connections"):
+            self.after(self.dice.choice([0.0, 0.0003, 0.001, 0.003]), node.break_connections)
+            return True
         seconds = self.dice.choice([0.3, 2.0, 6.0, 12.0, 20.0])
         self.faults_end = max(self.faults_end, self.loop.time() + 2 * seconds + 10)
         for process in node.processes():
@@ -657,7 +660,7 @@ FAULTS = (
     "bad starts", "silent starts", "slow starts", "no spawn", "garble", "pause", "block", "kill", "kill soon",
     "kill all", "stop", "freeze", "unreachable", "lost", "leave", "grow slowly", "grow fast",
 )  # fmt: skip
-NODE_FAULTS = ("part", "part one way", "node dies", "node freezes")
+NODE_FAULTS = ("connections break", "connections break soon", "part", "part one way", "node dies", "node freezes")
 REQUESTS = (
     "step", "step", "step", "everybody", "nap", "nap", "observe", "cancel", "cancel", "hang", "crash", "refuse", "harm",
     "forget", "interrupt", "set and leave", "close", "clear", "wait", "wait", "wait for long", "add", "fork", "fork",
