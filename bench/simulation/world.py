@@ -393,7 +393,7 @@ class World:
             case "stop":
                 self.stop(process, dice.choice([0.01, 0.3, 0.9, 1.5, 4.0, 300.0]))
             case "freeze":
-                self.stop(process, dice.choice([0.01, 0.1, 0.3]), hidden=True)
+                self.stop(process, dice.choice([0.01, 0.05, 0.1]), hidden=True)
             case "unreachable" if process.is_starting:
                 self.deaths += 1
                 process.unreachable = True
@@ -455,6 +455,8 @@ class World:
                         self.submit(one)
             case "nap":
                 self.submit(actor, *["nap"] * (number + 1))
+            case "doze":  # for so long that a node tells of it
+                self.submit(actor, *["nap"] * 30)
             case "observe":
                 self.leave(actor, [])
             case "cancel":

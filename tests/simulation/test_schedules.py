@@ -11,7 +11,7 @@ from aiocg.fleet.slot import WorkerSlot
 from bench.simulation.loop import Deadlock, Endless, VirtualLoop
 from bench.simulation.mutants import MUTANTS, Mutant
 from bench.simulation.schedule import draw, play, shrink
-from bench.simulation.world import FAULTS, REQUESTS, Move
+from bench.simulation.world import FAULTS, NODE_FAULTS, REQUESTS, Move
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,7 +58,7 @@ def test_what_failed_once_holds(name: str) -> None:
 
 def test_every_kind_of_move_is_drawn() -> None:
     drawn = {what for seed in range(400) for what, *_ in draw(seed)}
-    assert drawn == {*FAULTS, *REQUESTS}
+    assert drawn == {*FAULTS, *NODE_FAULTS, *REQUESTS, "doze"}
 
 
 def test_runs_of_a_seed_are_the_same_whatever_the_hash_seed() -> None:
