@@ -357,6 +357,7 @@ class Death:
         stalled: it was killed because it made no progress, for example because it was stopped.
         explained: the cause of the death is known to lie outside the worker.
         stderr: the last lines it wrote.
+        unstarted: it was killed because it had not started in time, so it has executed nothing.
     """
 
     cause: str
@@ -367,11 +368,12 @@ class Death:
     stderr: str = ""
     stalled: bool = False
     explained: bool = True
+    unstarted: bool = False
 
     @property
     def is_mystery(self) -> bool:
         """Did it die idle, without a known cause?"""
-        return self.execution is None and not self.explained
+        return self.execution is None and not self.explained and not self.unstarted
 
     @property
     def is_crash(self) -> bool:

@@ -85,6 +85,7 @@ class _Life:
             self.process.stderr,
             stalled=reason is KillReason.STALLED,
             explained=is_explained(reason, outside=outside, executing=execution is not None),
+            unstarted=reason is KillReason.START,
         )
 
 

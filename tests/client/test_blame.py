@@ -356,6 +356,21 @@ async def test_a_request_that_one_worker_has_died_over_moves_to_another_slot() -
     assert await stepping == 14 and session.worker is heir
 
 
+async def test_a_request_is_not_convicted_because_a_worker_was_killed_while_it_started() -> None:
+    worker = WorkerSlot("test", {"kind": "scripted"}, Quarantine(2))
+    (session,) = opened_at(worker, process := Process(worker), 7)
+    stepping = session.step((DOUBLE,), (), 1.0, lambda reply: reply.state)
+    execution = Execution(0, session.number, process.sent[0].request, NO_CANDIDATE, 0, 1)
+    worker.died(Death("signal SIGSEGV", execution, outside=False))  # so it is accused, and goes first and alone
+    Process(worker)  # which had said its welcome just before it was killed
+    worker.died(Death("did not start in time", None, outside=True, explained=False, unstarted=True))
+    process = Process(worker)
+    while process.sent:
+        process.execute()
+        process.flush()
+    assert await stepping == 14
+
+
 @pytest.mark.parametrize("another", [False, True])
 def test_an_expansion_is_answered_when_workers_die_after_all_its_candidates_were_found_guilty(another: bool) -> None:
     class First(SimpleNamespace):

@@ -23,6 +23,22 @@ def test_schedules_hold(first: int) -> None:
 
 
 FOUND: dict[str, tuple[int, list[Move]]] = {
+    "an innocent request convicted because a worker was killed for starting too slowly": (
+        8543,
+        [
+            ("expand", 4, 3, 491628783),
+            ("fork", 2, 0, 636735625),
+            ("wait", 5, 0, 778047843),
+            ("fork", 4, 3, 343382770),
+            ("harm", 0, 1, 500793650),
+            ("node dies", 1, 2, 922128425),
+            ("wait", 4, 2, 317418289),
+            ("node dies", 0, 1, 812856574),
+            ("set and leave", 0, 2, 187785180),
+            ("nap", 2, 4, 5000779),
+            ("part", 0, 0, 926494390),
+        ],
+    ),
     "a fork of a lost session kept on its worker": (
         1242,
         [
