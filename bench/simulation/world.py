@@ -29,7 +29,8 @@ from bench.simulation.processes import DEADLY, HARM, HARMFUL, SimulatedMachine, 
 FIRST = 5  # the number that programs begin with
 MOST = 6  # environments, and snapshots
 BATTERED = 3  # deaths and stops of workers from outside after which the session they executed is no more innocent
-PATIENCE = 30.0  # virtual seconds that anybody waits after the last fault
+PATIENCE = 10.0  # virtual seconds that anybody waits after the last fault
+NODE_PATIENCE = 30.0  # the same, where a network has to be found to be back
 DEATHS = 6  # of workers over a deadly action: kills by the system count as evidence only after several
 DEATHS_OF_HARM = 20  # over one whose harm shows later
 DEATHS_OF_ONE = 8  # that one session may cause in this way until it is convicted
@@ -149,6 +150,7 @@ class World:
 
     Attributes:
         faults_end: when the last fault is over.
+        suspects_wait_until: when the last worker has started, or was given up.
     """
 
     def __init__(self, loop: VirtualLoop, seed: int, *, nodes: bool = False) -> None:
@@ -168,8 +170,10 @@ class World:
             self.runtime = SimulatedRuntime(self.machine, workers, TIGHT if self.tight else GENEROUS)
         self.actors: list[Actor] = []
         self.snapshots: list[tuple[aiocg.Snapshot, tuple[str, ...], bool]] = []
-        self.faults_end = 0.0
+        self.faults_end = self.suspects_wait_until = 0.0
         self.deaths: float = math.inf if nodes else 0  # that what was done can explain
+        self.patience = NODE_PATIENCE if nodes else PATIENCE
+        self.gone = False  # one of the nodes does not come back
         self._names = 0
 
     # -------------------------------------------------------------------------------------------- actors
@@ -211,7 +215,9 @@ class World:
     async def rest(self, actor: Actor) -> None:
         """Wait for all answers, and compare them with what counts."""
         env = actor.env
-        patience = max(self.faults_end - self.loop.time(), 0.0) + PATIENCE
+        suspected = self.is_guilty(actor) or actor.excused or self.machine.hits[env._session.number] > 0
+        end = max(self.faults_end, self.suspects_wait_until) if suspected else self.faults_end
+        patience = max(end - self.loop.time(), 0.0) + self.patience
         futures = [*(one.future for one in actor.asked), *actor.others]
         try:
             async with asyncio.timeout(patience):
@@ -224,7 +230,7 @@ class World:
                 if actor.excused and env.in_episode:
                     await env.observe("value")  # behind this, nothing that was cancelled is still to come
         except TimeoutError:
-            raise Broken(f"somebody waits for more than {PATIENCE:g} s") from None
+            raise Broken(f"somebody waits for more than {self.patience:g} s") from None
         counted = self._compare(actor)
         if env.in_episode:
             _check(env.state_hash == value(counted), "another state than the acknowledged actions lead to")
@@ -319,7 +325,7 @@ class World:
         self.hit(process)
         self.deaths += 1
         process.stop(hidden=hidden)
-        if seconds > PATIENCE:
+        if seconds > NODE_PATIENCE:
             self.loop.happen(seconds, process.resume)
         else:
             self.after(seconds, process.resume)
@@ -359,7 +365,7 @@ class World:
             case "silent starts":
                 self.for_a_while("start_hang", 0.5, 0.3)
                 if self.nodes:  # where whoever is suspected waits for as long as a node does
-                    self.faults_end += START_PATIENCE
+                    self.suspects_wait_until = self.faults_end + START_PATIENCE
             case "slow starts":
                 self.deaths = math.inf
                 self.machine.starts = (0.3, 1.0)
@@ -417,9 +423,16 @@ class World:
 
     def _befall_node(self, what: str, number: int) -> bool:
         """Do a move that concerns nodes; return whether it is one."""
-        if what not in NODE_FAULTS:
+        if what not in (*NODE_FAULTS, "node goes"):
             return False
-        node = list(self.nodes.values())[number % len(self.nodes)]
+        gone, *others = self.nodes.values()
+        if what != "node goes":
+            node = others[number % len(others)] if self.gone else [gone, *others][number % len(self.nodes)]
+        if what == "node goes":
+            self.gone = True
+            gone.stop()  # and never comes back, so that the others must do its work
+            self.faults_end = max(self.faults_end, self.loop.time() + 15)
+            return True
         if what.startswith("connections"):
             self.after(self.dice.choice([0.0, 0.0003, 0.001, 0.003]), node.break_connections)
             return True
@@ -608,6 +621,8 @@ class World:
             for worker in supervisor.workers:
                 _check(worker.failure is None or self.tight, f"given up: {worker.failure!r}")
         caused = self.machine.caused.most_common(1)
+        if not self.nodes:
+            await self._settle_processes()
         _check(not caused or caused[0][1] <= DEATHS_OF_ONE, f"one session has cost {caused} workers, and goes on")
         _check(self.machine.deaths <= self.deaths, f"{self.machine.deaths} deaths of workers, not {self.deaths}")
         for actor in self.actors:
@@ -626,6 +641,15 @@ class World:
             await asyncio.sleep(0.1)
         left = [one.doing for queue in queues for one in (*queue.backlog, *queue.sent.values())]
         raise Broken(f"unanswered at rest: {left}")
+
+    async def _settle_processes(self) -> None:
+        """Wait until there are no more workers than slots: a successor may be about to take over."""
+        slots = self.runtime.worker_count
+        for _ in range(100):
+            if sum(one.alive for one in self.machine.processes) <= slots:
+                return
+            await asyncio.sleep(0.1)
+        raise Broken(f"{len(self.machine.processes)} processes run for {slots} slots")
 
     async def _close_all(self) -> None:
         """Close what is open, and check that workers then have no sessions."""
@@ -646,7 +670,7 @@ class World:
         for node in self.nodes.values():
             node.part((False, False))
             node.start()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(NODE_PATIENCE):
             await self.runtime.close()
         if self.nodes:
             await asyncio.sleep(LEASE + 1)

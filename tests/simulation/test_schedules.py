@@ -74,7 +74,7 @@ def test_what_failed_once_holds(name: str) -> None:
 
 def test_every_kind_of_move_is_drawn() -> None:
     drawn = {what for seed in range(400) for what, *_ in draw(seed)}
-    assert drawn == {*FAULTS, *NODE_FAULTS, *REQUESTS, "doze"}
+    assert drawn == {*FAULTS, *NODE_FAULTS, *REQUESTS, "doze", "node goes"}
 
 
 def test_runs_of_a_seed_are_the_same_whatever_the_hash_seed() -> None:
