@@ -488,7 +488,8 @@ class World:
                 self.leave(actor, [tuple(DEADLY)[number % len(DEADLY)]], deadly=True)
             case "refuse":
                 if actor.env.in_episode:
-                    actor.ended_from = min(actor.ended_from, len(actor.asked))
+                    if not actor.excused:  # otherwise it may not be executed
+                        actor.ended_from = len(actor.asked)
                     actor.excuse()
                     self.leave(actor, ["refuse"], deadly=True)
             case "harm":
@@ -585,6 +586,8 @@ class World:
             self.deaths += 1
             one.needed_until = len(actor.asked)
             actor.excuse(place)
+            if place < actor.ended_from:
+                actor.ended_from = math.inf  # the action that would have failed needs this one, and may not be executed
 
     async def fork(self, actor: Actor) -> None:
         """Fork an environment."""
@@ -627,7 +630,9 @@ class World:
         _check(self.machine.deaths <= self.deaths, f"{self.machine.deaths} deaths of workers, not {self.deaths}")
         for actor in self.actors:
             _check(actor.env._session.pending == 0, f"{actor.env._session.pending} requests are pending for ever")
-        for suspect in runtime.quarantine:
+        # Whoever is hit again and again is convicted in the end, which is no mistake.
+        battered = any(times >= BATTERED for times in self.machine.hits.values())
+        for suspect in () if battered else runtime.quarantine:
             start, actions = suspect.question.start, suspect.question.actions
             harmed = isinstance(start, int) and start >= HARM
             _check(harmed or _is_bad(actions), f"an innocent is in quarantine: {suspect.doing}")
