@@ -14,7 +14,7 @@ from aiocg.cluster.machine import ClusterMachine
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.errors import AiocgError, ParameterFailed, ResetNeeded
+from aiocg.errors import AiocgError, ParameterFailed, ResetNeeded, WorkerCrashed
 from aiocg.fleet.restart_policy import Policy
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.host.launcher import Machine
@@ -220,7 +220,7 @@ class World:
         patience = max(end - self.loop.time(), 0.0) + self.patience
         futures = [*(one.future for one in actor.asked), *actor.others]
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(patience) as limit:
                 await asyncio.gather(*futures, return_exceptions=True)
                 await asyncio.sleep(0)
                 if self.is_guilty(actor):
@@ -228,8 +228,12 @@ class World:
                     await self.renew(actor)
                     return
                 if actor.excused and env.in_episode:
-                    await env.observe("value")  # behind this, nothing that was cancelled is still to come
-        except TimeoutError:
+                    # A node that cannot be reached goes on with what was cancelled, until its deadline.
+                    with contextlib.suppress(*[WorkerCrashed] if self.nodes else []):
+                        await env.observe("value")  # behind this, nothing that was cancelled is still to come
+        except TimeoutError as error:
+            if not limit.expired():
+                raise Broken("what was cancelled has gone on until its deadline") from error
             raise Broken(f"somebody waits for more than {self.patience:g} s") from None
         counted = self._compare(actor)
         if env.in_episode:
@@ -290,7 +294,7 @@ class World:
                 await actor.env.reset()
                 break
             # A parameter that will be refused may not be answered yet, and a slot that was given up may come back.
-            await asyncio.sleep(0.5 if self.tight else 0.05)
+            await asyncio.sleep(0.5 if self.tight or self.nodes else 0.05)
         else:
             raise Broken("an environment cannot be reset any more")
         del self.machine.hits[actor.env._session.number]
@@ -592,8 +596,12 @@ class World:
     async def fork(self, actor: Actor) -> None:
         """Fork an environment."""
         child = await actor.env.fork()
-        if not child.in_episode:
-            await child.reset()
+        try:
+            if not child.in_episode:
+                await child.reset()
+        except AiocgError:
+            await child.close()  # nobody collects garbage here
+            raise
         self.actors.append(Actor(child, child.action_texts, guilty=actor.guilty))
         if len(self.actors) > MOST:
             await self.actors.pop(0).env.close()
@@ -640,7 +648,8 @@ class World:
 
     async def _settle(self, queues: list[Any]) -> None:
         """Wait until the workers have nothing left to do."""
-        for _ in range(100):
+        last = max(self.suspects_wait_until - self.loop.time(), 0.0) + PATIENCE
+        for _ in range(int(last / 0.1)):
             if not any(queue.backlog or queue.sent for queue in queues):
                 return
             await asyncio.sleep(0.1)
