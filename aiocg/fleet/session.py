@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,6 @@ class Session(Rebuildable):
     def __init__(self, worker: "WorkerSlot", settings: Mapping[str, Setting] = MappingProxyType({})) -> None:
         super().__init__(worker, settings)
         self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
         self._process = _process
         self.future: Callable[[], asyncio.Future[Any]] = self._loop.create_future
         worker.residents.adopt(self)
@@ -116,7 +114,7 @@ class Session(Rebuildable):
             return False
         if self._process != _process:
             raise ForkedProcess(self._process)
-        if worker.pending >= MAX_FORKS_AHEAD or get_ident() != self._thread or not self._loop.is_running():
+        if worker.pending >= MAX_FORKS_AHEAD or asyncio._get_running_loop() is not self._loop:
             return False
         assert child.worker is worker
         child.settings, child.trajectory, child.ended = self.settings, self.trajectory, False
@@ -151,7 +149,7 @@ class Session(Rebuildable):
         """
         if self._process != _process:
             raise ForkedProcess(self._process)
-        if get_ident() != self._thread or not self._loop.is_running():  # asking for the running loop is a system call
+        if asyncio._get_running_loop() is not self._loop:
             raise RuntimeError("this environment belongs to another event loop: use it there")
         if self.closed:
             raise EnvClosed("this environment was closed")
@@ -178,11 +176,7 @@ class Session(Rebuildable):
         """Free the session on its worker; idempotent, allowed with requests in flight and from any thread."""
         if not self.closed:
             self.closed = True
-            try:
-                here = asyncio.get_running_loop() is self._loop
-            except RuntimeError:
-                here = False
-            if here:
+            if asyncio._get_running_loop() is self._loop:
                 self.worker.residents.release(self)
             else:
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and the worker with it

@@ -1,13 +1,16 @@
-"""The asynchronous runtime behind synchronous environments, in a thread with an event loop of its own.
+"""The asynchronous runtime behind synchronous environments, and the threads that run its event loop.
 
 anyio's `BlockingPortal` does not suffice: an interrupted caller leaves its call running, `sys.exit()` in one call ends
 all others, a call in a fork of the process hangs, and each call costs a task and two futures.
 """
 
+import _signal  # type: ignore[import-not-found]  # the functions without conversions to enumerations, which cost 4 µs
 import asyncio
 import contextlib
 import os
+import signal
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar
@@ -20,13 +23,22 @@ from aiocg.runtime import Runtime
 
 T = TypeVar("T")
 
+PATIENCE = 0.01  # seconds without a call until the daemon thread runs the loop again
 SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits
+
+_INTERRUPT = int(signal.SIGINT)
+_HANDLED = tuple(map(int, (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)))
 
 
 class Portal:
-    """An event loop in a daemon thread, for use from any other thread of the process that made it.
+    """An event loop for use from any thread of the process that made it.
 
-    Uses uvloop if available. Closing the portal makes pending calls fail with RuntimeClosed.
+    One thread at a time runs the loop: whoever calls, until the result is there, so that no thread has to wake
+    another; a daemon thread while nobody calls, while calls overlap, and for callers that must not run it.
+    Closing the portal makes pending calls fail with RuntimeClosed.
+
+    Attributes:
+        loop: the event loop.
 
     Raises:
         OSError: when there are too many open files for an event loop.
@@ -39,8 +51,11 @@ class Portal:
         self._closed = False
         self._calls: set[_Call] = set()
         self._failure: BaseException | None = None  # why there is no event loop
-        self._stop: asyncio.Event
-        self._loop: asyncio.AbstractEventLoop
+        self._running = threading.RLock()  # held by the thread that runs the loop
+        self._runner = 0  # its identifier, 0 for none
+        self._left = 0.0  # when a caller last stopped running the loop
+        self._wanted = threading.Event()  # set for the daemon thread to run it
+        self.loop: asyncio.AbstractEventLoop
         started = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(started,), name="aiocg-portal", daemon=True)
         self._thread.start()
@@ -55,11 +70,11 @@ class Portal:
 
     @property
     def is_current_thread(self) -> bool:
-        """Whether the caller is in the loop's thread."""
-        return threading.current_thread() is self._thread
+        """Whether the caller is called by the loop."""
+        return self._runner == threading.get_ident()
 
     def deliver(self, send: Callable[[Receiver], object]) -> Any:
-        """Call a function with a receiver in the loop's thread, and return the result delivered to the receiver.
+        """Call a function with a receiver in the loop, and return the result delivered to the receiver.
 
         An exception in this thread meanwhile, such as KeyboardInterrupt, marks the receiver as done.
 
@@ -77,16 +92,67 @@ class Portal:
                 "the event loop would wait for itself: asynchronous code, such as a callback of an environment, "
                 "uses the asynchronous environment"
             )
-        call = _Call(send, self._calls)
+        may_run, in_main = _may_run_a_loop(), threading.current_thread() is threading.main_thread()
+        call = _Call(send, self, may_run)
+        deferred = may_run and in_main and _signal.getsignal(_INTERRUPT) is signal.default_int_handler
+        if deferred:  # until the loop is between two callbacks
+            _signal.signal(_INTERRUPT, call.interrupt)
+        try:
+            if may_run and self._running.acquire(blocking=False):
+                self._run_for(call)
+            else:
+                self._begin(call, self.loop.call_soon_threadsafe)
+                if not self._runner:
+                    self._wanted.set()
+        finally:
+            if deferred:
+                _signal.signal(_INTERRUPT, signal.default_int_handler)
+        if call.interrupted:
+            raise KeyboardInterrupt
+        return call.outcome()
+
+    def _begin(self, call: "_Call", schedule: Callable[..., object]) -> None:
         with self._lock:
             if self._closed:
                 raise RuntimeClosed("the runtime was closed")
             self._calls.add(call)
-            self._loop.call_soon_threadsafe(call.begin)
-        return call.outcome(self._loop)
+            schedule(call.begin)
+
+    def _run_for(self, call: "_Call") -> None:
+        """Run the loop in a caller's thread until the call has its outcome or was abandoned."""
+        try:
+            self._runner, call.alone = threading.get_ident(), True
+            self._begin(call, self._at_once)
+            while not (call.over or self._closed):
+                # SystemExit is raised to the caller whose call raised it.
+                with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                    self.loop.run_forever()
+        finally:
+            self._leave()
+
+    def _at_once(self, begin: Callable[[], None]) -> None:
+        """Call the beginning of a call as the loop would, which saves a turn of the loop."""
+        asyncio._set_running_loop(self.loop)
+        try:
+            begin()
+        finally:
+            asyncio._set_running_loop(None)
+
+    def end(self, call: "_Call") -> None:
+        """Stop the loop if it ran for this call only, or if callers may run it from now on."""
+        call.over = True
+        self._calls.discard(call)
+        if not self._closed and (call.alone or (call.may_run and not self._calls)):
+            self.loop.stop()
+
+    def _leave(self) -> None:
+        self._runner, self._left = 0, time.monotonic()
+        self._running.release()
+        if self._calls or self._closed:
+            self._wanted.set()
 
     def wait(self, start: Callable[[], "asyncio.Future[T]"]) -> T:
-        """Call a function in the loop's thread that returns a future, and return the future's result.
+        """Call a function in the loop that returns a future, and return the future's result.
 
         Raises what `deliver` does; an exception in this thread meanwhile cancels the future.
         """
@@ -94,7 +160,7 @@ class Portal:
         return result
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Await what an asynchronous function returns, in the loop's thread; raises what `wait` does."""
+        """Await what an asynchronous function returns, in the loop; raises what `wait` does."""
         return self.wait(lambda: asyncio.ensure_future(function(*args)))
 
     def close(self) -> None:
@@ -104,22 +170,26 @@ class Portal:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._loop.call_soon_threadsafe(self._stop.set)
-        if not self.is_current_thread:
+                self.loop.call_soon_threadsafe(self.loop.stop)
+                self._wanted.set()
+        if not (self.is_current_thread or threading.current_thread() is self._thread):
             self._thread.join()
+
+    # -------------------------------------------------------------------------------- the daemon thread
 
     def _serve(self, started: threading.Event) -> None:
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                self._loop = runner.get_loop()
-                self._stop = asyncio.Event()
-                self._loop.call_soon(started.set)
-                stopped = self._loop.create_task(self._stop.wait())
-                while not stopped.done():
-                    # User code that calls sys.exit() stops the loop. SystemExit is raised to its caller; other calls
-                    # are not affected.
-                    with contextlib.suppress(SystemExit, KeyboardInterrupt):
-                        self._loop.run_until_complete(stopped)
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                self.loop = runner.get_loop()
+                self.loop.call_soon(started.set)
+                while not self._closed:
+                    self._run_until_idle()
+                    while not self._wanted.wait(PATIENCE) and time.monotonic() < self._left + PATIENCE:
+                        pass
+                    self._wanted.clear()
+                self._acquire()  # to end it in this thread
+                self.loop.call_soon(self.loop.stop)
+                self.loop.run_forever()  # uses up what would stop it while it ends
         except BaseException as error:
             if started.is_set():
                 raise
@@ -131,29 +201,76 @@ class Portal:
                 call.set_exception(RuntimeClosed("the runtime was closed"))
             started.set()
 
+    def _run_until_idle(self) -> None:
+        """Run the loop until a call ends and there is no other, after which callers may run it themselves."""
+        self._acquire()
+        try:
+            running = True
+            while running and not self._closed:
+                # User code that calls sys.exit() stops the loop. SystemExit is raised to its caller; other calls
+                # are not affected.
+                with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                    self.loop.run_forever()
+                running = bool(self._calls)
+        finally:
+            self._leave()
+
+    def _acquire(self) -> None:
+        while not self._running.acquire(timeout=SIGNAL_INTERVAL):
+            self.loop.call_soon_threadsafe(_nothing)  # a caller's thread handles signals between two callbacks
+        self._runner = threading.get_ident()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _may_run_a_loop() -> bool:
+    """Whether this thread may run an event loop: none is running in it, and no signal raises within a callback."""
+    if asyncio._get_running_loop() is not None:
+        return False
+    if threading.get_ident() != threading.main_thread().ident:
+        return True
+    if _signal.getsignal(_INTERRUPT) is not signal.default_int_handler and callable(_signal.getsignal(_INTERRUPT)):
+        return False
+    return not any(map(callable, map(_signal.getsignal, _HANDLED)))
+
 
 class _Call:
-    """One call: begun in the loop's thread, awaited in the caller's."""
+    """One call: begun in the loop, awaited in the caller's thread.
 
-    __slots__ = ("_abandoned", "_calls", "_done", "_error", "_future", "_result", "_send")
+    Attributes:
+        may_run: whether the caller may run the loop.
+        alone: whether the caller runs it for this call.
+        over: whether the loop need not run for this call any more.
+        interrupted: whether there was an interrupt while the caller ran the loop.
+    """
 
-    def __init__(self, send: "Callable[[_Call], object]", calls: "set[_Call]") -> None:
+    __slots__ = (
+        "_abandoned", "_begun", "_done", "_error", "_future", "_portal", "_result", "_send",
+        "alone", "interrupted", "may_run", "over",
+    )  # fmt: skip
+
+    def __init__(self, send: "Callable[[_Call], object]", portal: Portal, may_run: bool) -> None:
         self._send = send
-        self._calls = calls
-        self._abandoned = False
+        self._portal = portal
+        self.may_run = may_run
+        self.over = self.alone = self.interrupted = False
+        self._abandoned = self._begun = False
         self._future: asyncio.Future[Any] | None = None
         self._result: Any = None
         self._error: BaseException | None = None
         self._done = threading.Lock()  # held until the outcome is there; quicker than an Event
         self._done.acquire()
 
-    # ---------------------------------------------------------------------------- in the loop's thread
+    # ------------------------------------------------------------------------------------- in the loop
 
     def begin(self) -> None:
         try:
             self._send(self)
         except BaseException as error:
             self.set_exception(error)
+        self._begun = True
 
     def watch(self, future: "asyncio.Future[Any]") -> None:
         self._future = future
@@ -181,35 +298,37 @@ class _Call:
         self._finish()
 
     def _finish(self) -> None:
-        self._calls.discard(self)
         self._done.release()
+        if self._begun:
+            self._portal.end(self)
+        else:  # what was queued for workers is sent first, which takes two turns
+            self._portal.loop.call_soon(self._portal.loop.call_soon, self._portal.end, self)
 
     def _abandon(self) -> None:
         self._abandoned = True
         if self._future is not None:
             self._future.cancel()
+        self._portal.end(self)
 
     # --------------------------------------------------------------------------- in the caller's thread
 
-    def outcome(self, loop: asyncio.AbstractEventLoop) -> Any:
+    def interrupt(self, number: int, frame: object) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        self._portal.loop.call_soon_threadsafe(self._abandon)
+
+    def outcome(self) -> Any:
         try:
             # Without a timeout, a signal right before the wait, or in another thread, would not interrupt it.
             while not self._done.acquire(timeout=SIGNAL_INTERVAL):
                 pass
         except BaseException:
-            loop.call_soon_threadsafe(self._abandon)
+            self._portal.loop.call_soon_threadsafe(self._abandon)
             raise
         if self._error is not None:
             raise self._error
         return self._result
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # Windows has none
-        return None
-    return uvloop.new_event_loop
 
 
 class RuntimeThread:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,13 @@ from aiocg.fleet.restart_policy import Policy
 
 QUICK = Policy(first_delay=0.01, max_delay=0.1, quarantine_deaths=0)
 SHARED = replace(QUICK, max_death_rate=10_000, max_explained_rate=10_000, max_deaths=10_000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Time tests of this folder without a signal, whose handler would keep callers from running the event loop."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(method="thread"))
 
 
 @pytest.fixture(scope="session")

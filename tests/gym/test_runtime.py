@@ -4,18 +4,19 @@ import asyncio
 import copy
 import errno
 import gc
+import itertools
 import os
 import pickle
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import psutil
 import pytest
 
 import aiocg.gym
-import aiocg.gym._portal
 from aiocg.errors import RuntimeClosed
 from aiocg.gym import Portal, SyncRuntime
 from aiocg.states.state import CompilerEnvState
@@ -127,7 +128,7 @@ def test_portal_without_a_loop_says_why(monkeypatch: pytest.MonkeyPatch) -> None
     def factory() -> asyncio.AbstractEventLoop:
         raise OSError(errno.EMFILE, "too many open files")
 
-    monkeypatch.setattr(aiocg.gym._portal, "_loop_factory", lambda: factory)
+    monkeypatch.setattr(asyncio, "new_event_loop", factory)
     with pytest.raises(OSError, match="too many open files"):
         Portal()
     runtime = SyncRuntime(workers=1)
@@ -136,6 +137,109 @@ def test_portal_without_a_loop_says_why(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.undo()
     with runtime, runtime.make("llvm-v0", benchmark="programs-v0/gcd") as env:
         env.reset()
+
+
+async def _thread() -> int:
+    return threading.get_ident()
+
+
+def test_callers_run_the_loop_and_the_daemon_thread_when_they_do_not(portal: Portal) -> None:
+    threads = {portal.run(_thread) for _ in range(100)}
+    assert threading.get_ident() in threads
+    rung = threading.Event()
+    portal.wait(lambda: _later(rung.set))
+    assert rung.wait(10)
+
+
+def _later(call: Callable[[], None]) -> "asyncio.Future[None]":
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.05, call)
+    future = loop.create_future()
+    future.set_result(None)
+    return future
+
+
+def test_what_a_call_queues_is_sent_before_its_caller_goes_on(portal: Portal) -> None:
+    sent, threads = [], []
+
+    def queue(receiver: Any) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, sent.append, 1)  # as a slot does, and then a stream
+        threads.append(threading.get_ident())
+        receiver.set_result(None)
+
+    for count in range(100):
+        portal.deliver(queue)
+        assert len(sent) == count + 1 or threads[-1] != threading.get_ident()
+    assert threading.get_ident() in threads
+
+
+def test_call_of_one_thread_ends_while_another_runs_the_loop(portal: Portal) -> None:
+    order = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def long() -> None:
+        begun.set()
+        await asyncio.to_thread(go_on.wait)
+
+    def short() -> None:
+        begun.wait()
+        order.append(portal.run(_echo, "short"))
+        go_on.set()
+        order.append(portal.run(_echo, "after the other"))
+
+    thread = threading.Thread(target=short)
+    thread.start()
+    portal.run(long)
+    thread.join(10)
+    assert order == ["short", "after the other"]
+
+
+def test_signal_handler_that_raises_does_so_beside_the_loop(portal: Portal) -> None:
+    def ring(number: int, frame: object) -> None:
+        raise TimeoutError("mine")
+
+    threads = set()
+
+    async def busy() -> None:
+        threads.add(threading.get_ident())
+        for _ in itertools.count():
+            await asyncio.sleep(0)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for _ in range(5):
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            with pytest.raises(TimeoutError, match="mine"):
+                portal.run(busy)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert threading.get_ident() not in threads
+    assert portal.run(_echo, 1) == 1
+
+
+def test_interrupts_come_between_callbacks_and_the_second_at_once(portal: Portal) -> None:
+    steps = []
+
+    async def whole() -> None:
+        steps.append("begun")
+        signal.raise_signal(signal.SIGINT)
+        steps.append("not interrupted here")
+        await asyncio.Event().wait()
+
+    async def stuck() -> None:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+        steps.append("never")
+
+    for coroutine in (whole, stuck):
+        while portal.run(_thread) != threading.get_ident():  # until callers run the loop
+            pass
+        with pytest.raises(KeyboardInterrupt):
+            portal.run(coroutine)
+    assert steps == ["begun", "not interrupted here"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert portal.run(_echo, 1) == 1
 
 
 def test_portal_cannot_wait_for_itself(portal: Portal) -> None:
