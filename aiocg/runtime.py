@@ -64,7 +64,6 @@ class Runtime:
     Workers start with the first environment that needs them. Leaving the block, or `close`, ends them all.
 
     Attributes:
-        datasets: where benchmark URIs are looked up.
         quarantine: requests that are not tried again because they killed workers; to inspect and to clear.
         log: the file that transitions are logged to, None before `log_to`.
         cluster: the nodes that run the workers, to look at, add and remove; None unless there are several.
@@ -112,7 +111,8 @@ class Runtime:
         except (TypeError, ValueError) as error:
             raise ValueError(f"options must be JSON values, as they are sent to another process: {error}") from error
         configure_from_environment()
-        self.datasets = datasets if datasets is not None else default_datasets()
+        if datasets is not None:
+            self.datasets = datasets
         self.log: TransitionLog | None = None
         self._count, self._llvm = workers, llvm
         self._memory_limit = memory_limit
@@ -129,7 +129,26 @@ class Runtime:
         self._lock = asyncio.Lock()  # held while workers are started, so that `close` finds them
         self._closed = False
 
+    @functools.cached_property
+    def datasets(self) -> Datasets:
+        """Where benchmark URIs are looked up; made on first use, as importing all datasets takes a while."""
+        return default_datasets()
+
     # ----------------------------------------------------------------------------------- environments
+
+    async def start_workers(self, id: str) -> None:
+        """Begin to start the workers of an environment, which `make` would do; this does not wait for them.
+
+        Raises:
+            UnknownName: for an environment that does not exist.
+            RuntimeClosed: if the runtime was closed.
+            WorkerStartError: if no worker can be started; EnvironmentNotSupported if its compiler is missing.
+        """
+        self.check_open()
+        await self._supervisor(self._configured(environment(id)))
+
+    def _configured(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        return spec.configured({"llvm": self._llvm}) if self._llvm and spec.settings.get("llvm") == "" else spec
 
     async def make(
         self,
@@ -170,13 +189,11 @@ class Runtime:
         if wrong := [name for name in settings if name not in spec.settings]:
             arguments = inspect.getfullargspec(Runtime.make).kwonlyargs
             raise UnknownName(f"argument or setting of {spec.id}", wrong[0], [*arguments, *spec.settings])
-        if self._llvm and spec.settings.get("llvm") == "":
-            settings = {"llvm": self._llvm, **settings}
-        spec = spec.configured(settings) if settings else spec
-        target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
+        spec = self._configured(spec.configured(settings) if settings else spec)
         supervisor = await self._supervisor(spec)
+        target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
         session = Session(self._choose(supervisor, str(target.uri)))  # before waiting, so that concurrent calls see it
-        await run_once((_import_spaces,))  # while the workers start
+        await run_once((_import_spaces, spec.derived))  # imports, while the workers start
         from aiocg.env.env import Env
         from aiocg.env.plan import Reading, check_known
         from aiocg.spaces.rewards import Reward, rewards_of_observations

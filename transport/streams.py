@@ -26,6 +26,7 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 DRAIN_PATIENCE: Final = 0.01
 """Seconds to wait for more of a dead worker's replies, if another process still holds its end open."""
 
+FIRST_INTERVAL: Final = 0.001  # seconds until a worker that does not listen yet is tried again, twice as long each time
 CONNECT_INTERVAL: Final = 0.01
 """Seconds between two attempts to reach a worker that does not listen yet."""
 
@@ -72,6 +73,7 @@ class ClientStream:
         self._loop = asyncio.get_running_loop()
         self._turn: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._interval = FIRST_INTERVAL
         self._writing = False  # waiting for the socket to become writable
         self._socket: socket.socket | None = None
         self._connect()
@@ -143,7 +145,8 @@ class ClientStream:
                 end = prepared(undo.enter_context(socket.socket(socket.AF_UNIX)))
                 end.connect(self._path)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
-                self._timer = self._loop.call_later(CONNECT_INTERVAL, self._connect)
+                self._timer = self._loop.call_later(self._interval, self._connect)
+                self._interval = min(2 * self._interval, CONNECT_INTERVAL)
             except OSError as error:
                 self._timer = self._loop.call_later(0, self._on_error, error)
             else:

@@ -317,6 +317,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
     def _build(self, recipe: Recipe, runtime: RuntimeThread) -> None:
         """Make the asynchronous environment described by a recipe."""
         self.runtime = runtime
+        runtime.run(runtime.runtime.start_workers, self.environment)
         self._datasets = collection(recipe.datasets, runtime.datasets)
         self._next_benchmark: Benchmark | None = None
         self._last: StepResult | None = None

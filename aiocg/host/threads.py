@@ -4,14 +4,17 @@ import asyncio
 import contextlib
 import contextvars
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TypeVar
-
-import anyio.to_thread
 
 from aiocg.datasets.process import cancellable
 
 T = TypeVar("T")
+
+MOST_THREADS = 40  # of an event loop at a time
+
+_limits: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = weakref.WeakKeyDictionary()
 
 
 async def in_thread(function: Callable[[], T]) -> T:
@@ -40,7 +43,7 @@ async def in_thread(function: Callable[[], T]) -> T:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             loop.call_soon_threadsafe(settle, result, error)
 
-    async with anyio.to_thread.current_default_thread_limiter():
+    async with _limits.setdefault(loop, asyncio.Semaphore(MOST_THREADS)):
         with cancellable(stop):
             context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(work,), name="aiocg-preparation", daemon=True).start()

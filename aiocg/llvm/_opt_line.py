@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.errors import InvalidAction, NotExpressible
@@ -38,12 +39,20 @@ class OptLine:
 
     def __init__(self, language: ActionLanguage) -> None:
         self._pipelines = {action.name: action.pipeline or action.name for action in language.actions}
-        self._names = {_as_one(pipeline): name for name, pipeline in reversed(self._pipelines.items())}
-        self._managers: dict[str, tuple[str, str]] = {}  # what is around a pass in a list over the module
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return {_as_one(pipeline): name for name, pipeline in reversed(self._pipelines.items())}
+
+    @cached_property
+    def _managers(self) -> dict[str, tuple[str, str]]:
+        """What is around a pass in a list over the module."""
+        found: dict[str, tuple[str, str]] = {}
         for pipeline in self._pipelines.values():
             inner = _innermost(pipeline)
             start = pipeline.index(inner)
-            self._managers.setdefault(_base(inner), (pipeline[:start], pipeline[start + len(inner) :]))
+            found.setdefault(_base(inner), (pipeline[:start], pipeline[start + len(inner) :]))
+        return found
 
     # ------------------------------------------------------------------------------------------- write
 

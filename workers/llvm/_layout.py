@@ -218,14 +218,14 @@ class _Specimen:
         """Find the words of a block's list of instructions and of an instruction's node: each points to the next."""
         block = self.c.LLVMGetFirstBasicBlock(function)
         body = list(self.instructions(function, block))
+        heads, first = [self.memory.words(one, 13) for one in body], self.memory.words(block, 17)
         return _only(
             [
                 (own, node)
                 for own in range(3, 16)
                 for node in range(3, 12)
-                if [self.memory.words(one + 8 * node, 2)[1] - 8 * node for one in body]
-                == [*body[1:], block + 8 * (own - node)]
-                and self.memory.words(block + 8 * own, 2)[1] == body[0] + 8 * node
+                if [head[node + 1] - 8 * node for head in heads] == [*body[1:], block + 8 * (own - node)]
+                and first[own + 1] == body[0] + 8 * node
             ],
             "how instructions are listed is",
         )
@@ -365,8 +365,10 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
         pairs = struct.iter_unpack("<I4xQ", memory.read(begin, 16 * (count & 3)))
         return [(kind, node) for kind, node in pairs]
 
+    heads = {value: memory.read(value, 128) for value in attached}
+
     def first(place: int, value: int) -> int:
-        return int.from_bytes(memory.read(value + place, 4), "little")
+        return int.from_bytes(heads[value][place : place + 4], "little")
 
     def linked(table: int, value: int) -> list[tuple[int, int]]:
         nodes: list[tuple[int, int]] = []
@@ -376,19 +378,24 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
             nodes.insert(0, (kind, node))
         return nodes
 
+    words = memory.words(start, _CONTEXT_WORDS + 2)
+    pointers = [word for word in range(_CONTEXT_WORDS) if words[word] and words[word] % 8 == 0]
+    counts = [words[word + 2] >> 32 if layout.since_23 else words[word + 2] & 0xFFFFFFFF for word in pointers]
+    maps = [word for word, count in zip(pointers, counts, strict=True) if count.bit_count() == 1]
+
     def fits(read: Callable[[int, int], object], word: int, expected: Mapping[int, object]) -> bool:
         return all(read(start + 8 * word, key) == value for key, value in expected.items())
 
-    layout.names = _only((word for word in range(_CONTEXT_WORDS) if fits(name, word, names)), "the table of names is")
+    layout.names = _only((word for word in maps if fits(name, word, names)), "the table of names is")
     if not layout.since_23:
         _expect(all(memory.words(one, 1)[0] & _ATTACHED for one in attached), "who has attachments is")
-    read = linked if layout.since_23 else attachments
+    read, tables = (linked, pointers) if layout.since_23 else (attachments, maps)
     found = []
     for place in range(24, 128, 4) if layout.since_23 else (0,):
         if place and len({index for one in attached if 0 < (index := first(place, one)) < 1 << 16}) < len(attached):
             continue  # each has another index
         layout.first_attachment = place
-        found += [(place, word) for word in range(_CONTEXT_WORDS) if fits(read, word, attached)]
+        found += [(place, word) for word in tables if fits(read, word, attached)]
     layout.first_attachment, layout.attachments = _only(found, "the table of attachments is")
 
 

@@ -4,18 +4,28 @@ A state that comes from there has a fingerprint, its costs, and the action that 
 module was freed. So its module is made when something needs it, and not before.
 """
 
+import contextlib
+import hashlib
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from aiocg.transport import elf
+from aiocg.workers.files import replace_file
 from aiocg.workers.llvm._action_text import LONG
+from aiocg.workers.llvm._library import Library
+from aiocg.workers.llvm._passes import UNSTEADY
+from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.states import REACH, State, States, Transitions
-from aiocg.workers.memory.memory import Memory
-from aiocg.workers.memory.records import Record, Step, Trust, facts_of
+from aiocg.workers.memory.memory import PATIENCE, Memory, open_tier
+from aiocg.workers.memory.records import FORMAT, Record, Step, Trust, facts_of
 
 logger = logging.getLogger(__name__)
 
 MOST_ASKED = 10_000  # steps of which it is remembered that they were asked for
+_SOURCES = Path(__file__).parent
 _ITSELF = ""  # the action of the record with the facts of a state that a program begins with
 
 
@@ -31,6 +41,8 @@ class RememberedTransitions(Transitions):
         memory: the memory that others share.
         trust: says what is taken from there.
     """
+
+    shared = True
 
     def __init__(self, limit: int, states: States, memory: Memory, trust: Trust) -> None:
         super().__init__(limit)
@@ -163,3 +175,47 @@ class RememberedTransitions(Transitions):
     def _share(self, state: State, action: str, after: State) -> None:
         if not (state.opaque or after.opaque) and len(action) <= LONG and self._trust.trusts(action):
             self._memory.put((state.fingerprint, action), after.fingerprint, after.instructions, after.memo)
+
+
+def share(engine: Engine, places: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Look up transitions in places that others use as well, and put them there."""
+    natives = engine.natives
+    memory = Memory(
+        lambda: [open_tier(place) for place in places],
+        lambda: _identity(engine.library, natives.folder, engine.verifies),
+        float(options.get("memory_patience", PATIENCE)),
+    )
+    trust = Trust(os.urandom(8), UNSTEADY)
+    engine.transitions = shared = RememberedTransitions(engine.transitions.limit, engine.states, memory, trust)
+    engine.code.learned = shared.learned
+
+
+def _identity(library: Library, cache: Path, *choices: object) -> bytes:
+    """Return a hash that is the same only where all actions have the same outcomes.
+
+    Args:
+        library: the libLLVM, which counts by its content.
+        cache: folder that keeps the hash of the content, since it takes a tenth of a second.
+        choices: all else that matters.
+    """
+    found = hashlib.blake2b(repr((FORMAT, library.version, *choices)).encode(), digest_size=20)
+    found.update(_content(library.path, cache))
+    sources = (path for pattern in ("*.py", "*.toml", "native/*") for path in _SOURCES.glob(pattern))
+    for path in sorted([*sources, Path(elf.__file__)]):
+        found.update(path.read_bytes())
+    return found.digest()
+
+
+def _content(path: Path, cache: Path) -> bytes:
+    """Return the hash of a file, remembered for as long as it does not change."""
+    about = path.stat()
+    name = hashlib.blake2b(repr((str(path), about.st_size, about.st_mtime_ns, about.st_ino)).encode(), digest_size=16)
+    known = cache / f"{name.hexdigest()}.hash"
+    with contextlib.suppress(OSError):
+        if len(content := known.read_bytes()) == 32:
+            return content
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).digest()
+    with contextlib.suppress(OSError):
+        replace_file(known, content)
+    return content

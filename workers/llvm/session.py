@@ -2,19 +2,14 @@
 
 import contextlib
 import copy
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from aiocg.transport import elf
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.files import replace_file
 from aiocg.workers.llvm._library import Library, find_clang
-from aiocg.workers.llvm._passes import UNSTEADY
-from aiocg.workers.llvm._remembered_transitions import RememberedTransitions
 from aiocg.workers.llvm._vocabulary import Vocabulary, action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
@@ -23,45 +18,9 @@ from aiocg.workers.llvm.native_code import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, bitcode_file
 from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard
-from aiocg.workers.memory.memory import PATIENCE, Memory, open_tier
-from aiocg.workers.memory.records import FORMAT, Trust
 from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import decode_program
 from aiocg.workers.programs.sandbox import choose
-
-_SOURCES = Path(__file__).parent
-
-
-def _identity(library: Library, cache: Path, *choices: object) -> bytes:
-    """Return a hash that is the same only where all actions have the same outcomes.
-
-    Args:
-        library: the libLLVM, which counts by its content.
-        cache: folder that keeps the hash of the content, since it takes a tenth of a second.
-        choices: all else that matters.
-    """
-    found = hashlib.blake2b(repr((FORMAT, library.version, *choices)).encode(), digest_size=20)
-    found.update(_content(library.path, cache))
-    sources = (path for pattern in ("*.py", "*.toml", "native/*") for path in _SOURCES.glob(pattern))
-    for path in sorted([*sources, Path(elf.__file__)]):
-        found.update(path.read_bytes())
-    return found.digest()
-
-
-def _content(path: Path, cache: Path) -> bytes:
-    """Return the hash of a file, remembered for as long as it does not change."""
-    about = path.stat()
-    name = hashlib.blake2b(repr((str(path), about.st_size, about.st_mtime_ns, about.st_ino)).encode(), digest_size=16)
-    known = cache / f"{name.hexdigest()}.hash"
-    with contextlib.suppress(OSError):
-        if len(content := known.read_bytes()) == 32:
-            return content
-    with path.open("rb") as file:
-        content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).digest()
-    with contextlib.suppress(OSError):
-        replace_file(known, content)
-    return content
-
 
 VARIABLE = "AIOCG_MEMORY"  # places, separated by commas
 
@@ -106,7 +65,9 @@ class LlvmSession(CompilationSession):
             verifies=bool(options.get("verify_passes")),
         )
         if (places := os.environ.get(VARIABLE, "")) and not options.get("untrusted"):
-            _share(cls.engine, places.split(","), options)
+            from aiocg.workers.llvm import _remembered_transitions  # imports what most workers do not need
+
+            _remembered_transitions.share(cls.engine, places.split(","), options)
         cls.engine.runner.sandbox = choose(options)
         cls.guard = Guard(library, cls.engine.builder.tools) if options.get("untrusted") else None
         cls.engine.code.check = cls.guard.check_module if cls.guard else None
@@ -187,7 +148,7 @@ class LlvmSession(CompilationSession):
 
     def foresee(self, candidates: Sequence[Sequence[Any]]) -> None:
         """Look up together where the actions of candidates lead."""
-        if isinstance(self.engine.transitions, RememberedTransitions):
+        if self.engine.transitions.shared:
             lists = []
             for actions in candidates:
                 with contextlib.suppress(CompilationError):
@@ -254,19 +215,6 @@ def _newer_llvm_advice(library: Library) -> str:
         f". LLVM {library.version_text} reads what LLVM up to that version has written. If a newer one wrote this, "
         "compile again with this LLVM's clang (AIOCG_CLANG), or choose a newer LLVM (AIOCG_LLVM_LIBRARY)"
     )
-
-
-def _share(engine: Engine, places: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Look up transitions in places that others use as well, and put them there."""
-    natives = engine.natives
-    memory = Memory(
-        lambda: [open_tier(place) for place in places],
-        lambda: _identity(engine.library, natives.folder, engine.verifies),
-        float(options.get("memory_patience", PATIENCE)),
-    )
-    trust = Trust(os.urandom(8), UNSTEADY)
-    engine.transitions = shared = RememberedTransitions(engine.transitions.limit, engine.states, memory, trust)
-    engine.code.learned = shared.learned
 
 
 def _cache_folder(options: Mapping[str, Any]) -> Path:

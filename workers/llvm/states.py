@@ -8,7 +8,7 @@ bitcode, if some was written, or by the action that led here from the state befo
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from aiocg.workers.llvm._action_text import LONG
@@ -119,6 +119,7 @@ class Transitions:
     """
 
     OVERHEAD = 1024  # bytes of a state and its memo, without its content
+    shared = False  # whether others' transitions are looked up as well
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -138,6 +139,9 @@ class Transitions:
         self._entries.move_to_end(key)
         self.hits += 1
         return entry[0]
+
+    def foresee(self, state: State, lists: Iterable[Sequence[str]]) -> None:
+        """Look up together where lists of actions lead, if they are shared."""
 
     def put(self, state: State, action: str, after: State) -> None:
         """Add a transition, unless its action is long or it alone exceeds the limit."""

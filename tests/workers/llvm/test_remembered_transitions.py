@@ -11,11 +11,10 @@ import pytest
 from aiocg.workers.llvm import _passes as passes
 from aiocg.workers.llvm._library import Library
 from aiocg.workers.llvm._passes import UNSTEADY
-from aiocg.workers.llvm._remembered_transitions import RememberedTransitions
+from aiocg.workers.llvm._remembered_transitions import RememberedTransitions, _identity
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_code import NativeLibraries
-from aiocg.workers.llvm.session import _identity
 from aiocg.workers.llvm.states import State
 from aiocg.workers.memory.memory import Memory
 from aiocg.workers.memory.records import Step, Trust, decode, encode, key_of

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 
 from aiocg.transport.arrays import Array
 from aiocg.workers.compilation import Observation
-from aiocg.workers.llvm._typed_ir import Rewriter, joined_lines
 from aiocg.workers.llvm._walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
 from aiocg.workers.llvm.observations._observation import LEVELS, Subject
 
@@ -110,6 +109,8 @@ def statements(text: str, llvm: int = 6) -> list[str]:
     """
     known: dict[str, str] = {}
     found = []
+    from aiocg.workers.llvm._typed_ir import Rewriter, joined_lines  # its regular expressions are slow to compile
+
     for line in Rewriter(list(joined_lines(text, labels=llvm == 10)), llvm).lines():
         shape = _LOCAL.sub("<%ID>", line)
         statement = known.get(shape)
