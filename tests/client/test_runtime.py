@@ -34,9 +34,19 @@ async def test_nothing_is_started_before_it_is_needed(fresh: aiocg.Runtime) -> N
     assert (fresh.folder, fresh.worker_pids(), await fresh.statistics()) == (None, [], [])
     with pytest.raises(UnknownName):
         await fresh.make("scripted-v1")
+    assert fresh.folder is None
+
+
+async def test_workers_start_before_they_are_needed_if_told_to(fresh: aiocg.Runtime) -> None:
+    with pytest.raises(UnknownName):
+        await fresh.start_workers("scripted-v1")
+    await fresh.start_workers("scripted-v0")
+    assert fresh.folder is not None
     with pytest.raises(DatasetNotFound):
         await fresh.make("scripted-v0", benchmark="nonsense-v0/1")
-    assert fresh.folder is None
+    env = await fresh.make("scripted-v0")
+    await env.reset()
+    assert len(fresh.worker_pids()) == fresh.worker_count
 
 
 async def test_environments_made_at_once_share_the_workers(fresh: aiocg.Runtime) -> None:
