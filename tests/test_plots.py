@@ -1,4 +1,4 @@
-"""docs/performance.md: its tables and plots are what the stored measurements say, and nothing else."""
+"""docs/performance.md and its details: tables and plots are what the stored measurements say, and nothing else."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.plots import page
-from bench.plots.__main__ import PAGE, draw
+from bench.plots.__main__ import PAGES, draw
 from bench.plots.stored import LIMIT, PROFILE, VERSUS, Missing, Stored
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -17,11 +17,20 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 DOCS = CHECKOUT / "docs"
 FOLDER = DOCS / "performance"
 STORED = Stored.load(FOLDER)
+TEXTS = [(DOCS / name).read_text(encoding="utf-8") for name in PAGES]
 
 
-def test_tables_of_the_page_are_those_of_the_measurements() -> None:
-    text = (DOCS / PAGE).read_text(encoding="utf-8")
-    assert page.rewrite(text, STORED) == text, "run `python -m bench.plots`"
+def test_tables_of_the_pages_are_those_of_the_measurements() -> None:
+    assert [page.rewrite(text, STORED) for text in TEXTS] == TEXTS, "run `python -m bench.plots`"
+    assert {name for text in TEXTS for name in page.sections_of(text)} == page.SECTIONS.keys()
+
+
+def test_rows_have_verdicts_and_those_lost_are_named() -> None:
+    said = page.verdict(STORED)
+    rows = [line.split(" | ") for line in page.versus(STORED).splitlines()[2:]]
+    for name, *_, verdict in rows:
+        assert verdict in ("faster |", "equal |", "slower |")
+        assert (name.removeprefix("| ") in said) is (verdict != "faster |")
 
 
 @pytest.mark.slow
@@ -38,7 +47,7 @@ def test_plots_are_those_of_the_measurements(tmp_path: Path) -> None:
 
 
 def test_page_shows_every_plot() -> None:
-    shown = re.findall(r"\]\(performance/(\w+)\.svg\)", (DOCS / PAGE).read_text(encoding="utf-8"))
+    shown = [name for text in TEXTS for name in re.findall(r"\]\(performance/(\w+)\.svg\)", text)]
     assert sorted(shown) == sorted(path.stem for path in FOLDER.glob("*.svg"))
 
 

@@ -12,7 +12,7 @@ from bench.plots import page
 from bench.plots.stored import LIMIT, PROFILE, VERSUS, Missing, Stored
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = "performance.md"
+PAGES = ("performance.md", "performance_details.md")
 
 
 def main(
@@ -31,8 +31,9 @@ def main(
         _measure(folder, quick)
     try:
         stored = Stored.load(folder)
-        text = (docs / PAGE).read_text(encoding="utf-8")
-        (docs / PAGE).write_text(page.rewrite(text, stored), encoding="utf-8")
+        for name in PAGES:
+            text = (docs / name).read_text(encoding="utf-8")
+            (docs / name).write_text(page.rewrite(text, stored), encoding="utf-8")
     except Missing as error:
         console.print(f"[bold red]Nothing was drawn:[/] {error}")
         raise typer.Exit(1) from None

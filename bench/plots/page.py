@@ -1,6 +1,7 @@
-"""The tables of docs/performance.md. Each stands between two marks, so that no figure is ever written by hand."""
+"""The tables of docs/performance.md and its details, each between two marks: no figure is ever written by hand."""
 
 import re
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bench.plots.stored import LARGE, Comparison, Missing, Row, Stored, short
@@ -10,15 +11,20 @@ _SECTION = re.compile(r"(?P<begin><!-- made: (?P<name>\w+) -->\n).*?(?P<end><!--
 
 
 def rewrite(text: str, stored: Stored) -> str:
-    """Return the page with all sections that are made of measurements made anew.
+    """Return a page with all sections that are made of measurements made anew.
 
     Raises:
-        Missing: when the page has a section that nobody makes, or lacks one.
+        Missing: when the page has a section that nobody makes.
     """
-    names = [match["name"] for match in _SECTION.finditer(text)]
-    if sorted(names) != sorted(SECTIONS):
-        raise Missing(f"the page has the sections {', '.join(names)}, and should have {', '.join(SECTIONS)}")
+    unknown = {match["name"] for match in _SECTION.finditer(text)} - SECTIONS.keys()
+    if unknown:
+        raise Missing(f"nothing makes the sections {', '.join(sorted(unknown))}: there are {', '.join(SECTIONS)}")
     return _SECTION.sub(lambda match: f"{match['begin']}{SECTIONS[match['name']](stored)}\n{match['end']}", text)
+
+
+def sections_of(text: str) -> list[str]:
+    """Return the names of a page's sections that are made."""
+    return [match["name"] for match in _SECTION.finditer(text)]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -47,15 +53,24 @@ def machine(stored: Stored) -> str:
 
 def step(stored: Stored) -> str:
     """Tabulate one environment beside LLVM alone."""
-    head = ["program", "instructions", "in place", "as values", "aiocg", "of that, compiler", "beyond in place"]
-    head += ["by processor time", "times in place"]
+    head = ["program", "instructions", "in place, µs", "aiocg, µs", "as values, µs", "times as fast as values"]
     rows = []
     for program in stored.walked():
-        beyond, over = program.rows["aiocg beyond in place, mean"], program.rows["aiocg over in place, mean"]
-        means = [number(program.median(f"{side}, mean")) for side in ("in place", "as values", "aiocg")]
-        means.append(number(program.median("aiocg, part compiler")))
-        work = _spread(program.rows["aiocg beyond in place, processor time"])
-        rows.append([program.name, f"{program.instructions:,}", *means, _judged(beyond), work, _spread(over)])
+        means = [number(program.median(f"{side}, mean")) for side in ("in place", "aiocg", "as values")]
+        rows.append(
+            [program.name, f"{program.instructions:,}", *means, _judged(program.rows["as values over aiocg, mean"])]
+        )
+    return table(head, rows)
+
+
+def parts(stored: Stored) -> str:
+    """Tabulate of what a step consists, in microseconds."""
+    head = ["program", "aiocg", "of that, compiler", "beyond in place", "by processor time", "times in place"]
+    rows = []
+    for program in stored.walked():
+        means = [number(program.median(f"aiocg, {what}")) for what in ("mean", "part compiler")]
+        beyond = [program.rows[f"aiocg beyond in place, {what}"] for what in ("mean", "processor time")]
+        rows.append([program.name, *means, *map(_spread, [*beyond, program.rows["aiocg over in place, mean"]])])
     return table(head, rows)
 
 
@@ -71,30 +86,42 @@ def tail(stored: Stored) -> str:
 
 def many(stored: Stored) -> str:
     """Tabulate many environments beside LLVM alone."""
-    head = ["environments", "in place", "as values", "aiocg", "aiocg to in place", "aiocg to as values"]
+    head = ["environments", "in place", "aiocg", "as values", "times in place", "times as values", "times 64"]
     rows = []
     for count, found in stored.many().items():
-        rates = [number(found[side]["median"]) for side in ("in place", "as values", "aiocg")]
-        rows.append([f"{count:,}", *rates, _judged(found["aiocg of in place"]), _spread(found["aiocg of as values"])])
+        rates = [number(found[side]["median"]) for side in ("in place", "aiocg", "as values")]
+        ratios = [_spread(found["aiocg of in place"]), _judged(found["aiocg of as values"])]
+        crowd = found.get("aiocg of 64 envs")
+        rows.append([f"{count:,}", *rates, *ratios, _judged(crowd) if crowd else ""])
     return table(head, rows)
 
 
 def versus(stored: Stored) -> str:
-    """Tabulate what was compared with the original, over programs."""
-    head = ["what", "CompilerGym", "aiocg", "unit", "times better", "LLVM alone", "target", "met"]
+    """Tabulate what was compared with the original, over programs, with a verdict for each row."""
+    rows = [
+        [name, *_range_of(group), _verdict([one["ratio"]["median"] for one in group])] for name, group in _rows(stored)
+    ]
+    return table(["what", "CompilerGym", "aiocg", "unit", "times better", "verdict"], rows)
+
+
+def targets(stored: Stored) -> str:
+    """Tabulate what was asked of comparisons with the original, and what LLVM alone reaches."""
     rows = []
-    for kind in stored.kinds():
-        found = stored.compared(kind)
-        for name, group in ((kind, _small(found)), (f"{kind}, large", _large(found))):
-            if group:
-                rows.append([name, *_range_of(group)])
-    return table(head, rows)
+    for name, group in _rows(stored):
+        wanted = {one["target"] for one in group} - {None}
+        bounds = [one["bound"]["median"] for one in group if one["bound"]]
+        if wanted or bounds:
+            met = [one["met"] for one in group if one["met"] is not None]
+            reached = _range([one["ratio"]["median"] for one in group])
+            asked = " ".join(f"{target:g}" for target in sorted(wanted))
+            rows.append([name, reached, _range(bounds), asked, f"{sum(met)} of {len(met)}" if met else ""])
+    return table(["what", "times better", "LLVM alone", "target", "met"], rows)
 
 
 def programs(stored: Stored) -> str:
     """Tabulate a step with Autophase for each program."""
     empty = {one["program"]: one for one in stored.compared("step without an action")}
-    head = ["program", "instructions", "CompilerGym", "without its empty step", "LLVM 22, in place", "aiocg"]
+    head = ["program", "instructions", "CompilerGym", "without its empty step", "LLVM, in place", "aiocg"]
     head += ["of that, compiler", "times better", "LLVM alone"]
     rows = []
     for one in stored.compared("step, Autophase"):
@@ -107,16 +134,20 @@ def programs(stored: Stored) -> str:
 
 
 def verdict(stored: Stored) -> str:
-    """Count which promises are kept."""
-    found = [*stored.versus["comparisons"], *stored.versus.get("overviews", ())]
-    judged = [one for one in found if one["met"] is not None]
+    """Say in how many rows we win, and name those that are lost."""
+    found = {name: _verdict([one["ratio"]["median"] for one in group]) for name, group in _rows(stored)}
+    lost = [name for name, said in found.items() if said == SLOWER]
+    even = [name for name, said in found.items() if said == EQUAL]
     budgets = [row for row in stored.measurement["rows"] if row["met"] is not None]
-    beyond_reach = [one for one in judged if one["bound"] and one["bound"]["median"] < one["target"]]
     return (
-        f"Beside the original {sum(one['met'] for one in judged)} of {len(judged)} targets are met; "
-        f"{len(beyond_reach)} of the {len(judged)} ask for more than LLVM 22 alone reaches in a bare loop. "
-        f"Beside that loop {sum(row['met'] for row in budgets)} of {len(budgets)} budgets are met."
+        f"Of {len(found)} rows beside CompilerGym, aiocg wins {len(found) - len(lost) - len(even)}, "
+        f"{len(even)} are equal{_named(even)}, and it loses {len(lost)}{_named(lost)}. "
+        f"Beside LLVM in a bare loop it meets {sum(row['met'] for row in budgets)} of {len(budgets)} budgets."
     )
+
+
+def _named(names: Sequence[str]) -> str:
+    return f" ({'; '.join(names)})" if names else ""
 
 
 def compilers(stored: Stored) -> str:
@@ -149,19 +180,32 @@ def _large(found: Iterable[Comparison]) -> list[Comparison]:
     return [one for one in found if one["instructions"] > LARGE]
 
 
+def _rows(stored: Stored) -> list[tuple[str, list[Comparison]]]:
+    """Return the rows of the comparison with the original: what, and its comparisons on small or large programs."""
+    rows = []
+    for kind in stored.kinds():
+        found = stored.compared(kind)
+        rows += [(kind, _small(found)), (f"{kind}, large", _large(found))]
+    return [(name, group) for name, group in rows if group]
+
+
+FASTER, EQUAL, SLOWER = "faster", "equal", "slower"
+_NOISE = 1.05  # ratio up to which two are equal
+
+
+def _verdict(ratios: Sequence[float]) -> str:
+    """Return the verdict on the median of some ratios."""
+    middle = statistics.median(ratios)
+    return FASTER if middle >= _NOISE else SLOWER if middle <= 1 / _NOISE else EQUAL
+
+
 def _range_of(group: Sequence[Comparison]) -> list[str]:
     """Return the cells of several comparisons of one kind."""
-    targets = {one["target"] for one in group} - {None}
-    met = [one["met"] for one in group if one["met"] is not None]
-    bounds = [one["bound"]["median"] for one in group if one["bound"]]
     return [
         _range([one["original"]["median"] for one in group]),
         _range([one["ours"]["median"] for one in group]),
         group[0]["unit"],
         _range([one["ratio"]["median"] for one in group]),
-        _range(bounds),
-        " ".join(f"{target:g}" for target in sorted(targets)),
-        f"{sum(met)} of {len(met)}" if met else "",
     ]
 
 
@@ -186,10 +230,12 @@ SECTIONS: Mapping[str, Callable[[Stored], str]] = {
     "verdict": verdict,
     "machine": machine,
     "step": step,
+    "parts": parts,
     "tail": tail,
     "many": many,
     "profile": profile,
     "versus": versus,
+    "targets": targets,
     "programs": programs,
     "compilers": compilers,
 }

@@ -23,6 +23,7 @@ class Ours:
         self.runtime: Any = None
         self.env: Any = None
         self.several: Any = None
+        self.facade: Any = None  # the same environment by `gymnasium.make`
         self.occupied = 0  # before there were several
 
     async def start(self, program: str) -> dict[str, Any]:
@@ -37,8 +38,11 @@ class Ours:
         with Spent() as resetting:
             await self.env.reset()
             await self.env.observe("IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz")
+        with Spent() as again:
+            second = await self.runtime.make("llvm-v0", benchmark=program, action_space=SPACE)
+        await second.close()
         return {
-            "spent": [[one.seconds, one.processor] for one in (importing, making, resetting)],
+            "spent": [[one.seconds, one.processor] for one in (importing, making, again, resetting)],
             "python": python_version(),
             "version": aiocg.__version__,
             "compiler": self.env.compiler_version,
@@ -77,6 +81,32 @@ class Ours:
         total = each * len(batches)
         compiler = (await self._compiler() - before) / total
         return {"seconds": seconds, "processor": spent.processor / total, "failures": failures, "compiler": compiler}
+
+    async def facade_steps(self, batches: list[list[str]], observation: str, reward: str) -> dict[str, Any]:
+        """Do one action after another in an environment made by `gymnasium.make`, in a thread without an event loop."""
+        indices = [index for batch in batches for index in self._indices(batch)]
+        return await asyncio.to_thread(self._facade_steps, indices, observation, reward)
+
+    def _facade_steps(self, indices: list[int], observation: str, reward: str) -> dict[str, Any]:
+        if self.facade is None:
+            import gymnasium
+
+            import aiocg.gym
+
+            runtime = aiocg.gym.SyncRuntime(workers=1, **self.settings)
+            program = str(self.env.benchmark.uri)
+            self.facade = gymnasium.make("llvm-v0", benchmark=program, action_space=SPACE, runtime=runtime)
+        self.facade.reset(options={"observation_space": observation, "reward_space": reward})
+        seconds, failures = [], 0
+        with Spent() as spent:
+            for action in indices:
+                began = clock()
+                terminated = self.facade.step(action)[2]
+                seconds.append(clock() - began)
+                if terminated:
+                    failures += 1
+                    self.facade.reset()
+        return {"seconds": seconds, "processor": spent.processor / len(indices), "failures": failures}
 
     async def fork(self, prefix: list[str], steps: list[list[str]]) -> dict[str, Any]:
         """Fork from a state some steps away from the start, and let each fork do a step, be it an empty one."""
@@ -139,6 +169,8 @@ class Ours:
         """Close everything."""
         if self.several is not None:
             await self.several.close()
+        if self.facade is not None:
+            await asyncio.to_thread(self.facade.unwrapped.runtime.close)
         if self.runtime is not None:
             await self.runtime.close()
 
