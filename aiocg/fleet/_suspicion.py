@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 REPEATS = 2  # of what is on trial, the first time that a session is doubted; there are more each time
 LINGER = 0.1  # seconds that a trial waits for what may happen later, the first time
 ALL_LINGER = 1.5  # seconds that the trials of all doubted sessions wait together at most
+ALL_REPEATING = 2.5  # seconds that they repeat what was done, and again the witness; each does so once at least
 MORE = 4  # times as many repeats and seconds each time
 MOST = 16  # times as many as the first time
 CONTROLS = 8  # of the witness alone, before a request is convicted by it; a witness that crashes alone is none
@@ -54,6 +55,7 @@ class Trial:
         reply: the worker's reply, None before it has come.
         number: number of the request on the connection.
         after: what is still to be repeated, or for how many seconds to wait; None before the reply.
+        until: when to repeat no more.
         witnessing: the witness is being repeated, or has been.
         lingering: the trial waits.
     """
@@ -67,6 +69,7 @@ class Trial:
     reply: Reply | None = None
     number: int = 0
     after: deque[Deed | Pending | float] | None = None
+    until: float = 0.0
     witnessing: bool = False
     lingering: bool = False
 
@@ -144,19 +147,23 @@ class Suspicion:
             self.trial = Trial(request, before, controlled, REPEATS * times, linger)
         return self.trial
 
-    def heard(self, trial: Trial) -> None:
+    def heard(self, trial: Trial, now: float) -> None:
         """Decide, after the reply to a request on trial, what to repeat."""
         assert trial.reply is not None
         own = trial.request if isinstance(trial.request, PendingExpand) else _deed_of(trial.request, trial.reply)
-        trial.after = deque([own] * trial.repeats if own is not None else [])
-        trial.after.append(trial.linger)
+        self._repeat(trial, own, now)
 
-    def goes_on(self, trial: Trial) -> bool:
+    def _repeat(self, trial: Trial, what: Deed | Pending | None, now: float) -> None:
+        trial.after = deque([what] * trial.repeats if what is not None else [])
+        trial.after.append(trial.linger)
+        trial.until = now + ALL_REPEATING / max(len(self.doubted), 1)
+
+    def goes_on(self, trial: Trial, now: float) -> bool:
         """Decide whether to repeat the witness, too, when all else was repeated."""
         if trial.witnessing or self.witness is None or not self.doubts(trial.request):
             return False
         trial.witnessing = True
-        trial.after = deque([*[self.witness] * trial.repeats, trial.linger])
+        self._repeat(trial, self.witness, now)
         return True
 
     def is_alone(self, request: Pending) -> bool:

@@ -471,7 +471,7 @@ class WorkerSlot:
         elif trial.lingering:
             return False
         elif trial.after is None:
-            self._suspicion.heard(trial)
+            self._suspicion.heard(trial, asyncio.get_running_loop().time())
         elif trial.after:
             what = trial.after.popleft()
             if isinstance(what, float):
@@ -479,7 +479,9 @@ class WorkerSlot:
                 asyncio.get_running_loop().call_later(what, self._has_lingered, trial)
                 return False
             self._probe(what)
-        elif not self._suspicion.goes_on(trial):
+            if asyncio.get_running_loop().time() > trial.until:
+                trial.after = deque([trial.after[-1]])  # what is repeated takes long
+        elif not self._suspicion.goes_on(trial, asyncio.get_running_loop().time()):
             self._end_trial()
         return self._channel is not None
 

@@ -150,7 +150,7 @@ class World:
 
     Attributes:
         faults_end: when the last fault is over.
-        suspects_wait_until: when the last worker has started, or was given up.
+        starts_end: when the last worker has started, or was given up.
     """
 
     def __init__(self, loop: VirtualLoop, seed: int, *, nodes: bool = False) -> None:
@@ -170,7 +170,7 @@ class World:
             self.runtime = SimulatedRuntime(self.machine, workers, TIGHT if self.tight else GENEROUS)
         self.actors: list[Actor] = []
         self.snapshots: list[tuple[aiocg.Snapshot, tuple[str, ...], bool]] = []
-        self.faults_end = self.suspects_wait_until = 0.0
+        self.faults_end = self.starts_end = 0.0
         self.deaths: float = math.inf if nodes else 0  # that what was done can explain
         self.patience = NODE_PATIENCE if nodes else PATIENCE
         self.gone = False  # one of the nodes does not come back
@@ -215,8 +215,8 @@ class World:
     async def rest(self, actor: Actor) -> None:
         """Wait for all answers, and compare them with what counts."""
         env = actor.env
-        suspected = self.is_guilty(actor) or actor.excused or self.machine.hits[env._session.number] > 0
-        end = max(self.faults_end, self.suspects_wait_until) if suspected else self.faults_end
+        # A start that hangs ends when its node gives it up; all may wait for that, as it may be so on all nodes.
+        end = max(self.faults_end, self.starts_end)
         patience = max(end - self.loop.time(), 0.0) + self.patience
         futures = [*(one.future for one in actor.asked), *actor.others]
         try:
@@ -368,8 +368,8 @@ class World:
                 self.for_a_while("start_death", 0.6, 0.3)
             case "silent starts":
                 self.for_a_while("start_hang", 0.5, 0.3)
-                if self.nodes:  # where whoever is suspected waits for as long as a node does
-                    self.suspects_wait_until = self.faults_end + START_PATIENCE
+                if self.nodes:
+                    self.starts_end = self.faults_end + START_PATIENCE
             case "slow starts":
                 self.deaths = math.inf
                 self.machine.starts = (0.3, 1.0)
@@ -648,7 +648,7 @@ class World:
 
     async def _settle(self, queues: list[Any]) -> None:
         """Wait until the workers have nothing left to do."""
-        last = max(self.suspects_wait_until - self.loop.time(), 0.0) + PATIENCE
+        last = max(self.starts_end - self.loop.time(), 0.0) + PATIENCE
         for _ in range(int(last / 0.1)):
             if not any(queue.backlog or queue.sent for queue in queues):
                 return

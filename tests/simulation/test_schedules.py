@@ -64,6 +64,22 @@ FOUND: dict[str, tuple[int, list[Move]]] = {
             ("garble", 2, 4, 446238693),
         ],
     ),
+    "trials of several doubted sessions that repeat slow actions for longer than ten seconds": (
+        2007714,
+        [
+            ("nap", 0, 5, 504161715),
+            ("fork", 2, 5, 180796466),
+            ("expand", 3, 2, 337180682),
+            ("step", 4, 4, 366058631),
+            ("kill soon", 2, 1, 358087082),
+            ("bad starts", 5, 0, 456899401),
+            ("fork", 3, 5, 325718387),
+            ("harm", 2, 3, 235942995),
+            ("everybody", 2, 4, 878397155),
+            ("everybody", 1, 4, 661403727),
+            ("everybody", 1, 1, 125903458),
+        ],
+    ),
 }
 
 
