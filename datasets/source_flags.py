@@ -40,6 +40,10 @@ _REASONS = (
         "needs clang's own passes, which are replaced here: leave it out",
     ),
     (
+        r"-[DUIL]|-i(?:quote|system|dirafter|nclude|macros|sysroot)|--sysroot=",
+        "lacks its value: write it behind the flag, as in -Iinclude or -DN=3",
+    ),
+    (
         r"-Wl,.*|-X.*|-z|-s|-shared|-r(dynamic)?",
         "is for the linker or a single tool: of those, only -l and -L are taken",
     ),

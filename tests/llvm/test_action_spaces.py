@@ -255,6 +255,13 @@ async def test_a_level_as_compilers_spell_it_is_answered_with_its_text(make_in: 
     assert (await env.step_texts([f"default<{level}>"]))[2] is False  # what the message advises
 
 
+async def test_no_action_at_all_is_advised_to_be_an_empty_list(make_in: Make) -> None:
+    env = await make_in("Passes")
+    with pytest.raises(UnknownName, match=r"no action at all is an empty list: env\.step\(\[\]\)"):
+        await env.step("")
+    assert (await env.step([]))[4]["action_had_no_effect"] is True
+
+
 async def test_an_action_of_another_space_is_said_to_be_one(make_in: Make) -> None:
     env = await make_in("Pipelines")
     with pytest.raises(UnknownName, match=r"mem2reg is an action of Passes: use action_space='Passes'"):

@@ -130,6 +130,8 @@ class ActionLanguage:
             names: of its actions.
         """
         word = _DECORATION.sub("", text)
+        if not word.strip():
+            return "(no action at all is an empty list: env.step([]))"
         if word == "O0" and "O1" in self.elsewhere:
             return "(O0 is default<O0>: env.step_texts(['default<O0>']))"
         where, meant = self.elsewhere.get(word, (space, word))
