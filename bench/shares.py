@@ -1,15 +1,20 @@
-"""What a client with one worker gets on a node of one processor, beside one that expands 32 environments on four."""
+"""What a client with one worker gets on a node of one processor.
+
+Beside another client that expands 32 environments on four workers, and beside connections that say nothing.
+"""
 
 import asyncio
 import contextlib
 import itertools
 import json
 import os
+import resource
 import signal
+import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +22,15 @@ import aiocg
 from aiocg.transport.keys import KeyFolder
 from aiocg.transport.security import ClientSecurity
 from bench.limit import FORGETFUL
-from bench.measure import Effort, Results, alternate
+from bench.measure import Budget, Effort, Results, alternate, ratios
 from bench.processes import children, processor_seconds
 from bench.programs import PASSES, USUAL
 
 NODE = ("-m", "aiocg.cli", "serve", "--json", "--bind", "tcp://127.0.0.1:0", "--client-workers", "4")
 EXPANDING = ("-m", "bench.scripts.expanding_client")
 COUNTS = (1, 8)  # environments of the client that steps
+SILENT = 2000  # connections
+LEAST = Budget(0.5, at_least=True)  # of the rate without them
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,32 @@ async def _measure(results: Results, count: int, seconds: float, rounds: int) ->
                     async with _process(environ, *EXPANDING, address):
                         return await _step(envs, worker, node, seconds)
 
-                samples = await alternate((alone, beside), rounds)
-    for name, taken in zip(("alone", "beside the other"), samples, strict=True):
+                async def among_silent() -> Sample:
+                    with _silence(int(address.rpartition(":")[2])):
+                        return await _step(envs, worker, node, seconds)
+
+                samples = await alternate((alone, beside, among_silent), rounds)
+    silent = f"beside {SILENT:,} silent connections"
+    for name, taken in zip(("alone", "beside the other", silent), samples, strict=True):
         results.add(f"{count} environments, {name}: steps", [one.steps for one in taken], "steps/s")
     shares = [100 * one.share for one in samples[1]]
     results.add(f"{count} environments, beside the other: of the workers' processor time", shares, "%")
+    rates = [[one.steps for one in taken] for taken in samples]
+    results.add(f"{count} environments, {silent}, to alone", ratios(rates[2], rates[0]), "x", LEAST)
+
+
+@contextlib.contextmanager
+def _silence(port: int) -> Iterator[None]:
+    """Open connections to a node while the context lasts, and say nothing on them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(SILENT + 1000, hard)), hard))
+    with contextlib.ExitStack() as kept:
+        for _ in range(SILENT):
+            end = kept.enter_context(socket.socket())
+            end.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                end.connect(("127.0.0.1", port))
+        yield
 
 
 @contextlib.asynccontextmanager
