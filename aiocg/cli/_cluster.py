@@ -208,12 +208,7 @@ def _status(nodes: Annotated[str | None, typer.Argument()] = None, json: bool = 
     sys.exit(any(report.problem for report in reports))
 
 
-def invite(
-    hosts: Path,
-    bind: str = "tcp://127.0.0.1:0",
-    nodes: int = 1,
-    token: Path = Path("join.token"),
-) -> None:
+def invite(hosts: Path, bind: str = "tcp://127.0.0.1:0", nodes: int = 1, token: Path = Path("join.token")) -> None:
     """Let nodes join that are started with a token, and end when all have. It is good for so many nodes and no more.
 
     The nodes let in your own key, and HOSTS.TOML has theirs, for `--cluster file:HOSTS.TOML`. Whoever has the token can

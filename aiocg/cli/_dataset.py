@@ -146,11 +146,7 @@ def create(
     answer(json, _as_json(made), *_told(made))
 
 
-def build(
-    state: Path,
-    output: Path,
-    json: bool = False,
-) -> None:
+def build(state: Path, output: Path, json: bool = False) -> None:
     """Link the program of a saved state: what a search has found, as an executable.
 
     Example: aiocg dataset build best.json -o app, after aiocg search greedy my-set/app --state best.json
@@ -182,11 +178,7 @@ async def _build(state: "object", output: Path) -> None:
         await write_program(env, output)
 
 
-def pack(
-    name: str,
-    output: Path | None = None,
-    json: bool = False,
-) -> None:
+def pack(name: str, output: Path | None = None, json: bool = False) -> None:
     """Put a dataset of your own into one file, to be added on another machine.
 
     Example: aiocg dataset pack my-set -o my-set.tar.xz
@@ -203,11 +195,7 @@ def pack(
     answer(json, {"dataset": name, "file": str(written), "size": size}, f"{written}: {size} bytes")
 
 
-def add(
-    file: Path,
-    replace: bool = False,
-    json: bool = False,
-) -> None:
+def add(file: Path, replace: bool = False, json: bool = False) -> None:
     """Install a dataset from a file.
 
     It is checked, and nothing of it is run. Validating or timing its programs runs them: do so if you trust its maker.
@@ -297,10 +285,7 @@ def datasets_table(found: "Iterable[Dataset]") -> "Table":
 
 
 def datasets(
-    name: Annotated[str | None, typer.Argument()] = None,
-    limit: int = 100,
-    deprecated: bool = False,
-    json: bool = False,
+    name: Annotated[str | None, typer.Argument()] = None, limit: int = 100, deprecated: bool = False, json: bool = False
 ) -> None:
     """List the datasets, or the benchmarks of one. `aiocg dataset` does more with them.
 

@@ -46,11 +46,7 @@ def environments_table() -> "Table":
     return table("Environments", ("environment", "observation\nand reward", "description"), rows, whole=(0, 1))
 
 
-def describe(
-    environment: str,
-    action_space: str | None = None,
-    json: bool = False,
-) -> None:
+def describe(environment: str, action_space: str | None = None, json: bool = False) -> None:
     """Describe an environment: its action spaces and the actions of one, observation spaces and reward spaces.
 
     Settings of an environment stand behind its id: `gcc-v0?gcc_bin=gcc-12`.
@@ -293,11 +289,7 @@ def _gcc_options() -> None:
 
 
 @command(gcc, "pull")
-def pull_image(
-    image: str,
-    if_missing: bool = False,
-    json: bool = False,
-) -> None:
+def pull_image(image: str, if_missing: bool = False, json: bool = False) -> None:
     """Have Docker or Podman get an image with a GCC from its registry, for `gcc_bin=docker:IMAGE`.
 
     Example: aiocg gcc pull gcc:13

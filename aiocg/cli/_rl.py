@@ -455,12 +455,7 @@ def evaluate(
 
 
 @command(app)
-def export(
-    checkpoint: Path,
-    policy: Path,
-    scores: list[Path] | None = None,
-    json: bool = False,
-) -> None:
+def export(checkpoint: Path, policy: Path, scores: list[Path] | None = None, json: bool = False) -> None:
     """Write the policy of a checkpoint to a small file of its own, which is all that `aiocg search policy` needs.
 
     Example: aiocg rl export run.ckpt my.npz --scores csmith.json

@@ -21,16 +21,7 @@ from typer.core import TyperGroup
 import aiocg
 from aiocg.cli._options import Flags, as_command, command, count_option, described, time_option
 from aiocg.cli._search_job import DECIDE, DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
-from aiocg.cli.output import (
-    answer,
-    check_writable,
-    ended_by,
-    fail,
-    interrupted_status,
-    run,
-    table,
-    working,
-)
+from aiocg.cli.output import answer, check_writable, ended_by, fail, interrupted_status, run, table, working
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -346,10 +337,7 @@ def _greedy() -> None:
 
 
 @_search("random", default=("budget", 10.0))
-def _random(
-    seed: int,
-    patience: int | None = None,
-) -> None:
+def _random(seed: int, patience: int | None = None) -> None:
     """Walk at random and remember the best state seen; of GCC and loops, draw whole command lines and schedules.
 
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
@@ -360,11 +348,7 @@ def _random(
 
 
 @_search("beam")
-def _beam(
-    width: int = 4,
-    depth: int = 20,
-    prior: Prior = None,
-) -> None:
+def _beam(width: int = 4, depth: int = 20, prior: Prior = None) -> None:
     """Extend the best few states by every action, level by level. It makes no random choices.
 
     Example: aiocg search beam my_program.c --width 8 --depth 15 --budget 60
@@ -392,10 +376,7 @@ def _mcts(seed: int, prior: Prior = None) -> None:
 
 
 @_search("policy", without=("start", "env", "action_space"), default=("budget", 10.0))
-def policy(
-    seed: int,
-    policy: str = "instructions",
-) -> None:
+def policy(seed: int, policy: str = "instructions") -> None:
     """Let a learned policy choose the passes: first those it prefers, then by their probability.
 
     Example: aiocg search policy programs-v0/sha256 --budget 1
@@ -443,11 +424,7 @@ def _schedule(seed: int) -> None:
 
 
 @_search("nevergrad", default=("budget", 10.0))
-def _nevergrad(
-    seed: int,
-    optimizer: str = "DiscreteLenglerOnePlusOne",
-    length: int = 40,
-) -> None:
+def _nevergrad(seed: int, optimizer: str = "DiscreteLenglerOnePlusOne", length: int = 40) -> None:
     """Let an optimizer of Nevergrad's choose the passes, or the options of a command line.
 
     Needs nevergrad: pip install 'aiocg\\[nevergrad]'.

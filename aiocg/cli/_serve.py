@@ -34,11 +34,7 @@ keys = typer.Typer(name="keys", help="Keys for nodes and their clients.", no_arg
 
 
 @command(keys, "new")
-def _new(
-    name: Annotated[str, typer.Argument()] = OWN,
-    force: bool = False,
-    json: bool = False,
-) -> None:
+def _new(name: Annotated[str, typer.Argument()] = OWN, force: bool = False, json: bool = False) -> None:
     """Make a key pair: one for the node, one for each user of it.
 
     The secret key stays in a file of this user; the public key is what others are told.
@@ -72,12 +68,7 @@ def _show(name: Annotated[str, typer.Argument()] = OWN, json: bool = False) -> N
 
 
 @command(keys, "authorize")
-def _authorize(
-    name: str,
-    public: str,
-    force: bool = False,
-    json: bool = False,
-) -> None:
+def _authorize(name: str, public: str, force: bool = False, json: bool = False) -> None:
     """On a node: let a client in. A node that runs takes note within seconds.
 
     Example: aiocg keys authorize alice PUBLIC_KEY
@@ -94,10 +85,7 @@ def _authorize(
 
 
 @command(keys, "revoke")
-def _revoke(
-    name: str,
-    json: bool = False,
-) -> None:
+def _revoke(name: str, json: bool = False) -> None:
     """On a node: let a client in no more. On a node that runs, what it has there ends within seconds.
 
     Example: aiocg keys revoke alice
@@ -111,12 +99,7 @@ def _revoke(
 
 
 @command(keys, "trust")
-def _trust(
-    address: str,
-    public: str,
-    force: bool = False,
-    json: bool = False,
-) -> None:
+def _trust(address: str, public: str, force: bool = False, json: bool = False) -> None:
     """On a client: remember a node's public key. Whatever else answers at that address is not talked to.
 
     Example: aiocg keys trust tcp://node.example:5757 PUBLIC_KEY

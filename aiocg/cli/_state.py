@@ -44,11 +44,7 @@ def state() -> None:
 
 
 @command(app, "plot")
-def _plot(
-    place: str,
-    output: Path,
-    program: str = "",
-) -> None:
+def _plot(place: str, output: Path, program: str = "") -> None:
     """Draw what each action of a state did to the cost, beside the compiler's own levels.
 
     Example: aiocg state plot best.json -o best.svg
@@ -86,12 +82,7 @@ async def _drawn(opening: "Opening") -> str:
     return bars(rows, levels, f"{opening.program}: {cost}")
 
 
-def replay(
-    place: str,
-    environment: str = "llvm-ic-v0",
-    output: Path | None = None,
-    json: bool = False,
-) -> None:
+def replay(place: str, environment: str = "llvm-ic-v0", output: Path | None = None, json: bool = False) -> None:
     """Replay a saved state and compare the reward that it earns with the one it says.
 
     A state that CompilerGym found with LLVM 10 is replayed with today's passes; another reward is no error then.

@@ -64,12 +64,7 @@ class Checked(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls,
-        row: Row,
-        program: Program,
-        result: ValidationResult,
-        ratio: tuple[float, float, float],
-        accepted: str,
+        cls, row: Row, program: Program, result: ValidationResult, ratio: tuple[float, float, float], accepted: str
     ) -> "Checked":
         """Return what a validation says of a row."""
         return cls(
