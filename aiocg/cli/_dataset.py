@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from aiocg.programs.project import Creation, Project, RunRequest
 
 
-SHOWN_PROBLEMS = 50  # problems in the table
-
-
 # ------------------------------------ `aiocg dataset create`, `build`, `pack` and `add`: datasets of one's own programs
 
 _PROJECT, _PROGRAMS = "The project (one of these)", "Its programs"
@@ -246,11 +243,8 @@ def _told(made: "Creation") -> "Iterator[RenderableType]":
             for path in made.targets
         ]
         yield table(f"Programs of {name}", ("target", "units", "runs"), rows)
-    if made.problems:
-        found = [(problem.subject, problem.reason) for problem in made.problems[:SHOWN_PROBLEMS]]
-        yield table("", ("what", "is otherwise than in the project"), found)
-        if len(made.problems) > SHOWN_PROBLEMS:
-            yield f"and {len(made.problems) - SHOWN_PROBLEMS} more: --json tells all"
+    problems = [(problem.subject, problem.reason) for problem in made.problems]
+    yield from _told_problems(problems, "is otherwise than in the project")
     first = made.targets[0] if made.targets else next(iter(programs))
     counts = f"{counted(len(made.targets), 'target')}, {counted(made.units, 'translation unit')}"
     yield f"{name}: {counts}, in {made.dataset.directory}"
@@ -554,7 +548,7 @@ def _code_size(measured: dict[str, Any]) -> str:
     return f"{measured['text_size']}, {measured['text_size_oz']} after -Oz"
 
 
-SHOWN = 20  # problems in a table
+SHOWN = 50  # problems in a table
 
 
 # ------------------------------------------------------- Listing, installing, checking, measuring and removing datasets
@@ -645,12 +639,11 @@ def _install(names: list[str], json: bool = False) -> None:
         print_json({"datasets": rows})
 
 
-def _told_problems(problems: dict[str, str]) -> Iterator["RenderableType"]:
+def _told_problems(problems: list[tuple[str, str]], heading: str) -> Iterator["RenderableType"]:
     if problems:
-        rows = [(subject, problem.partition("\n")[0]) for subject, problem in list(problems.items())[:SHOWN]]
-        yield table("", ("what", "problem"), rows)
+        yield table("", ("what", heading), [(one, problem.partition("\n")[0]) for one, problem in problems[:SHOWN]])
     if len(problems) > SHOWN:
-        yield f"and {len(problems) - SHOWN} more"
+        yield f"and {len(problems) - SHOWN} more: --json tells all"
 
 
 def _remove(names: list[str], yes: bool = False, json: bool = False) -> None:
@@ -752,7 +745,7 @@ def index(
     names = ("llvm", "measured", "skipped", "statuses", "runs", "unavailable")
     value = {"dataset": dataset.name, **{name: getattr(summary, name) for name in names}}
     value |= {"seconds": round(summary.seconds, 3), "failures": failures}
-    answer(json, value, *_told_problems(failures), *_told_summary(dataset, summary))
+    answer(json, value, *_told_problems(list(failures.items()), "problem"), *_told_summary(dataset, summary))
     if summary.unavailable:
         fail(f"{counted(summary.unavailable, 'program')} of {dataset.name} could not be fetched: {summary.reason}")
 

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from aiocg.cli._options import command
-from aiocg.cli.output import answer, console, fail, print_json, run, table, working
+from aiocg.cli.output import answer, console, print_json, run, table, working
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -236,14 +236,10 @@ def install(version: str, json: bool = False) -> None:
     Args:
         version (VERSION): Such as 19, of which the newest is installed, or 19.1.7.
     """
-    from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.llvm_releases import install
 
-    try:
-        with working("install", f"LLVM {version}", json=json):
-            release = install(version)
-    except DatasetError as error:
-        fail(str(error))
+    with working("install", f"LLVM {version}", json=json):
+        release = install(version)
     value = {"version": release.version, "library": str(release.library), "clang": str(release.clang)}
     answer(json, value, f"LLVM {release.version} is installed: AIOCG_LLVM={release.version.partition('.')[0]} uses it")
 
@@ -257,15 +253,11 @@ def list_releases(available: bool = False, json: bool = False) -> None:
     Args:
         available: Those that the package index has, instead of those on this machine.
     """
-    from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.llvm_releases import available as in_index
     from aiocg.datasets.llvm_releases import on_this_machine
 
     if available:
-        try:
-            versions = in_index()
-        except DatasetError as error:
-            fail(str(error))
+        versions = in_index()
         answer(json, {"available": versions}, *versions)
         return
     here = on_this_machine()
@@ -298,13 +290,9 @@ def pull_image(image: str, if_missing: bool = False, json: bool = False) -> None
         image (IMAGE): Its name, such as gcc:13.
         if_missing: Only if the engine does not have it.
     """
-    from aiocg.errors import EnvironmentNotSupported
     from aiocg.gcc.compiler_spec import DOCKER
     from aiocg.gcc.compiler_spec import pull_image as pull
 
     image = image.removeprefix(DOCKER)
-    try:
-        identity = pull(image, if_missing=if_missing)
-    except EnvironmentNotSupported as error:
-        fail(str(error))
+    identity = pull(image, if_missing=if_missing)
     answer(json, {"image": image, "id": identity}, f"{image} is {identity}")

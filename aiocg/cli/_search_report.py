@@ -62,7 +62,7 @@ async def settle_reward(env: "Env", output: Path | None, seconds: float | None, 
         await env.observe(*needed, timeout=timeout)
     except (ObservationFailed, DeadlineExceeded) as error:
         hint = f"; --reward {COUNT}, with no -o or a .bc or .ll, needs none" if COUNT in env.reward_spaces else ""
-        problem = _short(error) if isinstance(error, DeadlineExceeded) else f"cannot be had: {_short(error)}"
+        problem = short(error) if isinstance(error, DeadlineExceeded) else f"cannot be had: {short(error)}"
         raise CommandError(f"the machine code of {env.benchmark.uri} {problem}{hint}") from None
     level = next((words for end, words in _LEVELS.items() if reward.optimised.endswith(end)), reward.optimised)
     show(f"compiling {env.benchmark.uri} with {level}, to compare with")
@@ -72,23 +72,18 @@ async def settle_reward(env: "Env", output: Path | None, seconds: float | None, 
         env.reward_space = reward.cost
         await env.reset()
         slow = isinstance(error, DeadlineExceeded)
-        problem = f"{level} {_short(error)}" if slow else f"{level} cannot compile this program: {_short(error)}"
+        problem = f"{level} {short(error)}" if slow else f"{level} cannot compile this program: {short(error)}"
         return f"{problem}; the search goes on against the program as it is"
     env.reward_space = reward.name
     return ""
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
     """Return what LLVM says is wrong, without the line that it shows, or how long it was waited for."""
     from aiocg.errors import DeadlineExceeded
 
     if isinstance(error, DeadlineExceeded):
         return f"takes longer than {error.timeout:g} s here, and a longer --budget waits longer"
-    return short(error)
-
-
-def short(error: Exception) -> str:
-    """Return what LLVM says is wrong, without the line that it shows."""
     return re.sub(r"^(\w+: )?(code generation: )?", "", str(error).partition("\n")[0])
 
 
@@ -253,53 +248,54 @@ class Finding:
 
     def print(self) -> None:
         """Print it for people."""
-        from aiocg.spaces.actions import join_texts
-
-        result = self._result
         title = Text(f"{self._algorithm} search, {self._env.benchmark.uri}{UNPROVEN * self.unproven}")
         table = self._table(title)
         console.print(title if table is None else table)
+        for line in self._lines():
+            print_line(line)
+
+    def _lines(self) -> Iterator[str]:
+        """Say what is printed below the table."""
+        from aiocg.spaces.actions import join_texts
+
+        result, nothing = self._result, "none is better than the program as it is"
         if self._costs:
-            print_line(SINCE_23 if self._env.compiler_version >= "LLVM 23" else TWO_LEVELS)
-        print_line(f"reward      {result.reward:.4f} ({self._env.reward_space})")
-        for comparison in self._against_baselines():
-            print_line(comparison)
-        if (line := self._start()) is not None:
-            print_line(line)
-        nothing = "none is better than the program as it is"
+            yield SINCE_23 if self._env.compiler_version >= "LLVM 23" else TWO_LEVELS
+        yield f"reward      {result.reward:.4f} ({self._env.reward_space})"
+        yield from self._against_baselines()
+        if result.baselines and self._line is None:
+            name = _start_name(result.start)
+            found = name if result.improved else f"nothing better than {name} was found, so that is the answer"
+            yield f"start       {found}"
         if self._line is None:
-            print_line(f"actions     {len(result.actions)}")
-            print_line(join_texts([_shortened(text) for text in result.actions]) or nothing)
+            yield f"actions     {len(result.actions)}"
+            yield join_texts([_shortened(text) for text in result.actions]) or nothing
             if self._codegen:
-                print_line(f"codegen     {' '.join(f'-mllvm -{one}' for one in self._codegen)}")
-                print_line("            for clang, if it compiles a .bc or .ll; objects that aiocg writes have them")
-            for one in self._advice[:MOST_ADVICE]:
-                print_line(f"advice      {one}")
+                yield f"codegen     {' '.join(f'-mllvm -{one}' for one in self._codegen)}"
+                yield "            for clang, if it compiles a .bc or .ll; objects that aiocg writes have them"
+            yield from (f"advice      {one}" for one in self._advice[:MOST_ADVICE])
             if (more := len(self._advice) - MOST_ADVICE) > 0:
-                print_line(f"            and {more} more, which --json has")
+                yield f"            and {more} more, which --json has"
         else:
-            print_line(f"options     {_options(self._line)}")
-            print_line(self._line if result.actions else nothing)
-            for word, effect in self._effects.items():
-                print_line(f"changes     {word}: {effect}")
-        for line in self._hints():
-            print_line(line)
+            yield f"options     {_options(self._line)}"
+            yield self._line if result.actions else nothing
+            yield from (f"changes     {word}: {effect}" for word, effect in self._effects.items())
+        yield from self._hints()
         if result.timing is not None and NOT_UNROLLED in self._env.benchmark.content:
-            print_line(WEAK_LEVELS)
+            yield WEAK_LEVELS
         if result.timing is not None and _is_constant(self._env):
-            print_line(CONSTANT)
-        print_line(f"validated   {self._validated()}")
+            yield CONSTANT
+        refused = ". It was not written; report the reproducer" if self.behaviour is Behaviour.DIFFERS else ""
+        yield f"validated   {self.behaviour.sentence(self.reason)}{refused}"
         if self._report:
-            print_line(f"reproducer  {self._report}")
-        for line in _checked(result.checks, self.reason):
-            print_line(line)
-        ending = "" if result.complete else ", ended by its budget"
+            yield f"reproducer  {self._report}"
+        yield from _checked(result.checks, self.reason)
         reasons = result.timing.failures if result.timing is not None else {}
-        for reason, count in reasons.items():
-            print_line(f"failed      {count} times: {reason}")
+        yield from (f"failed      {count} times: {reason}" for reason, count in reasons.items())
         failed = sum(outcome is None for outcome in result.state.outcomes) + sum(reasons.values())
         failures = f", {failed} of them failed" if failed else ""
-        print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} evaluations{failures}{ending}")
+        ending = "" if result.complete else ", ended by its budget"
+        yield f"wall time   {result.elapsed:.1f} s, {result.evaluations} evaluations{failures}{ending}"
 
     def _hints(self) -> Iterator[str]:
         """Say what the time did not suffice for, and that passes may be kept away from the program."""
@@ -461,24 +457,6 @@ class Finding:
         if (comparison := self._comparison) is not None and comparison.baselines:
             levels.append((min(comparison.baselines.values()), comparison.found))
         return any(found * LARGE < best for best, found in levels)
-
-    def _validated(self) -> str:
-        """Return what is known of the program's behaviour."""
-        text = self.behaviour.sentence(self.reason)
-        if self.behaviour is Behaviour.DIFFERS:
-            return f"{text}. It was not written; report the reproducer"
-        return text
-
-    def _start(self) -> str | None:
-        """Say what the list begins with and, where nothing was found, that it is nothing but that."""
-        result = self._result
-        if not result.baselines or self._line is not None:
-            return None
-        if result.improved:
-            return f"start       {_start_name(result.start)}"
-        if result.start == "O0":
-            return "start       nothing better than the program as it is was found, so that is the answer"
-        return f"start       nothing better than {_start_name(result.start)} was found, so that is the answer"
 
 
 def _against_same_meaning(same: "SameMeaning", comparison: "Comparison") -> Iterator[str]:

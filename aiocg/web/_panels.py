@@ -43,54 +43,7 @@ BEFORE, FIRST, ALONE = "before", "as it came", "nothing"  # what the program is 
 DIFF_LINES = 3000  # that are shown
 KINDS = {"+": "add", "-": "del", "@": "at"}
 
-STYLE = """
-body { font-family: system-ui, sans-serif; }
-.items-center { align-items: center; } .w-full { width: 100%; } .w-20 { width: 5rem; } .w-32 { width: 8rem; }
-.diff { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre; overflow: auto; line-height: 1.45; }
-.diff .add { background: #16a34a26; } .diff .del { background: #dc262626; } .diff .at { opacity: .6; }
-.beside { display: grid; grid-template-columns: 1fr 1fr; column-gap: 8px; }
-.beside > div { white-space: pre-wrap; overflow-wrap: anywhere; padding-left: 4px; }
-.beside > .whole { grid-column: 1 / 3; }
-button:focus-visible { outline: 2px solid #0d9488; outline-offset: -2px; }
-.rows { list-style: none; margin: 0; padding: 0; width: 100%; overflow: hidden auto; }
-.rows button { display: flex; gap: 8px; width: 100%; padding: 4px 8px; border: 0; background: none; color: inherit;
-  font: inherit; text-align: left; cursor: pointer; }
-.rows button:hover { background: #7b879422; } .rows button[aria-current] { font-weight: bold; }
-.rows.action button { justify-content: space-between; }
-.rows.action .ellipsis { white-space: normal; overflow-wrap: anywhere; } .rows .faint { opacity: .7; }
-.columns { display: grid; grid-template-columns: minmax(240px, 300px) minmax(0, 1fr); gap: 12px; }
-.rows.action { height: calc(100vh - 130px); }
-.picture { overflow: auto; width: 100%; max-height: calc(42vh - 70px); } .picture svg { max-width: none; }
-.tabbed { height: 42vh; } .changes .diff { height: calc(58vh - 170px); }
-@media (min-width: 1280px) {
-  .states { display: grid; grid-template-columns: minmax(450px, 4fr) minmax(0, 5fr); gap: 12px; }
-  .picture { max-height: calc(100vh - 210px); }
-  .tabbed { height: calc(100vh - 120px); } .changes .diff { height: calc(100vh - 110px); }
-}
-.body--dark svg.aiocg .box { fill: #1f2937; } .body--dark svg.aiocg .box.here { fill: #115e59; }
-.body--dark svg.aiocg .box.depth-1 { fill: #22323a; } .body--dark svg.aiocg .box.depth-2 { fill: #23433f; }
-.body--dark svg.aiocg .box.depth-3 { fill: #155e4f; } .body--dark svg.aiocg text.inside { fill: #e5e7eb; }
-.gain { font-variant-numeric: tabular-nums; }
-.q-tab { padding: 0 5px; } .q-tab__label { font-size: 13px; }
-.win { color: #15803d; } .loss { color: #b91c1c; }
-.body--dark .win { color: #4ade80; } .body--dark .loss { color: #f87171; }
-.lines .q-notification__message { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 40vh; overflow: auto; }
-@media (max-width: 1000px) { .levels { display: none; } }
-.tight td, .tight th { height: 30px !important; padding: 0 8px !important; }
-.tight .q-btn { min-height: 28px; }
-"""
-
-STAGE_ROW = """
-<q-tr :props="props">
-  <q-td>{{ props.row.number }}</q-td>
-  <q-td><q-btn flat dense no-caps no-wrap :label="props.row.label" :title="props.row.name"
-    :aria-label="'show what ' + props.row.name + ' changed'" @click="$parent.$emit('changes', props.row)" /></q-td>
-  <q-td class="text-right gain" :class="props.row.color">{{ props.row.gain }}</q-td>
-  <q-td class="text-right gain">{{ props.row.cost }}</q-td>
-  <q-td><q-btn flat dense no-caps label="go" :aria-label="'go to the program after ' + props.row.name"
-    @click="$parent.$emit('go', props.row)" /></q-td>
-</q-tr>
-"""
+STYLE = Path(__file__).with_name("explorer.css")
 
 
 def colored(lines: list[str], *, beside: bool = False) -> str:
@@ -572,7 +525,7 @@ class Explanation:
         ]
         self._stages = ui.table(rows=[], columns=columns, row_key="number").classes("tight w-full")
         self._stages.props("dense flat hide-pagination hide-no-data :rows-per-page-options=[0]")
-        self._stages.add_slot("body", STAGE_ROW)
+        self._stages.add_slot("body", Path(__file__).with_name("stage_row.html").read_text())
         self._stages.on("go", lambda event: self._do(lambda: self._go_to_stage(event.args["actions"])))
         self._stages.on("changes", lambda event: self._do(lambda: self._show_changes(event.args)))
 
