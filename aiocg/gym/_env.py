@@ -223,16 +223,19 @@ def observed(name: str, convert: Callable[[Any], T], doc: str) -> Any:
     return property(lambda env: convert(env.observe(name)), doc=doc)
 
 
-def parameter(name: str, doc: str) -> Any:
-    """Return a property of a `CompilerEnv` that is a number among the parameters of its session; it can be set.
+def repeated(name: str, what: str, least: int) -> Any:
+    """Return a property of a `CompilerEnv` that is how often something is done, a parameter of its session.
 
     Args:
         name: such as `llvm.NAME`: `llvm.get_NAME` asks for it, and `llvm.set_NAME` sets it.
-        doc: its docstring.
+        what: is done to the program, for the docstring.
+        least: the number that it is at least.
     """
     asking, setting = (name.replace(".", f".{verb}_") for verb in ("get", "set"))
     return property(
-        lambda env: int(env.send_param(asking, "")), lambda env, count: env.send_param(setting, str(count)), doc=doc
+        lambda env: int(env.send_param(asking, "")),
+        lambda env, count: env.send_param(setting, str(count)),
+        doc=f"How often the program is {what}; set it to {least} to 10,000.",
     )
 
 

@@ -227,21 +227,22 @@ async def stages(session: ExplorerSession) -> AsyncIterator[_Stage]:
     parts = list(prefixes(printed if fine.state == whole.state else exact))
     number, main = 0, session.costs[0]
     state, cost = session.tree[0].state, session.tree[0].costs[main]
-    for found in marked:
+
+    async def tried() -> AsyncIterator[tuple[str, tuple[str, ...], Gain]]:
+        for found in marked:
+            yield found.action, marks, found
+        for start in range(0, len(parts), AT_ONCE):
+            chunk = parts[start : start + AT_ONCE]
+            gains = await session.try_all([text for _, text in chunk], marks)
+            for (name, text), found in zip(chunk, gains, strict=True):
+                yield name, (*marks, text), found
+
+    async for name, actions, found in tried():
         if found.state is None:
-            raise Refusal(409, f"{found.action} fails: {found.error}")
+            raise Refusal(409, f"{name} fails: {found.error}")
         number, now = number + 1, found.costs[main]
-        yield _Stage(number, found.action, marks, found.state, now, cost - now, found.state != state)
+        yield _Stage(number, name, actions, found.state, now, cost - now, found.state != state)
         state, cost = found.state, now
-    for start in range(0, len(parts), AT_ONCE):
-        chunk = parts[start : start + AT_ONCE]
-        for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk], marks), strict=True):
-            number += 1
-            if found.state is None:
-                raise Refusal(409, f"{name} fails: {found.error}")
-            now = found.costs[main]
-            yield _Stage(number, name, (*marks, text), found.state, now, cost - now, found.state != state)
-            state, cost = found.state, now
 
 
 async def changes(
