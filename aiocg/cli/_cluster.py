@@ -203,7 +203,6 @@ def _status(nodes: Annotated[str | None, typer.Argument()] = None, json: bool = 
     Example: aiocg cluster status file:hosts.toml
     """
     reports = run(_look(_chosen(nodes)))
-
     answer(json, {"nodes": [_as_json(report) for report in reports]}, _table(reports), *_problems(reports))
     sys.exit(any(report.problem for report in reports))
 
@@ -222,8 +221,6 @@ def invite(hosts: Path, bind: str = "tcp://127.0.0.1:0", nodes: int = 1, token: 
         nodes (1..): How many may join.
         token: File for the token; it is removed at the end.
     """
-    from aiocg.cli._serve import told
-
     with told():
         run(_invite(hosts, bind, nodes, token, _own_key()))
 
@@ -388,9 +385,8 @@ def _problems(reports: "Sequence[Report]") -> list[Text]:
 def _as_json(report: "Report") -> dict[str, object]:
     from msgspec.structs import asdict as fields_of
 
-    value = asdict(report)
-    value["said"] = fields_of(report.said) if report.said is not None else None
-    return value
+    said = report.said and {**fields_of(report.said), "longest": [*map(fields_of, report.said.longest)]}
+    return {**asdict(report), "said": said}
 
 
 command(app, "up")(up)

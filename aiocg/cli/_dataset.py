@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from aiocg.cli.output import (
     errors,
     facts_table,
     fail,
+    fields,
     interrupted,
     print_json,
     print_line,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from aiocg.datasets.index import DatasetIndex, IndexRow
     from aiocg.programs.corpus import Summary
     from aiocg.programs.project import Creation, Project, RunRequest
+    from aiocg.states.state import CompilerEnvState
 
 
 # ------------------------------------ `aiocg dataset create`, `build`, `pack` and `add`: datasets of one's own programs
@@ -164,12 +167,10 @@ def build(state: Path, output: Path, json: bool = False) -> None:
     answer(json, {"output": str(output), "size": size}, f"{output}: {size} bytes")
 
 
-async def _build(state: "object", output: Path) -> None:
+async def _build(state: "CompilerEnvState", output: Path) -> None:
     from aiocg.programs.project import write_program
     from aiocg.runtime import Runtime
-    from aiocg.states.state import CompilerEnvState
 
-    assert isinstance(state, CompilerEnvState)
     async with Runtime(workers=1) as runtime:
         env = await runtime.replay(state)
         await write_program(env, output)
@@ -231,7 +232,7 @@ def _as_json(made: "Creation") -> dict[str, object]:
         "directory": str(made.dataset.directory),
         "targets": list(made.targets),
         "units": made.units,
-        "problems": [{"subject": problem.subject, "reason": problem.reason} for problem in made.problems],
+        "problems": [fields(problem, "subject", "reason") for problem in made.problems],
     }
 
 
@@ -304,15 +305,8 @@ def _list_benchmarks(dataset: "Dataset", limit: int, json: bool) -> None:
 
 def row_of(dataset: "Dataset") -> dict[str, Any]:
     """Return a dataset's entry in a list, for JSON; the size of unbounded ones is 0."""
-    return {
-        "name": dataset.name,
-        "size": dataset.size,
-        "installed": dataset.installed,
-        "runnable": dataset.validatable,
-        "license": dataset.license,
-        "description": dataset.description,
-        "deprecated": dataset.deprecated,
-    }
+    names = ("name", "size", "installed", "license", "description", "deprecated")
+    return {**fields(dataset, *names), "runnable": dataset.validatable}
 
 
 def _find_dataset(name: str) -> "Dataset":
@@ -380,9 +374,9 @@ def show(
 def _bounds(text: str) -> tuple[int | None, int | None] | None:
     if not text:
         return None
-    low, colon, high = text.partition(":")
-    if not colon or not all(part == "" or (part.isascii() and part.isdigit()) for part in (low, high)):
+    if (match := re.fullmatch(r"([0-9]*):([0-9]*)", text)) is None:
         fail(f"the bounds {text!r} are not of the form 500:5000, 500: or :5000", 2)
+    low, high = match.groups()
     return int(low) if low else None, int(high) if high else None
 
 
@@ -414,12 +408,11 @@ def _list(view: "Dataset", limit: int, json: bool) -> None:
     ]
     size = view.size if view.size == view.extent else None  # None if unbounded
     measured = ("instructions", "after -Oz", "bytes", "after -Oz", "status") if rows else ()
-    lines = [
-        (one["uri"].removeprefix("benchmark://"), *(_cells(one["measured"]) if rows else ()), one["description"])
-        for one in found
-    ]
     told: list[RenderableType] = [f"no program of {view.name} is so"]
     if found:
+        cells = [_cells(one["measured"]) if rows else () for one in found]
+        names = [(one["uri"].removeprefix("benchmark://"), one["description"]) for one in found]
+        lines = [(name, *row, said) for (name, said), row in zip(names, cells, strict=True)]
         columns = ("program", *measured, "description")
         told = [table(view.name, columns, lines, right=range(1, 5) if rows else ())]
         if size is None or size > len(found):
@@ -473,15 +466,14 @@ def _show(target: str, flags: list[str], fetch: bool, json: bool) -> None:
     if available and is_program and row is None:
         row = run(_measure(benchmark))
     program = benchmark.program
+    sources = [{"name": one.filename, "bytes": len(one.contents)} for one in benchmark.sources] if available else None
     found = {
         "uri": str(benchmark.uri),
         "description": benchmark.description,
         "language": program.language if program is not None else None,
         "runs": list(program.runs) if program is not None else [],
         "installed": available,
-        "sources": [{"name": one.filename, "bytes": len(one.contents)} for one in benchmark.sources]
-        if available
-        else None,
+        "sources": sources,
         "text": None if is_program else benchmark.content.decode(),
         "measured": _measurements(row),
     }
@@ -743,7 +735,7 @@ def index(
             f"interrupted; {counted(count, 'program')} measured, which is kept: the same command goes on from there"
         )
     names = ("llvm", "measured", "skipped", "statuses", "runs", "unavailable")
-    value = {"dataset": dataset.name, **{name: getattr(summary, name) for name in names}}
+    value = {"dataset": dataset.name, **fields(summary, *names)}
     value |= {"seconds": round(summary.seconds, 3), "failures": failures}
     answer(json, value, *_told_problems(list(failures.items()), "problem"), *_told_summary(dataset, summary))
     if summary.unavailable:

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from aiocg.cli._options import command
-from aiocg.cli.output import answer, console, print_json, run, table, working
+from aiocg.cli.output import answer, console, fields, print_json, run, table, working
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,7 @@ def envs(json: bool = False) -> None:
 
     names = ("id", "description", "observation_space", "reward_space")
     listed = [
-        {**_fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
+        {**fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
         for spec in environments().values()
     ]
     answer(json, {"environments": listed}, environments_table())
@@ -74,8 +74,7 @@ async def _describe(environment: str, action_space: str | None, json: bool) -> N
 def _as_json(env: "Env") -> dict[str, Any]:
     space = env.action_space
     return {
-        "id": env.spec.id,
-        "description": env.spec.description,
+        **fields(env.spec, "id", "description"),
         "compiler_version": env.compiler_version,
         "settings": dict(env.spec.settings),
         "action_space": space.name,
@@ -83,7 +82,7 @@ def _as_json(env: "Env") -> dict[str, Any]:
         "options": [_option_as_json(option) for option in getattr(space, "options", ())],
         "action_spaces": [
             {
-                **_fields(one, "name", "kind", "description"),
+                **fields(one, "name", "kind", "description"),
                 "actions": len(one.names),
                 "options": len(getattr(one, "options", ())),
                 "targets": one.targets_from or None,
@@ -92,15 +91,11 @@ def _as_json(env: "Env") -> dict[str, Any]:
             for one in env.action_spaces.values()
         ],
         "observation_spaces": [
-            {**_fields(one, "name", "deterministic", "platform_dependent", "description"), "space": repr(one.space)}
+            {**fields(one, "name", "deterministic", "platform_dependent", "description"), "space": repr(one.space)}
             for one in env.observation_spaces.values()
         ],
-        "reward_spaces": [_fields(one, "name", "deterministic", "description") for one in env.reward_spaces.values()],
+        "reward_spaces": [fields(one, "name", "deterministic", "description") for one in env.reward_spaces.values()],
     }
-
-
-def _fields(one: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in names}
 
 
 def _form(space: "ActionSpace") -> str:
@@ -119,10 +114,9 @@ def _form(space: "ActionSpace") -> str:
 
 
 def _option_as_json(option: "Option") -> dict[str, Any]:
-    described: dict[str, Any] = {"name": option.name, "kind": option.kind, "choices": len(option)}
-    if option.template:
-        described |= {"low": option.low, "high": option.high}
-    return {**described, "texts": list(option.texts), "initial": option.initial, "description": option.description}
+    bounds = ("low", "high") if option.template else ()
+    described = fields(option, "name", "kind", *bounds, "initial", "description")
+    return described | {"choices": len(option), "texts": list(option.texts)}
 
 
 def _action_as_json(space: "ActionSpace", index: int) -> dict[str, Any]:

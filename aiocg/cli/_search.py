@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 import aiocg
 from aiocg.cli._options import Flags, as_command, command, count_option, described, time_option
 from aiocg.cli._search_job import DECIDE, DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
-from aiocg.cli.output import answer, check_writable, ended_by, fail, interrupted_status, run, table, working
+from aiocg.cli.output import answer, check_writable, ended_by, fail, fields, interrupted_status, run, table, working
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -95,22 +95,17 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
     from aiocg.search.lanes import go_to
     from aiocg.spaces.actions import join_texts
 
-    validated = []
+    points = []
     for point in found.points:
         await go_to(env, point.actions)
-        validated.append(
-            (await env.validate(sanitizers=(), minimize=False)).behaviour if validate else Behaviour.NOT_RUN
-        )
-    points = list(zip(found.points, validated, strict=True))
+        right = (await env.validate(sanitizers=(), minimize=False)).behaviour if validate else Behaviour.NOT_RUN
+        points.append((point, right))
     value = {
         "algorithm": "pareto",
         "environment": env.spec.id,
         "benchmark": str(env.benchmark.uri),
         "costs": found.costs,
-        "points": [
-            {"costs": one.costs, "baseline": one.baseline, "validated": right, "actions": one.actions}
-            for one, right in points
-        ],
+        "points": [{**fields(one, "costs", "baseline", "actions"), "validated": right} for one, right in points],
         "baselines": dict(found.baselines),
         "evaluations": found.search.evaluations,
         "walltime": found.search.elapsed,
@@ -122,21 +117,18 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
             _draw(str(env.benchmark.uri), found, plot)
         except OSError as error:
             problem = f"cannot write {plot}: {error.strerror}"
-    rows = [
-        (number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", right)
-        for number, (one, right) in enumerate(points, 1)
-    ]
+    rows: list[tuple[object, ...]] = []
+    actions: list[str] = []
+    for number, (one, right) in enumerate(points, 1):
+        rows.append((number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", right))
+        actions += [] if one.baseline else [f"{number}: {join_texts(one.actions)}"]
     levels = [("", *map(_number, cost), name, "") for name, cost in found.baselines.items()]
     columns, last = ("", *found.costs, "made by", "validated"), len(found.costs)
     title = f"front of {env.benchmark.uri}, and the compiler's own levels"
     ending = "" if found.search.complete else ", ended by its budget"
-    answer(
-        json,
-        value | ({"error": problem} if problem else {}),
-        table(title, columns, [*rows, *levels], right=range(last + 1)),
-        *(f"{number}: {join_texts(one.actions)}" for number, (one, _) in enumerate(points, 1) if not one.baseline),
-        f"wall time   {found.search.elapsed:.1f} s, {found.search.evaluations} evaluations{ending}",
-    )
+    front = table(title, columns, [*rows, *levels], right=range(last + 1))
+    spent = f"wall time   {found.search.elapsed:.1f} s, {found.search.evaluations} evaluations{ending}"
+    answer(json, value | ({"error": problem} if problem else {}), front, *actions, spent)
     if problem:
         sys.exit(1) if json else fail(problem)
 

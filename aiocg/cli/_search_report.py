@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiocg.cli._options import observation_of
-from aiocg.cli.output import CommandError, console, counted, print_line
+from aiocg.cli.output import CommandError, console, counted, fields, print_line
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -335,26 +335,20 @@ class Finding:
             "compiler_version": env.compiler_version,
             "action_space": result.state.action_space,
             "reward_space": env.reward_space,
-            "reward": result.reward,
-            "instructions": self._costs.get("instructions"),
-            "bytes": self._costs.get("bytes"),
+            **{what: self._costs.get(what) for what in COSTS},
             "failed_levels": self._failed,
             "codegen_options": self._codegen,
             "advice": [one._asdict() for one in self._advice],
-            ZEROED: self._costs.get(ZEROED),
             "gcc": self._gcc.to_dict() if self._gcc is not None else None,
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,
             "same_meaning": self._same._asdict() if self._same is not None else None,
             "changes": self._effects,
             "actions": list(result.actions),
-            "start": result.start,
-            "improved": result.improved,
+            **fields(result, "reward", "start", "improved", "evaluations", "complete"),
             "baselines": dict(result.baselines),
             "timing": result.timing.to_dict() if result.timing is not None else None,
             "commandline": _commandline(env),
-            "evaluations": result.evaluations,
             "walltime": result.elapsed,
-            "complete": result.complete,
             "validated": self.behaviour,
             "reason": self.reason,
             "unproven": self.unproven,
@@ -418,18 +412,15 @@ class Finding:
                 continue
             ours = {LEVELS["Oz"]: costs["Oz"]} if "Oz" in costs else {}
             usual = _smallest_level(costs)
-            rivals = (
-                ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_gcc(what) | self._framed(what)
-            )
+            rivals = {LEVELS[usual]: costs[usual]} if usual is not None else {}
+            rivals |= self._by_gcc(what) | self._framed(what)
             if not rivals:
                 continue
             least = min(rivals, key=lambda name: rivals[name])
             others = {name: cost for name, cost in {**ours, **rivals}.items() if name != least}
             relative = f" (relative {costs['found'] / max(rivals[least], 1):.3f})"
-            first = compared(rivals[least], costs["found"], least) + relative
-            yield f"{what:13}" + ", ".join(
-                [first, *(compared(cost, costs["found"], one) for one, cost in others.items())]
-            )
+            said = [compared(cost, costs["found"], one) for one, cost in others.items()]
+            yield f"{what:13}" + ", ".join([compared(rivals[least], costs["found"], least) + relative, *said])
         if self._costs and self._gcc is not None and self._gcc.problem:
             yield f"gcc -Oz      not compared: {self._gcc.problem}"
         if (same := self._same) is None or (comparison := self._comparison) is None:
@@ -496,9 +487,8 @@ def _checked(checks: "Checks", said: str) -> Iterator[str]:
 
 def _times(timing: "Timing") -> str:
     spreads, runs = timing.spreads, len(timing.times[timing.baseline])
-    times = [
-        f"{_start_name(n)} {1000 * median:.3f} ms (spread {spreads[n]:.0%})" for n, median in timing.medians.items()
-    ]
+    names = {_start_name(one): (median, spreads[one]) for one, median in timing.medians.items()}
+    times = [f"{name} {1000 * median:.3f} ms (spread {spread:.0%})" for name, (median, spread) in names.items()]
     return f"{', '.join(times)}; medians of {runs} runs in turns"
 
 
@@ -560,9 +550,7 @@ def progress_line(
     rate = progress.evaluations / max(progress.elapsed, 1e-9)
     text = Text(f"{algorithm}  ", no_wrap=True, overflow="ellipsis")
     text.append(progress.note or f"reward {progress.reward:.4f}", style="bold green")
-    text.append(f"  {progress.elapsed:.1f}{'' if seconds is None else f' of {seconds:g}'} s")
-    text.append(
-        f"  {progress.evaluations}{'' if evaluations is None else f' of {evaluations}'} evaluated, {rate:.0f}/s"
-    )
+    budget, most = "" if seconds is None else f" of {seconds:g}", "" if evaluations is None else f" of {evaluations}"
+    text.append(f"  {progress.elapsed:.1f}{budget} s  {progress.evaluations}{most} evaluated, {rate:.0f}/s")
     text.append(f"  {_shown(env, progress.actions)}  {env.benchmark.uri}")
     return text
