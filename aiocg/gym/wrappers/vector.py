@@ -60,8 +60,7 @@ AnyVector: TypeAlias = gymnasium.vector.VectorEnv[Any, Any, Any]
 
 def begun(infos: Mapping[str, Any], count: int) -> NDArray[np.bool_]:
     """Return which of the results of a vector come from a reset: those whose infos name a benchmark."""
-    mask: NDArray[np.bool_] = np.asarray(infos.get("_benchmark", np.zeros(count, np.bool_)))
-    return mask
+    return np.asarray(infos.get("_benchmark", np.zeros(count, np.bool_)))
 
 
 class CompilerVectorWrapper(gymnasium.vector.VectorWrapper):  # no generic before Gymnasium 1.3
