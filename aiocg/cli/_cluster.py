@@ -345,19 +345,12 @@ def _cells(reports: "Sequence[Report]", *, rates: bool) -> list[str]:
 def _waits(reports: "Sequence[Report]") -> "Iterator[Table | Text]":
     """Yield a table of the requests that have been executed for long, if there are any: who waits for what."""
     found = [(one.elapsed, report.address, one) for report in reports if report.said for one in report.said.longest]
-    rows = [
-        [
-            address,
-            "yours" if one.own else "another client's",
-            str(one.pid),
-            str(one.session or "") if one.own else "",
-            str(one.request) if one.own else "",
-            f"{elapsed:.0f} s",
-            f"{max(0.0, one.left):.0f} s",
-        ]
-        for elapsed, address, one in sorted(found, key=lambda row: -row[0])[:MOST_WAITS]
-        if elapsed >= LONG
-    ]
+    rows = []
+    for elapsed, address, one in sorted(found, key=lambda row: -row[0])[:MOST_WAITS]:
+        if elapsed >= LONG:
+            whose, numbers = ("yours", (one.session or "", one.request)) if one.own else ("another client's", ("", ""))
+            times = f"{elapsed:.0f} s", f"{max(0.0, one.left):.0f} s"
+            rows.append([address, whose, str(one.pid), *map(str, numbers), *times])
     if rows:
         columns = ["node", "worker", "process", "session", "request", "executed for", "at most another"]
         yield _fitting(columns, rows)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aiocg.transitions import Transition
 
 SHOWN = 20  # conflicts in a table
+COUNTED = {"programs": "Benchmarks", "states": "States", "transitions": "StateTransitions", "conflicts": "Conflicts"}
 
 app = typer.Typer(
     help="Files of state transitions, which `aiocg search --log` and `Runtime.log_to` write.", no_args_is_help=True
@@ -40,10 +41,7 @@ def info(file: Path, json: bool = False) -> None:
     facts = [
         ("file", f"{file}, {decimal(size)}"),
         ("compiler", compiler or "none yet"),
-        ("programs", str(counts["Benchmarks"])),
-        ("states", str(counts["States"])),
-        ("transitions", str(counts["StateTransitions"])),
-        ("conflicts", str(counts["Conflicts"])),
+        *((what, str(counts[table])) for what, table in COUNTED.items()),
         ("observations", ", ".join(f"{space} of {counted(n, 'state')}" for space, n in spaces.items())),
     ]
     value = {"compiler": compiler, "bytes": size, "rows": counts, "spaces": spaces}

@@ -317,13 +317,5 @@ class LiveSearch:
 
     def _tell(self, run: Run) -> None:
         self._told = time.monotonic()
-        self._session.tell(
-            "search",
-            number=run.number,
-            name=run.name,
-            running=run.running,
-            evaluations=run.evaluations,
-            best=run.best,
-            nodes=len(self._session.tree),
-            error=run.error or None,
-        )
+        facts = {name: getattr(run, name) for name in ("number", "name", "running", "evaluations", "best")}
+        self._session.tell("search", **facts, nodes=len(self._session.tree), error=run.error or None)

@@ -249,14 +249,11 @@ class ConcatActionsHistogram(ObservationWrapper, RecordConstructorArgs):
             return results
         space, taken = self.action_space, self.actions
         index = space.index if isinstance(space, DiscreteActions) else int
-        return [
-            result
-            if result.observation is None
-            else dataclasses.replace(
-                result, observation=self._behind(result.observation, [*taken, *map(index, result.actions)])
-            )
-            for result in results
-        ]
+        for place, result in enumerate(results):
+            if result.observation is not None:
+                observation = self._behind(result.observation, [*taken, *map(index, result.actions)])
+                results[place] = dataclasses.replace(result, observation=observation)
+        return results
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_made_of": (None, None), "_histogram": None}
