@@ -80,6 +80,11 @@ def _beside(lines: list[str]) -> Iterator[str]:
             yield f'<div class="at whole">{html.escape(line)}</div>' if kind == "@" else _line(line) * 2
 
 
+def select(options: Any, label: str, value: Any, change: Callable[[], Any] | None = None) -> ui.select:
+    """Return a small list of options to choose from."""
+    return ui.select(options, label=label, value=value, on_change=change).props("dense options-dense").classes("w-32")
+
+
 class Chart:
     """A chart, which the browser loads when there is something to show; built where it is made.
 
@@ -282,11 +287,9 @@ class ChangesPanel:
         self._lines: list[str] | None = None  # of the difference that is shown
         texts = list(session.texts)
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
-            self._text = ui.select(texts, value=texts[0] if texts else None, label="text", on_change=self.show)
-            self._text.props("dense options-dense borderless").classes("w-32").visible = len(texts) > 1
-            self._against = ui.select(
-                [BEFORE, FIRST, ALONE], value=BEFORE, label="compared with", on_change=self.show
-            ).props("dense options-dense borderless").classes("w-32")  # fmt: skip
+            self._text = select(texts, "text", texts[0] if texts else None, self.show).props("borderless")
+            self._text.visible = len(texts) > 1
+            self._against = select([BEFORE, FIRST, ALONE], "compared with", BEFORE, self.show).props("borderless")
             self._beside = ui.checkbox("side by side", on_change=self._color).props("dense")
         self._said = ui.label().classes("text-caption ellipsis w-full")
         self._diff = ui.html("", sanitize=False).classes("diff w-full")
@@ -449,8 +452,7 @@ class PicturePanel:
         self._do = do
         self._drawn: tuple[object, ...] = ()
         with ui.row().classes("items-center w-full"):
-            self._function = ui.select([], label="function", on_change=self.show).props("dense options-dense")
-            self._function.classes("w-32")
+            self._function = select([], "function", None, self.show)
             self._whole = ui.checkbox("instructions", on_change=self.show).props("dense")
             self._svg = ui.link("SVG", "").props("download")
             self._dot = ui.link("dot", "").props("download")
@@ -475,10 +477,8 @@ class PicturePanel:
         blocks = await in_thread(lambda: {name: len(found) for name, found in functions(text).items()})
         names = sorted(blocks)
         if self._function.options != names:
-            value = (
-                self._function.value if self._function.value in blocks else max(blocks, key=lambda name: blocks[name])
-            )
-            self._function.set_options(names, value=value)
+            chosen, largest = self._function.value, max(blocks, key=lambda name: blocks[name])
+            self._function.set_options(names, value=chosen if chosen in blocks else largest)
         name, whole = str(self._function.value), bool(self._whole.value)
         if self._drawn == (number, name, whole):
             return
@@ -517,12 +517,10 @@ class Explanation:
         with ui.row().classes("items-center"):
             self._explain_button = ui.button("explain", on_click=self._explain).props("dense no-caps")
             self._explained = ui.label("default<Oz> of the program as it came, pass by pass").classes("text-caption")
-        columns = [
-            {"name": "number", "label": "", "field": "number", "align": "left"},
-            {"name": "label", "label": "pass", "field": "label", "align": "left"},
-            {"name": "gain", "label": "gain", "field": "gain", "align": "right"},
-            {"name": "cost", "label": "cost", "field": "cost", "align": "right"},
-            {"name": "go", "label": "", "field": "number"},
+        shown = {"number": "", "label": "pass", "gain": "gain", "cost": "cost", "go": ""}
+        columns: list[dict[str, Any]] = [
+            {"name": name, "label": label, "field": name, "align": "right" if name in ("gain", "cost") else "left"}
+            for name, label in shown.items()
         ]
         self._stages = ui.table(rows=[], columns=columns, row_key="number").classes("tight w-full")
         self._stages.props("dense flat hide-pagination hide-no-data :rows-per-page-options=[0]")
@@ -594,10 +592,7 @@ class SearchPanel:
         self._session = sessions.find(id)
         known = watchable(self._session)
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
-            self._name = ui.select(list(known), value=next(iter(known), None), label="search").props(
-                "dense options-dense"
-            )
-            self._name.classes("w-32")
+            self._name = select(list(known), "search", next(iter(known), None))
             self._seconds = ui.number("seconds", value=USUAL, min=0.1, max=sessions.limits.search_seconds)
             self._seconds.props("dense").classes("w-20")
             self._here = ui.checkbox("from here").props("dense")
@@ -660,9 +655,8 @@ class SearchPanel:
         names = {run.number: _title(run) for run in runs}
         with ui.dialog().props("maximized") as dialog, ui.card().classes("w-full").props('aria-label="Compare"'):
             with ui.row().classes("items-center w-full"):
-                one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-32")
-                other = ui.select(names, value=runs[-1].number, label="other").props("dense options-dense")
-                other.classes("w-32")
+                one = select(names, "one", runs[-2].number)
+                other = select(names, "other", runs[-1].number)
                 said = ui.label().classes("text-caption")
                 ui.space()
                 ui.button("close", on_click=dialog.close).props("flat no-caps")
