@@ -262,16 +262,12 @@ def list_releases(available: bool = False, json: bool = False) -> None:
     answer(json, {"releases": listed}, shown)
 
 
-_GCC_HELP = (
-    "Images with compilers for gcc-v0. And `aiocg gcc -- make` makes a build by GCC smaller: `aiocg shrink --gcc`."
-)
-
-gcc = typer.Typer(name="gcc", help=_GCC_HELP, no_args_is_help=True)
+gcc = typer.Typer(name="gcc", no_args_is_help=True)
 
 
-@gcc.callback(help=_GCC_HELP)
-def _gcc_options() -> None:
-    """Take no options of its own."""
+@gcc.callback()
+def _gcc() -> None:
+    """Images with compilers for gcc-v0. And `aiocg gcc -- make` makes a build by GCC smaller: `aiocg shrink --gcc`."""
 
 
 @command(gcc, "pull")

@@ -248,13 +248,15 @@ def _scores_in(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
     return found
 
 
-app = typer.Typer(
-    help=(
-        "Reinforcement learning of phase orders: train a policy, judge it, export it for `aiocg search policy`.\n\n"
-        "Example: aiocg rl train run.ckpt --episodes 2000 && aiocg rl export run.ckpt my.npz"
-    ),
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def _rl() -> None:
+    """Reinforcement learning of phase orders: train a policy, judge it, export it for `aiocg search policy`.
+
+    Example: aiocg rl train run.ckpt --episodes 2000 && aiocg rl export run.ckpt my.npz
+    """
 
 
 @command(app)

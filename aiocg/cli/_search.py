@@ -240,22 +240,25 @@ def _meant(args: list[str]) -> str:
     return RACING if given("--reward") == RUNTIME else DEFAULT
 
 
-app = typer.Typer(
-    cls=_Searches,
-    help=(
-        "Search for better passes or, with --env, options of GCC or schedules of loops.\n\n"
-        "`aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with "
-        "`--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it "
-        "finds a fast schedule by `schedule`, in 60.\n\n"
-        "All searches take a PROGRAM, behind -- flags for clang if it is a file of your own, and these options: "
-        "--budget and --evaluations say when to stop, --start what each list of passes begins with (O0, Oz, O3), "
-        "--reward what is maximised. -o writes the program, --state the result for `aiocg replay`. --no-minimize keeps "
-        "passes that do nothing for the result. --env, --action-space, --workers and --seed say where and in what to "
-        "search. No result is worse than the compiler's own levels.\n\n"
-        "Example: aiocg search programs-v0/qsort -o best.o"
-    ),
-    no_args_is_help=True,
-)
+app = typer.Typer(cls=_Searches, no_args_is_help=True)
+
+
+@app.callback()
+def _searches() -> None:
+    """Search for better passes or, with --env, options of GCC or schedules of loops.
+
+    `aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with
+    `--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it
+    finds a fast schedule by `schedule`, in 60.
+
+    All searches take a PROGRAM, behind -- flags for clang if it is a file of your own, and these options: --budget and
+    --evaluations say when to stop, --start what each list of passes begins with (O0, Oz, O3), --reward what is
+    maximised. -o writes the program, --state the result for `aiocg replay`. --no-minimize keeps passes that do nothing
+    for the result. --env, --action-space, --workers and --seed say where and in what to search. No result is worse than
+    the compiler's own levels.
+
+    Example: aiocg search programs-v0/qsort -o best.o
+    """
 
 
 def _search(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from aiocg.web.saved import Opening
 
 
-app = typer.Typer(help="Look at a saved state.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
