@@ -1,17 +1,4 @@
-"""Runs a program as Python does, but with aiocg's `compiler_gym` and `gym`."""
-
-import importlib.util
-import os
-import runpy
-import sys
-from collections.abc import Sequence
-from types import ModuleType, TracebackType
-from typing import NoReturn
-
-from aiocg.compat._finder import SHADOW, install
-
-HELP = """\
-usage: python -m aiocg.compat [-h] script.py [argument ...]
+"""usage: python -m aiocg.compat [-h] script.py [argument ...]
        python -m aiocg.compat -m module [argument ...]
        python -m aiocg.compat -c code [argument ...]
 
@@ -24,6 +11,16 @@ environment variables:
   AIOCG_COMPAT_STAND_INS=0  do not run another program where one of cbench-v1 cannot be fetched
 """
 
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from types import ModuleType, TracebackType
+from typing import NoReturn
+
+from aiocg.compat._finder import SHADOW, install
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program that the command line names.
@@ -35,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not words:
         _refuse("nothing to run: give a script, -m with a module, or -c with code")
     if words[0] in ("-h", "--help"):
-        print(HELP, end="")
+        print(__doc__)
         return
     option, rest = (words[0], words[1:]) if words[0].startswith("-") and words[0] != "-" else ("", words)
     if option[:2] in ("-m", "-c") and len(option) > 2:

@@ -636,6 +636,8 @@ async def _diff(shell: Context, words: list[str]) -> Result:
     Example: diff; diff 3
     """
     session = shell.session
+    if not session.position:
+        raise CommandError("there is no action yet whose effect could be shown")
     count = _steps("show", words, session.position)
     text = next((one for one in _TEXTS if one in session.env.observation_spaces), None)
     if text is None:

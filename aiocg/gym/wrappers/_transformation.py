@@ -4,6 +4,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 import gymnasium
@@ -437,14 +438,7 @@ class ValidateBenchmarkAfterEveryStep(RewardWrapper, RecordConstructorArgs):
 END_OF_EPISODE = CommandlineFlag("end-of-episode", "# end-of-episode", "End the episode")
 
 # The passes of AutoPhase (Haj-Ali et al., MLSys 2020) as CompilerGym has them, in order; one of them comes twice there.
-_AUTOPHASE = """
-    -adce -break-crit-edges -constmerge -correlated-propagation -deadargelim -dse -early-cse -functionattrs
-    -functionattrs -globaldce -globalopt -gvn -indvars -inline -instcombine -ipsccp -jump-threading -lcssa -licm
-    -loop-deletion -loop-idiom -loop-reduce -loop-rotate -loop-simplify -loop-unroll -loop-unswitch -lower-expect
-    -loweratomic -lowerinvoke -lowerswitch -mem2reg -memcpyopt -partial-inliner -prune-eh -reassociate -sccp
-    -simplifycfg -sink -sroa -strip -strip-nondebug -tailcallelim
-"""
-AUTOPHASE_FLAGS = tuple(_AUTOPHASE.split())
+AUTOPHASE_FLAGS = tuple(Path(__file__).with_name("autophase.txt").read_text("utf-8").split())
 
 
 class Subset:
