@@ -2,6 +2,8 @@
 
 Args:
     length (1..): Passes of a list, at most.
+    prior: Which actions are promising: the file of a model or a policy, or the name of a policy that comes along. The
+        search is among a policy's own actions, unless --action-space names others.
 """
 
 import functools
@@ -184,12 +186,7 @@ def _actions_of(prior: str) -> tuple[str, ...]:
 
 Prior = Annotated[
     str | None,
-    typer.Option(
-        help="Which actions are promising: the file of a model or a policy, or the name of a policy that comes along. "
-        "The search is among a policy's own actions, unless --action-space names others.",
-        callback=_existing,
-        show_default=False,
-    ),
+    typer.Option(callback=_existing, show_default=False),
 ]
 NOT_OF_DEFAULT = ("--env", "--action-space", "--start")
 
