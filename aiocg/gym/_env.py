@@ -305,9 +305,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
     parameters = _inner(lambda env: env.parameters, "The parameters that were sent and accepted, by key.")
     compiler_version = _inner(lambda env: env.compiler_version, "Name and version of the compiler.")
     in_episode = _inner(lambda env: env.in_episode, "Has the environment been reset, and has the episode not ended?")
-    episode_reward = _inner(
-        lambda env: env.episode_reward, "Sum of rewards since the reset, None without a space."
-    )
+    episode_reward = _inner(lambda env: env.episode_reward, "Sum of rewards since the reset, None without a space.")
     actions = _inner(lambda env: env.actions, "The actions since the reset, in the form of the action space.")
     action_texts = _inner(lambda env: env.action_texts, "The actions since the reset as texts, whatever the space.")
     state = _inner(lambda env: env.state, "The current state as a value, for `apply` and for files.")
