@@ -64,7 +64,7 @@ class MetricsServer:
             return asyncio.run_coroutine_threadsafe(gather(), loop).result(PATIENCE)
 
         self._server, self._thread = start_http_server(port, host, _registry(read))
-        self.address = f"{_bracketed(host)}:{self._server.server_port}"
+        self.address = f"{f'[{host}]' if ':' in host else host}:{self._server.server_port}"
 
     async def close(self) -> None:
         """Listen no more."""
@@ -234,7 +234,3 @@ def _parse(address: str) -> tuple[str, int]:
     if not port.isdecimal() or int(port) > 65535:
         raise AiocgError(f"{address!r} is no address for metrics; expected HOST:PORT or PORT, such as 127.0.0.1:9464")
     return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
