@@ -349,16 +349,8 @@ def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: b
     names = sorted(settings.authorised().values())
     public = settings.keys.public
     if as_json:
-        print_json(
-            {
-                "address": address,
-                "public": public,
-                "clients": names,
-                "limits": settings.limits.default.as_numbers(),
-                "workers": settings.policy.workers,
-                "metrics": metrics,
-            }
-        )
+        bounds = {"limits": settings.limits.default.as_numbers(), "workers": settings.policy.workers}
+        print_json({"address": address, "public": public, "clients": names, **bounds, "metrics": metrics})
         return
     default, theirs = settings.limits.default, for_clients(address)
     rate = f"{default.requests_per_second} a second" if default.requests_per_second else "as fast as they are done"

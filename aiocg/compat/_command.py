@@ -45,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         install()
     except ImportError as error:
         _refuse(str(error))
-    _for_children()
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    if SHADOW not in folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join([SHADOW, *folders])  # for child processes
     sys.excepthook = _without_our_frames
     sys.argv = [option or rest[0], *rest[1:]]
     if option == "-m":
@@ -88,22 +90,13 @@ def _first_path(folder: str) -> None:
         sys.path[0] = folder
 
 
-def _for_children() -> None:
-    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    if SHADOW not in folders:
-        os.environ["PYTHONPATH"] = os.pathsep.join([SHADOW, *folders])
-
-
 def _without_our_frames(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Show an error without our own stack frames."""
+    ours = (__file__, "<frozen runpy>", os.path.join(os.path.dirname(__file__), "__main__.py"))
     inner = trace
-    while inner is not None and _is_ours(inner.tb_frame.f_code.co_filename):
+    while inner is not None and inner.tb_frame.f_code.co_filename in ours:
         inner = inner.tb_next
     sys.__excepthook__(kind, error.with_traceback(inner), inner)
-
-
-def _is_ours(file: str) -> bool:
-    return file in (__file__, "<frozen runpy>") or file == os.path.join(os.path.dirname(__file__), "__main__.py")
 
 
 def _refuse(problem: str) -> NoReturn:
