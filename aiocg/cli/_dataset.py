@@ -582,8 +582,7 @@ def _info(dataset: "Dataset") -> dict[str, Any]:
     return {
         **row_of(dataset),
         "root": str(dataset.root),
-        "version": dataset.version,
-        "references": dataset.references,
+        **fields(dataset, "version", "references"),
         "parameters": {name: str(values) for name, values in described},
         "directory": str(path) if path.exists() else None,
         "bytes": dataset.site_data_size_in_bytes,

@@ -142,12 +142,10 @@ def declared_observations(known: Mapping[str, ObservationSpace]) -> list[Observa
 
 def _spec(index: int, name: str, native: ObservationSpace) -> ObservationSpaceSpec:
     make, translate = _SPACES[name]
-    return ObservationSpaceSpec(
-        *(name, index, _by_key(name, native) if make is None else make(name=name), translate),
-        deterministic=native.deterministic,
-        platform_dependent=native.platform_dependent,
-        default_value=np.zeros(0) if name in ("Runtime", "Buildtime") else translate(native.default),
-    )
+    space = _by_key(name, native) if make is None else make(name=name)
+    default = np.zeros(0) if name in ("Runtime", "Buildtime") else translate(native.default)
+    flags: Any = {"deterministic": native.deterministic, "platform_dependent": native.platform_dependent}
+    return ObservationSpaceSpec(name, index, space, translate, **flags, default_value=default)
 
 
 def _by_key(name: str, native: ObservationSpace) -> Space[Any]:
