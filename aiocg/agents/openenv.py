@@ -191,11 +191,7 @@ class OpenEnvSession:
 
 def _listed() -> list[dict[str, Any]]:
     return [
-        {
-            "name": name,
-            "description": inspect.getdoc(tool) or "",
-            "input_schema": arguments.model_json_schema(),
-        }
+        {"name": name, "description": inspect.getdoc(tool) or "", "input_schema": arguments.model_json_schema()}
         for name, (tool, arguments) in TOOLS.items()
     ]
 

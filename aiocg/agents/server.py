@@ -3,6 +3,7 @@
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from aiocg import __version__
@@ -19,12 +20,7 @@ LOOKING = ("list_programs", "list_actions", "list_observations")
 TOOLS = (*LOOKING, "reset", "step", "undo", "expand", "observe", "close")
 """The methods of `AgentSessions` that an agent can call."""
 
-INSTRUCTIONS = """\
-You optimise programs with a compiler. reset begins an episode with a program and returns the name of a session. \
-Actions are texts, such as names of passes; list_actions has them. expand says what actions would be worth, without \
-taking them; step takes them; undo takes a step back. A reward is positive where the program gets better, and \
-episode_reward is the sum since the reset. A call that fails changes nothing. At most {sessions} sessions are open at \
-once: close those that you do not need."""
+INSTRUCTIONS = " ".join(Path(__file__).with_name("instructions.txt").read_text("utf-8").split())
 
 Tool = Callable[..., Awaitable[dict[str, Any]]]
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -367,19 +367,12 @@ class AgentSessions:
         `function(sroa,instcombine)`, passes with parameters, and `default<Oz>`.
         """
         space = (await self._example()).action_space
-        pairs = zip(space.names, space.descriptions, strict=True)
-        listed = [{"name": name, "description": said} for name, said in pairs if _matches(contains, name, said)]
-        return self._page("actions", listed, offset)
+        return self._found("actions", contains, zip(space.names, space.descriptions, strict=True), offset)
 
     async def list_observations(self, contains: str = "", offset: int = 0) -> dict[str, Any]:
         """List what can be observed and whose name or description contains a text, from an offset on."""
         spaces = (await self._example()).observation_spaces.values()
-        listed = [
-            {"name": one.name, "description": one.description}
-            for one in spaces
-            if _matches(contains, one.name, one.description)
-        ]
-        return self._page("observations", listed, offset)
+        return self._found("observations", contains, ((one.name, one.description) for one in spaces), offset)
 
     async def list_programs(self, dataset: str = "", offset: int = 0) -> dict[str, Any]:
         """List the datasets of programs or, given the name of one, its programs, from an offset on."""
@@ -401,6 +394,12 @@ class AgentSessions:
             return counted | ({"next_offset": offset + most} if more else {})
 
         return await in_thread(look)
+
+    def _found(self, what: str, contains: str, pairs: Iterable[tuple[str, str]], offset: int) -> dict[str, Any]:
+        """Return a page of names and descriptions, of those that contain a text."""
+        wanted = contains.lower()
+        found = [(name, said) for name, said in pairs if wanted in name.lower() or wanted in said.lower()]
+        return self._page(what, [{"name": name, "description": said} for name, said in found], offset)
 
     def _page(self, what: str, listed: list[Any], offset: int) -> dict[str, Any]:
         self._check_offset(offset)
@@ -436,7 +435,3 @@ class AgentSessions:
         if len(name) > self.limits.name_characters:
             raise Refused(f"a name has at most {self.limits.name_characters} characters, and this one has {len(name)}")
         return name
-
-
-def _matches(contains: str, *texts: str) -> bool:
-    return any(contains.lower() in text.lower() for text in texts)

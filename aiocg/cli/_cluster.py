@@ -203,17 +203,11 @@ def _status(nodes: Annotated[str | None, typer.Argument()] = None, json: bool = 
     Example: aiocg cluster status file:hosts.toml
     """
     reports = run(_look(_chosen(nodes)))
-
     answer(json, {"nodes": [_as_json(report) for report in reports]}, _table(reports), *_problems(reports))
     sys.exit(any(report.problem for report in reports))
 
 
-def invite(
-    hosts: Path,
-    bind: str = "tcp://127.0.0.1:0",
-    nodes: int = 1,
-    token: Path = Path("join.token"),
-) -> None:
+def invite(hosts: Path, bind: str = "tcp://127.0.0.1:0", nodes: int = 1, token: Path = Path("join.token")) -> None:
     """Let nodes join that are started with a token, and end when all have. It is good for so many nodes and no more.
 
     The nodes let in your own key, and HOSTS.TOML has theirs, for `--cluster file:HOSTS.TOML`. Whoever has the token can
@@ -227,8 +221,6 @@ def invite(
         nodes (1..): How many may join.
         token: File for the token; it is removed at the end.
     """
-    from aiocg.cli._serve import told
-
     with told():
         run(_invite(hosts, bind, nodes, token, _own_key()))
 
@@ -353,19 +345,12 @@ def _cells(reports: "Sequence[Report]", *, rates: bool) -> list[str]:
 def _waits(reports: "Sequence[Report]") -> "Iterator[Table | Text]":
     """Yield a table of the requests that have been executed for long, if there are any: who waits for what."""
     found = [(one.elapsed, report.address, one) for report in reports if report.said for one in report.said.longest]
-    rows = [
-        [
-            address,
-            "yours" if one.own else "another client's",
-            str(one.pid),
-            str(one.session or "") if one.own else "",
-            str(one.request) if one.own else "",
-            f"{elapsed:.0f} s",
-            f"{max(0.0, one.left):.0f} s",
-        ]
-        for elapsed, address, one in sorted(found, key=lambda row: -row[0])[:MOST_WAITS]
-        if elapsed >= LONG
-    ]
+    rows = []
+    for elapsed, address, one in sorted(found, key=lambda row: -row[0])[:MOST_WAITS]:
+        if elapsed >= LONG:
+            whose, numbers = ("yours", (one.session or "", one.request)) if one.own else ("another client's", ("", ""))
+            times = f"{elapsed:.0f} s", f"{max(0.0, one.left):.0f} s"
+            rows.append([address, whose, str(one.pid), *map(str, numbers), *times])
     if rows:
         columns = ["node", "worker", "process", "session", "request", "executed for", "at most another"]
         yield _fitting(columns, rows)
@@ -393,9 +378,8 @@ def _problems(reports: "Sequence[Report]") -> list[Text]:
 def _as_json(report: "Report") -> dict[str, object]:
     from msgspec.structs import asdict as fields_of
 
-    value = asdict(report)
-    value["said"] = fields_of(report.said) if report.said is not None else None
-    return value
+    said = report.said and {**fields_of(report.said), "longest": [*map(fields_of, report.said.longest)]}
+    return {**asdict(report), "said": said}
 
 
 command(app, "up")(up)

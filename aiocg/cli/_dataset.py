@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from aiocg.cli.output import (
     errors,
     facts_table,
     fail,
+    fields,
     interrupted,
     print_json,
     print_line,
@@ -46,9 +48,7 @@ if TYPE_CHECKING:
     from aiocg.datasets.index import DatasetIndex, IndexRow
     from aiocg.programs.corpus import Summary
     from aiocg.programs.project import Creation, Project, RunRequest
-
-
-SHOWN_PROBLEMS = 50  # problems in the table
+    from aiocg.states.state import CompilerEnvState
 
 
 # ------------------------------------ `aiocg dataset create`, `build`, `pack` and `add`: datasets of one's own programs
@@ -146,11 +146,7 @@ def create(
     answer(json, _as_json(made), *_told(made))
 
 
-def build(
-    state: Path,
-    output: Path,
-    json: bool = False,
-) -> None:
+def build(state: Path, output: Path, json: bool = False) -> None:
     """Link the program of a saved state: what a search has found, as an executable.
 
     Example: aiocg dataset build best.json -o app, after aiocg search greedy my-set/app --state best.json
@@ -171,22 +167,16 @@ def build(
     answer(json, {"output": str(output), "size": size}, f"{output}: {size} bytes")
 
 
-async def _build(state: "object", output: Path) -> None:
+async def _build(state: "CompilerEnvState", output: Path) -> None:
     from aiocg.programs.project import write_program
     from aiocg.runtime import Runtime
-    from aiocg.states.state import CompilerEnvState
 
-    assert isinstance(state, CompilerEnvState)
     async with Runtime(workers=1) as runtime:
         env = await runtime.replay(state)
         await write_program(env, output)
 
 
-def pack(
-    name: str,
-    output: Path | None = None,
-    json: bool = False,
-) -> None:
+def pack(name: str, output: Path | None = None, json: bool = False) -> None:
     """Put a dataset of your own into one file, to be added on another machine.
 
     Example: aiocg dataset pack my-set -o my-set.tar.xz
@@ -203,11 +193,7 @@ def pack(
     answer(json, {"dataset": name, "file": str(written), "size": size}, f"{written}: {size} bytes")
 
 
-def add(
-    file: Path,
-    replace: bool = False,
-    json: bool = False,
-) -> None:
+def add(file: Path, replace: bool = False, json: bool = False) -> None:
     """Install a dataset from a file.
 
     It is checked, and nothing of it is run. Validating or timing its programs runs them: do so if you trust its maker.
@@ -246,7 +232,7 @@ def _as_json(made: "Creation") -> dict[str, object]:
         "directory": str(made.dataset.directory),
         "targets": list(made.targets),
         "units": made.units,
-        "problems": [{"subject": problem.subject, "reason": problem.reason} for problem in made.problems],
+        "problems": [fields(problem, "subject", "reason") for problem in made.problems],
     }
 
 
@@ -258,11 +244,8 @@ def _told(made: "Creation") -> "Iterator[RenderableType]":
             for path in made.targets
         ]
         yield table(f"Programs of {name}", ("target", "units", "runs"), rows)
-    if made.problems:
-        found = [(problem.subject, problem.reason) for problem in made.problems[:SHOWN_PROBLEMS]]
-        yield table("", ("what", "is otherwise than in the project"), found)
-        if len(made.problems) > SHOWN_PROBLEMS:
-            yield f"and {len(made.problems) - SHOWN_PROBLEMS} more: --json tells all"
+    problems = [(problem.subject, problem.reason) for problem in made.problems]
+    yield from _told_problems(problems, "is otherwise than in the project")
     first = made.targets[0] if made.targets else next(iter(programs))
     counts = f"{counted(len(made.targets), 'target')}, {counted(made.units, 'translation unit')}"
     yield f"{name}: {counts}, in {made.dataset.directory}"
@@ -297,10 +280,7 @@ def datasets_table(found: "Iterable[Dataset]") -> "Table":
 
 
 def datasets(
-    name: Annotated[str | None, typer.Argument()] = None,
-    limit: int = 100,
-    deprecated: bool = False,
-    json: bool = False,
+    name: Annotated[str | None, typer.Argument()] = None, limit: int = 100, deprecated: bool = False, json: bool = False
 ) -> None:
     """List the datasets, or the benchmarks of one. `aiocg dataset` does more with them.
 
@@ -325,15 +305,8 @@ def _list_benchmarks(dataset: "Dataset", limit: int, json: bool) -> None:
 
 def row_of(dataset: "Dataset") -> dict[str, Any]:
     """Return a dataset's entry in a list, for JSON; the size of unbounded ones is 0."""
-    return {
-        "name": dataset.name,
-        "size": dataset.size,
-        "installed": dataset.installed,
-        "runnable": dataset.validatable,
-        "license": dataset.license,
-        "description": dataset.description,
-        "deprecated": dataset.deprecated,
-    }
+    names = ("name", "size", "installed", "license", "description", "deprecated")
+    return {**fields(dataset, *names), "runnable": dataset.validatable}
 
 
 def _find_dataset(name: str) -> "Dataset":
@@ -401,9 +374,9 @@ def show(
 def _bounds(text: str) -> tuple[int | None, int | None] | None:
     if not text:
         return None
-    low, colon, high = text.partition(":")
-    if not colon or not all(part == "" or (part.isascii() and part.isdigit()) for part in (low, high)):
+    if (match := re.fullmatch(r"([0-9]*):([0-9]*)", text)) is None:
         fail(f"the bounds {text!r} are not of the form 500:5000, 500: or :5000", 2)
+    low, high = match.groups()
     return int(low) if low else None, int(high) if high else None
 
 
@@ -435,12 +408,11 @@ def _list(view: "Dataset", limit: int, json: bool) -> None:
     ]
     size = view.size if view.size == view.extent else None  # None if unbounded
     measured = ("instructions", "after -Oz", "bytes", "after -Oz", "status") if rows else ()
-    lines = [
-        (one["uri"].removeprefix("benchmark://"), *(_cells(one["measured"]) if rows else ()), one["description"])
-        for one in found
-    ]
     told: list[RenderableType] = [f"no program of {view.name} is so"]
     if found:
+        cells = [_cells(one["measured"]) if rows else () for one in found]
+        names = [(one["uri"].removeprefix("benchmark://"), one["description"]) for one in found]
+        lines = [(name, *row, said) for (name, said), row in zip(names, cells, strict=True)]
         columns = ("program", *measured, "description")
         told = [table(view.name, columns, lines, right=range(1, 5) if rows else ())]
         if size is None or size > len(found):
@@ -494,15 +466,14 @@ def _show(target: str, flags: list[str], fetch: bool, json: bool) -> None:
     if available and is_program and row is None:
         row = run(_measure(benchmark))
     program = benchmark.program
+    sources = [{"name": one.filename, "bytes": len(one.contents)} for one in benchmark.sources] if available else None
     found = {
         "uri": str(benchmark.uri),
         "description": benchmark.description,
         "language": program.language if program is not None else None,
         "runs": list(program.runs) if program is not None else [],
         "installed": available,
-        "sources": [{"name": one.filename, "bytes": len(one.contents)} for one in benchmark.sources]
-        if available
-        else None,
+        "sources": sources,
         "text": None if is_program else benchmark.content.decode(),
         "measured": _measurements(row),
     }
@@ -569,7 +540,7 @@ def _code_size(measured: dict[str, Any]) -> str:
     return f"{measured['text_size']}, {measured['text_size_oz']} after -Oz"
 
 
-SHOWN = 20  # problems in a table
+SHOWN = 50  # problems in a table
 
 
 # ------------------------------------------------------- Listing, installing, checking, measuring and removing datasets
@@ -611,8 +582,7 @@ def _info(dataset: "Dataset") -> dict[str, Any]:
     return {
         **row_of(dataset),
         "root": str(dataset.root),
-        "version": dataset.version,
-        "references": dataset.references,
+        **fields(dataset, "version", "references"),
         "parameters": {name: str(values) for name, values in described},
         "directory": str(path) if path.exists() else None,
         "bytes": dataset.site_data_size_in_bytes,
@@ -660,12 +630,11 @@ def _install(names: list[str], json: bool = False) -> None:
         print_json({"datasets": rows})
 
 
-def _told_problems(problems: dict[str, str]) -> Iterator["RenderableType"]:
+def _told_problems(problems: list[tuple[str, str]], heading: str) -> Iterator["RenderableType"]:
     if problems:
-        rows = [(subject, problem.partition("\n")[0]) for subject, problem in list(problems.items())[:SHOWN]]
-        yield table("", ("what", "problem"), rows)
+        yield table("", ("what", heading), [(one, problem.partition("\n")[0]) for one, problem in problems[:SHOWN]])
     if len(problems) > SHOWN:
-        yield f"and {len(problems) - SHOWN} more"
+        yield f"and {len(problems) - SHOWN} more: --json tells all"
 
 
 def _remove(names: list[str], yes: bool = False, json: bool = False) -> None:
@@ -765,9 +734,9 @@ def index(
             f"interrupted; {counted(count, 'program')} measured, which is kept: the same command goes on from there"
         )
     names = ("llvm", "measured", "skipped", "statuses", "runs", "unavailable")
-    value = {"dataset": dataset.name, **{name: getattr(summary, name) for name in names}}
+    value = {"dataset": dataset.name, **fields(summary, *names)}
     value |= {"seconds": round(summary.seconds, 3), "failures": failures}
-    answer(json, value, *_told_problems(failures), *_told_summary(dataset, summary))
+    answer(json, value, *_told_problems(list(failures.items()), "problem"), *_told_summary(dataset, summary))
     if summary.unavailable:
         fail(f"{counted(summary.unavailable, 'program')} of {dataset.name} could not be fetched: {summary.reason}")
 

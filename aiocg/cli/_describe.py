@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from aiocg.cli._options import command
-from aiocg.cli.output import answer, console, fail, print_json, run, table, working
+from aiocg.cli.output import answer, console, fields, print_json, run, table, working
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,7 @@ def envs(json: bool = False) -> None:
 
     names = ("id", "description", "observation_space", "reward_space")
     listed = [
-        {**_fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
+        {**fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
         for spec in environments().values()
     ]
     answer(json, {"environments": listed}, environments_table())
@@ -46,11 +46,7 @@ def environments_table() -> "Table":
     return table("Environments", ("environment", "observation\nand reward", "description"), rows, whole=(0, 1))
 
 
-def describe(
-    environment: str,
-    action_space: str | None = None,
-    json: bool = False,
-) -> None:
+def describe(environment: str, action_space: str | None = None, json: bool = False) -> None:
     """Describe an environment: its action spaces and the actions of one, observation spaces and reward spaces.
 
     Settings of an environment stand behind its id: `gcc-v0?gcc_bin=gcc-12`.
@@ -78,8 +74,7 @@ async def _describe(environment: str, action_space: str | None, json: bool) -> N
 def _as_json(env: "Env") -> dict[str, Any]:
     space = env.action_space
     return {
-        "id": env.spec.id,
-        "description": env.spec.description,
+        **fields(env.spec, "id", "description"),
         "compiler_version": env.compiler_version,
         "settings": dict(env.spec.settings),
         "action_space": space.name,
@@ -87,7 +82,7 @@ def _as_json(env: "Env") -> dict[str, Any]:
         "options": [_option_as_json(option) for option in getattr(space, "options", ())],
         "action_spaces": [
             {
-                **_fields(one, "name", "kind", "description"),
+                **fields(one, "name", "kind", "description"),
                 "actions": len(one.names),
                 "options": len(getattr(one, "options", ())),
                 "targets": one.targets_from or None,
@@ -96,15 +91,11 @@ def _as_json(env: "Env") -> dict[str, Any]:
             for one in env.action_spaces.values()
         ],
         "observation_spaces": [
-            {**_fields(one, "name", "deterministic", "platform_dependent", "description"), "space": repr(one.space)}
+            {**fields(one, "name", "deterministic", "platform_dependent", "description"), "space": repr(one.space)}
             for one in env.observation_spaces.values()
         ],
-        "reward_spaces": [_fields(one, "name", "deterministic", "description") for one in env.reward_spaces.values()],
+        "reward_spaces": [fields(one, "name", "deterministic", "description") for one in env.reward_spaces.values()],
     }
-
-
-def _fields(one: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in names}
 
 
 def _form(space: "ActionSpace") -> str:
@@ -123,10 +114,9 @@ def _form(space: "ActionSpace") -> str:
 
 
 def _option_as_json(option: "Option") -> dict[str, Any]:
-    described: dict[str, Any] = {"name": option.name, "kind": option.kind, "choices": len(option)}
-    if option.template:
-        described |= {"low": option.low, "high": option.high}
-    return {**described, "texts": list(option.texts), "initial": option.initial, "description": option.description}
+    bounds = ("low", "high") if option.template else ()
+    described = fields(option, "name", "kind", *bounds, "initial", "description")
+    return described | {"choices": len(option), "texts": list(option.texts)}
 
 
 def _action_as_json(space: "ActionSpace", index: int) -> dict[str, Any]:
@@ -240,14 +230,10 @@ def install(version: str, json: bool = False) -> None:
     Args:
         version (VERSION): Such as 19, of which the newest is installed, or 19.1.7.
     """
-    from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.llvm_releases import install
 
-    try:
-        with working("install", f"LLVM {version}", json=json):
-            release = install(version)
-    except DatasetError as error:
-        fail(str(error))
+    with working("install", f"LLVM {version}", json=json):
+        release = install(version)
     value = {"version": release.version, "library": str(release.library), "clang": str(release.clang)}
     answer(json, value, f"LLVM {release.version} is installed: AIOCG_LLVM={release.version.partition('.')[0]} uses it")
 
@@ -261,15 +247,11 @@ def list_releases(available: bool = False, json: bool = False) -> None:
     Args:
         available: Those that the package index has, instead of those on this machine.
     """
-    from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.llvm_releases import available as in_index
     from aiocg.datasets.llvm_releases import on_this_machine
 
     if available:
-        try:
-            versions = in_index()
-        except DatasetError as error:
-            fail(str(error))
+        versions = in_index()
         answer(json, {"available": versions}, *versions)
         return
     here = on_this_machine()
@@ -280,24 +262,16 @@ def list_releases(available: bool = False, json: bool = False) -> None:
     answer(json, {"releases": listed}, shown)
 
 
-_GCC_HELP = (
-    "Images with compilers for gcc-v0. And `aiocg gcc -- make` makes a build by GCC smaller: `aiocg shrink --gcc`."
-)
-
-gcc = typer.Typer(name="gcc", help=_GCC_HELP, no_args_is_help=True)
+gcc = typer.Typer(name="gcc", no_args_is_help=True)
 
 
-@gcc.callback(help=_GCC_HELP)
-def _gcc_options() -> None:
-    """Take no options of its own."""
+@gcc.callback()
+def _gcc() -> None:
+    """Images with compilers for gcc-v0. And `aiocg gcc -- make` makes a build by GCC smaller: `aiocg shrink --gcc`."""
 
 
 @command(gcc, "pull")
-def pull_image(
-    image: str,
-    if_missing: bool = False,
-    json: bool = False,
-) -> None:
+def pull_image(image: str, if_missing: bool = False, json: bool = False) -> None:
     """Have Docker or Podman get an image with a GCC from its registry, for `gcc_bin=docker:IMAGE`.
 
     Example: aiocg gcc pull gcc:13
@@ -306,13 +280,9 @@ def pull_image(
         image (IMAGE): Its name, such as gcc:13.
         if_missing: Only if the engine does not have it.
     """
-    from aiocg.errors import EnvironmentNotSupported
     from aiocg.gcc.compiler_spec import DOCKER
     from aiocg.gcc.compiler_spec import pull_image as pull
 
     image = image.removeprefix(DOCKER)
-    try:
-        identity = pull(image, if_missing=if_missing)
-    except EnvironmentNotSupported as error:
-        fail(str(error))
+    identity = pull(image, if_missing=if_missing)
     answer(json, {"image": image, "id": identity}, f"{image} is {identity}")

@@ -151,10 +151,7 @@ def add(checking: _Checking) -> None:
 
 
 @command(app)
-def build(
-    output: Path,
-    board: Path = Path("leaderboard"),
-) -> None:
+def build(output: Path, board: Path = Path("leaderboard")) -> None:
     """Write the pages of all tracks: tables, plots, badges. They are files that need no server.
 
     Needs an extra: pip install 'aiocg\\[leaderboard]'.

@@ -7,6 +7,13 @@ An entry reads `name (what, what): help`, where each `what` is one of:
     $VARIABLE       an environment variable that gives it, too
     anything else   what the help calls its value
     default ...     what to say of the default; the last one
+
+Args:
+    env (--env): Id of the environment; `aiocg envs` lists them.
+    workers (1..): Worker processes; one per processor by default.
+    host: Address to listen at; 0.0.0.0 for all interfaces, which takes a token.
+    port (0..65535): Port, 0 for a free one.
+    json: Print one JSON object as the last line, instead of tables.
 """
 
 import copy
@@ -113,14 +120,6 @@ async def _write(env: "Env", path: Path) -> int:
     return len(content)
 
 
-_COMMON = """
-Args:
-    env (--env): Id of the environment; `aiocg envs` lists them.
-    workers (1..): Worker processes; one per processor by default.
-    host: Address to listen at; 0.0.0.0 for all interfaces, which takes a token.
-    port (0..65535): Port, 0 for a free one.
-    json: Print one JSON object as the last line, instead of tables.
-"""
 _ENTRY = re.compile(r"^ {4}(\w+)(?: \((.*?)\))?: (.*(?:\n {5,}.*)*)", re.MULTILINE)
 _RANGE = re.compile(r"(\d+)?\.\.(\d[\d.]*)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -174,7 +173,7 @@ def described(function: Callable[..., Any], like: object = None) -> list[inspect
     The fields of a parameter that is a dataclass stand in its place: options that several commands have.
     """
     entries: dict[str, tuple[str, str]] = {}
-    for text in (_COMMON, getattr(like or inspect.getmodule(function), "__doc__", None), function.__doc__):
+    for text in (__doc__, getattr(like or inspect.getmodule(function), "__doc__", None), function.__doc__):
         args = f"\n{inspect.cleandoc(text or '')}".partition("\nArgs:\n")[2]
         entries |= {name: (what, " ".join(help.split())) for name, what, help in _ENTRY.findall(args)}
     own, groups = inspect.signature(function).parameters.values(), _groups_of(function)

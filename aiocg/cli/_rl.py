@@ -134,11 +134,8 @@ def _new_learner(
 
 
 async def _compiler(runtime: "SyncRuntime") -> str:
-    env = await runtime.runtime.make("llvm-v0")
-    try:
+    async with await runtime.runtime.make("llvm-v0") as env:
         return env.compiler_version
-    finally:
-        await env.close()
 
 
 def _imitate_from(
@@ -212,13 +209,10 @@ def _rows_of(scores: "Sequence[Scores]") -> Iterator[tuple[str, ...]]:
     """Return a row for each figure: times smaller than both baselines, and how often larger than the stronger one."""
     whats = list(dict.fromkeys(one.what for one in scores))
     for what in whats:
-        found = [one for one in scores if one.what == what]
-        ratios = [
-            text
-            for one in found
-            for text in (f"{one.ratio.mean:.3f} [{one.ratio.low:.3f}, {one.ratio.high:.3f}]", f"{one.median:.3f}")
-        ]
-        yield (what.removeprefix("from "), *ratios, f"{100 * found[-1].worse:.0f} %")
+        row, found = [what.removeprefix("from ")], [one for one in scores if one.what == what]
+        for one in found:
+            row += [f"{one.ratio.mean:.3f} [{one.ratio.low:.3f}, {one.ratio.high:.3f}]", f"{one.median:.3f}"]
+        yield (*row, f"{100 * found[-1].worse:.0f} %")
 
 
 def remarks_on(results: "Sequence[Result]") -> Iterator[str]:
@@ -254,13 +248,15 @@ def _scores_in(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
     return found
 
 
-app = typer.Typer(
-    help=(
-        "Reinforcement learning of phase orders: train a policy, judge it, export it for `aiocg search policy`.\n\n"
-        "Example: aiocg rl train run.ckpt --episodes 2000 && aiocg rl export run.ckpt my.npz"
-    ),
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def _rl() -> None:
+    """Reinforcement learning of phase orders: train a policy, judge it, export it for `aiocg search policy`.
+
+    Example: aiocg rl train run.ckpt --episodes 2000 && aiocg rl export run.ckpt my.npz
+    """
 
 
 @command(app)
@@ -455,12 +451,7 @@ def evaluate(
 
 
 @command(app)
-def export(
-    checkpoint: Path,
-    policy: Path,
-    scores: list[Path] | None = None,
-    json: bool = False,
-) -> None:
+def export(checkpoint: Path, policy: Path, scores: list[Path] | None = None, json: bool = False) -> None:
     """Write the policy of a checkpoint to a small file of its own, which is all that `aiocg search policy` needs.
 
     Example: aiocg rl export run.ckpt my.npz --scores csmith.json

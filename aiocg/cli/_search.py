@@ -2,6 +2,8 @@
 
 Args:
     length (1..): Passes of a list, at most.
+    prior: Which actions are promising: the file of a model or a policy, or the name of a policy that comes along. The
+        search is among a policy's own actions, unless --action-space names others.
 """
 
 import functools
@@ -21,16 +23,7 @@ from typer.core import TyperGroup
 import aiocg
 from aiocg.cli._options import Flags, as_command, command, count_option, described, time_option
 from aiocg.cli._search_job import DECIDE, DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
-from aiocg.cli.output import (
-    answer,
-    check_writable,
-    ended_by,
-    fail,
-    interrupted_status,
-    run,
-    table,
-    working,
-)
+from aiocg.cli.output import answer, check_writable, ended_by, fail, fields, interrupted_status, run, table, working
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -104,22 +97,17 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
     from aiocg.search.lanes import go_to
     from aiocg.spaces.actions import join_texts
 
-    validated = []
+    points = []
     for point in found.points:
         await go_to(env, point.actions)
-        validated.append(
-            (await env.validate(sanitizers=(), minimize=False)).behaviour if validate else Behaviour.NOT_RUN
-        )
-    points = list(zip(found.points, validated, strict=True))
+        right = (await env.validate(sanitizers=(), minimize=False)).behaviour if validate else Behaviour.NOT_RUN
+        points.append((point, right))
     value = {
         "algorithm": "pareto",
         "environment": env.spec.id,
         "benchmark": str(env.benchmark.uri),
         "costs": found.costs,
-        "points": [
-            {"costs": one.costs, "baseline": one.baseline, "validated": right, "actions": one.actions}
-            for one, right in points
-        ],
+        "points": [{**fields(one, "costs", "baseline", "actions"), "validated": right} for one, right in points],
         "baselines": dict(found.baselines),
         "evaluations": found.search.evaluations,
         "walltime": found.search.elapsed,
@@ -131,21 +119,18 @@ async def _tell(env: "Env", found: "ParetoResult", plot: Path | None, json: bool
             _draw(str(env.benchmark.uri), found, plot)
         except OSError as error:
             problem = f"cannot write {plot}: {error.strerror}"
-    rows = [
-        (number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", right)
-        for number, (one, right) in enumerate(points, 1)
-    ]
+    rows: list[tuple[object, ...]] = []
+    actions: list[str] = []
+    for number, (one, right) in enumerate(points, 1):
+        rows.append((number, *map(_number, one.costs), one.baseline or f"{len(one.actions)} actions", right))
+        actions += [] if one.baseline else [f"{number}: {join_texts(one.actions)}"]
     levels = [("", *map(_number, cost), name, "") for name, cost in found.baselines.items()]
     columns, last = ("", *found.costs, "made by", "validated"), len(found.costs)
     title = f"front of {env.benchmark.uri}, and the compiler's own levels"
     ending = "" if found.search.complete else ", ended by its budget"
-    answer(
-        json,
-        value | ({"error": problem} if problem else {}),
-        table(title, columns, [*rows, *levels], right=range(last + 1)),
-        *(f"{number}: {join_texts(one.actions)}" for number, (one, _) in enumerate(points, 1) if not one.baseline),
-        f"wall time   {found.search.elapsed:.1f} s, {found.search.evaluations} evaluations{ending}",
-    )
+    front = table(title, columns, [*rows, *levels], right=range(last + 1))
+    spent = f"wall time   {found.search.elapsed:.1f} s, {found.search.evaluations} evaluations{ending}"
+    answer(json, value | ({"error": problem} if problem else {}), front, *actions, spent)
     if problem:
         sys.exit(1) if json else fail(problem)
 
@@ -201,12 +186,7 @@ def _actions_of(prior: str) -> tuple[str, ...]:
 
 Prior = Annotated[
     str | None,
-    typer.Option(
-        help="Which actions are promising: the file of a model or a policy, or the name of a policy that comes along. "
-        "The search is among a policy's own actions, unless --action-space names others.",
-        callback=_existing,
-        show_default=False,
-    ),
+    typer.Option(callback=_existing, show_default=False),
 ]
 NOT_OF_DEFAULT = ("--env", "--action-space", "--start")
 
@@ -257,22 +237,25 @@ def _meant(args: list[str]) -> str:
     return RACING if given("--reward") == RUNTIME else DEFAULT
 
 
-app = typer.Typer(
-    cls=_Searches,
-    help=(
-        "Search for better passes or, with --env, options of GCC or schedules of loops.\n\n"
-        "`aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with "
-        "`--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it "
-        "finds a fast schedule by `schedule`, in 60.\n\n"
-        "All searches take a PROGRAM, behind -- flags for clang if it is a file of your own, and these options: "
-        "--budget and --evaluations say when to stop, --start what each list of passes begins with (O0, Oz, O3), "
-        "--reward what is maximised. -o writes the program, --state the result for `aiocg replay`. --no-minimize keeps "
-        "passes that do nothing for the result. --env, --action-space, --workers and --seed say where and in what to "
-        "search. No result is worse than the compiler's own levels.\n\n"
-        "Example: aiocg search programs-v0/qsort -o best.o"
-    ),
-    no_args_is_help=True,
-)
+app = typer.Typer(cls=_Searches, no_args_is_help=True)
+
+
+@app.callback()
+def _searches() -> None:
+    """Search for better passes or, with --env, options of GCC or schedules of loops.
+
+    `aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with
+    `--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it
+    finds a fast schedule by `schedule`, in 60.
+
+    All searches take a PROGRAM, behind -- flags for clang if it is a file of your own, and these options: --budget and
+    --evaluations say when to stop, --start what each list of passes begins with (O0, Oz, O3), --reward what is
+    maximised. -o writes the program, --state the result for `aiocg replay`. --no-minimize keeps passes that do nothing
+    for the result. --env, --action-space, --workers and --seed say where and in what to search. No result is worse than
+    the compiler's own levels.
+
+    Example: aiocg search programs-v0/qsort -o best.o
+    """
 
 
 def _search(
@@ -346,10 +329,7 @@ def _greedy() -> None:
 
 
 @_search("random", default=("budget", 10.0))
-def _random(
-    seed: int,
-    patience: int | None = None,
-) -> None:
+def _random(seed: int, patience: int | None = None) -> None:
     """Walk at random and remember the best state seen; of GCC and loops, draw whole command lines and schedules.
 
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
@@ -360,11 +340,7 @@ def _random(
 
 
 @_search("beam")
-def _beam(
-    width: int = 4,
-    depth: int = 20,
-    prior: Prior = None,
-) -> None:
+def _beam(width: int = 4, depth: int = 20, prior: Prior = None) -> None:
     """Extend the best few states by every action, level by level. It makes no random choices.
 
     Example: aiocg search beam my_program.c --width 8 --depth 15 --budget 60
@@ -392,10 +368,7 @@ def _mcts(seed: int, prior: Prior = None) -> None:
 
 
 @_search("policy", without=("start", "env", "action_space"), default=("budget", 10.0))
-def policy(
-    seed: int,
-    policy: str = "instructions",
-) -> None:
+def policy(seed: int, policy: str = "instructions") -> None:
     """Let a learned policy choose the passes: first those it prefers, then by their probability.
 
     Example: aiocg search policy programs-v0/sha256 --budget 1
@@ -443,11 +416,7 @@ def _schedule(seed: int) -> None:
 
 
 @_search("nevergrad", default=("budget", 10.0))
-def _nevergrad(
-    seed: int,
-    optimizer: str = "DiscreteLenglerOnePlusOne",
-    length: int = 40,
-) -> None:
+def _nevergrad(seed: int, optimizer: str = "DiscreteLenglerOnePlusOne", length: int = 40) -> None:
     """Let an optimizer of Nevergrad's choose the passes, or the options of a command line.
 
     Needs nevergrad: pip install 'aiocg\\[nevergrad]'.

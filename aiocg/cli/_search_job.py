@@ -156,12 +156,8 @@ class Job:
             async with aiocg.Runtime(workers=self.workers, memory=self.memory) as runtime:
                 if self.log is not None:
                     runtime.log_to(self.log)
-                env = await runtime.make(
-                    self.env,
-                    benchmark=await self._benchmark(runtime),
-                    reward_space=self.reward,
-                    action_space=self.action_space,
-                )
+                spaces: dict[str, Any] = {"reward_space": self.reward, "action_space": self.action_space}
+                env = await runtime.make(self.env, benchmark=await self._benchmark(runtime), **spaces)
                 if self.texts:
                     from aiocg.search.priors import usable_actions
 
@@ -281,6 +277,7 @@ class Job:
     ) -> "SearchResult":
         """Search, and leave the environment at what was found; `spent` seconds have gone already."""
         from aiocg.search.lanes import go_to
+        from aiocg.spaces.actions import OptionActions
 
         def progress(now: "Progress") -> None:
             self.latest = now
@@ -293,11 +290,10 @@ class Job:
         counted = env.in_episode and "IrInstructionCount" in env.observation_spaces
         if counted and not await env.observe("IrInstructionCount"):
             options["budget"] = aiocg.search.Budget(evaluations=1)  # no function to search: levels are all there is
-        lines = self._searches_lines(env)
+        lines = self.algorithm in OF_LINES or isinstance(env.action_space, OptionActions)  # of whole command lines
         options |= {} if self.start == "O0" else {"start": self.start}
-        options |= (
-            {} if lines or self.algorithm in (DEFAULT, DECIDE, RACING) else {"minimize": self.minimize is not False}
-        )
+        if not lines and self.algorithm not in (DEFAULT, DECIDE, RACING):
+            options["minimize"] = self.minimize is not False
         try:
             result = await function(env, progress=progress, **options)
         except (ImportError, ValueError) as error:  # of a library that is installed on request, or a choice
@@ -335,12 +331,6 @@ class Job:
     def _write_state(self, state: "CompilerEnvState") -> None:
         assert self.state is not None
         write_file(self.state, state.to_json().encode() + b"\n")
-
-    def _searches_lines(self, env: "Env") -> bool:
-        """Return whether the search chooses whole command lines."""
-        from aiocg.spaces.actions import OptionActions
-
-        return self.algorithm in OF_LINES or isinstance(env.action_space, OptionActions)
 
     def _check(self, env: "Env") -> None:
         """Exit with a message if the search could only fail."""

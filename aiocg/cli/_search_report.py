@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiocg.cli._options import observation_of
-from aiocg.cli.output import CommandError, console, counted, print_line
+from aiocg.cli.output import CommandError, console, counted, fields, print_line
 from aiocg.states.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def settle_reward(env: "Env", output: Path | None, seconds: float | None, 
         await env.observe(*needed, timeout=timeout)
     except (ObservationFailed, DeadlineExceeded) as error:
         hint = f"; --reward {COUNT}, with no -o or a .bc or .ll, needs none" if COUNT in env.reward_spaces else ""
-        problem = _short(error) if isinstance(error, DeadlineExceeded) else f"cannot be had: {_short(error)}"
+        problem = short(error) if isinstance(error, DeadlineExceeded) else f"cannot be had: {short(error)}"
         raise CommandError(f"the machine code of {env.benchmark.uri} {problem}{hint}") from None
     level = next((words for end, words in _LEVELS.items() if reward.optimised.endswith(end)), reward.optimised)
     show(f"compiling {env.benchmark.uri} with {level}, to compare with")
@@ -72,23 +72,18 @@ async def settle_reward(env: "Env", output: Path | None, seconds: float | None, 
         env.reward_space = reward.cost
         await env.reset()
         slow = isinstance(error, DeadlineExceeded)
-        problem = f"{level} {_short(error)}" if slow else f"{level} cannot compile this program: {_short(error)}"
+        problem = f"{level} {short(error)}" if slow else f"{level} cannot compile this program: {short(error)}"
         return f"{problem}; the search goes on against the program as it is"
     env.reward_space = reward.name
     return ""
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
     """Return what LLVM says is wrong, without the line that it shows, or how long it was waited for."""
     from aiocg.errors import DeadlineExceeded
 
     if isinstance(error, DeadlineExceeded):
         return f"takes longer than {error.timeout:g} s here, and a longer --budget waits longer"
-    return short(error)
-
-
-def short(error: Exception) -> str:
-    """Return what LLVM says is wrong, without the line that it shows."""
     return re.sub(r"^(\w+: )?(code generation: )?", "", str(error).partition("\n")[0])
 
 
@@ -253,53 +248,54 @@ class Finding:
 
     def print(self) -> None:
         """Print it for people."""
-        from aiocg.spaces.actions import join_texts
-
-        result = self._result
         title = Text(f"{self._algorithm} search, {self._env.benchmark.uri}{UNPROVEN * self.unproven}")
         table = self._table(title)
         console.print(title if table is None else table)
+        for line in self._lines():
+            print_line(line)
+
+    def _lines(self) -> Iterator[str]:
+        """Say what is printed below the table."""
+        from aiocg.spaces.actions import join_texts
+
+        result, nothing = self._result, "none is better than the program as it is"
         if self._costs:
-            print_line(SINCE_23 if self._env.compiler_version >= "LLVM 23" else TWO_LEVELS)
-        print_line(f"reward      {result.reward:.4f} ({self._env.reward_space})")
-        for comparison in self._against_baselines():
-            print_line(comparison)
-        if (line := self._start()) is not None:
-            print_line(line)
-        nothing = "none is better than the program as it is"
+            yield SINCE_23 if self._env.compiler_version >= "LLVM 23" else TWO_LEVELS
+        yield f"reward      {result.reward:.4f} ({self._env.reward_space})"
+        yield from self._against_baselines()
+        if result.baselines and self._line is None:
+            name = _start_name(result.start)
+            found = name if result.improved else f"nothing better than {name} was found, so that is the answer"
+            yield f"start       {found}"
         if self._line is None:
-            print_line(f"actions     {len(result.actions)}")
-            print_line(join_texts([_shortened(text) for text in result.actions]) or nothing)
+            yield f"actions     {len(result.actions)}"
+            yield join_texts([_shortened(text) for text in result.actions]) or nothing
             if self._codegen:
-                print_line(f"codegen     {' '.join(f'-mllvm -{one}' for one in self._codegen)}")
-                print_line("            for clang, if it compiles a .bc or .ll; objects that aiocg writes have them")
-            for one in self._advice[:MOST_ADVICE]:
-                print_line(f"advice      {one}")
+                yield f"codegen     {' '.join(f'-mllvm -{one}' for one in self._codegen)}"
+                yield "            for clang, if it compiles a .bc or .ll; objects that aiocg writes have them"
+            yield from (f"advice      {one}" for one in self._advice[:MOST_ADVICE])
             if (more := len(self._advice) - MOST_ADVICE) > 0:
-                print_line(f"            and {more} more, which --json has")
+                yield f"            and {more} more, which --json has"
         else:
-            print_line(f"options     {_options(self._line)}")
-            print_line(self._line if result.actions else nothing)
-            for word, effect in self._effects.items():
-                print_line(f"changes     {word}: {effect}")
-        for line in self._hints():
-            print_line(line)
+            yield f"options     {_options(self._line)}"
+            yield self._line if result.actions else nothing
+            yield from (f"changes     {word}: {effect}" for word, effect in self._effects.items())
+        yield from self._hints()
         if result.timing is not None and NOT_UNROLLED in self._env.benchmark.content:
-            print_line(WEAK_LEVELS)
+            yield WEAK_LEVELS
         if result.timing is not None and _is_constant(self._env):
-            print_line(CONSTANT)
-        print_line(f"validated   {self._validated()}")
+            yield CONSTANT
+        refused = ". It was not written; report the reproducer" if self.behaviour is Behaviour.DIFFERS else ""
+        yield f"validated   {self.behaviour.sentence(self.reason)}{refused}"
         if self._report:
-            print_line(f"reproducer  {self._report}")
-        for line in _checked(result.checks, self.reason):
-            print_line(line)
-        ending = "" if result.complete else ", ended by its budget"
+            yield f"reproducer  {self._report}"
+        yield from _checked(result.checks, self.reason)
         reasons = result.timing.failures if result.timing is not None else {}
-        for reason, count in reasons.items():
-            print_line(f"failed      {count} times: {reason}")
+        yield from (f"failed      {count} times: {reason}" for reason, count in reasons.items())
         failed = sum(outcome is None for outcome in result.state.outcomes) + sum(reasons.values())
         failures = f", {failed} of them failed" if failed else ""
-        print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} evaluations{failures}{ending}")
+        ending = "" if result.complete else ", ended by its budget"
+        yield f"wall time   {result.elapsed:.1f} s, {result.evaluations} evaluations{failures}{ending}"
 
     def _hints(self) -> Iterator[str]:
         """Say what the time did not suffice for, and that passes may be kept away from the program."""
@@ -339,26 +335,20 @@ class Finding:
             "compiler_version": env.compiler_version,
             "action_space": result.state.action_space,
             "reward_space": env.reward_space,
-            "reward": result.reward,
-            "instructions": self._costs.get("instructions"),
-            "bytes": self._costs.get("bytes"),
+            **{what: self._costs.get(what) for what in COSTS},
             "failed_levels": self._failed,
             "codegen_options": self._codegen,
             "advice": [one._asdict() for one in self._advice],
-            ZEROED: self._costs.get(ZEROED),
             "gcc": self._gcc.to_dict() if self._gcc is not None else None,
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,
             "same_meaning": self._same._asdict() if self._same is not None else None,
             "changes": self._effects,
             "actions": list(result.actions),
-            "start": result.start,
-            "improved": result.improved,
+            **fields(result, "reward", "start", "improved", "evaluations", "complete"),
             "baselines": dict(result.baselines),
             "timing": result.timing.to_dict() if result.timing is not None else None,
             "commandline": _commandline(env),
-            "evaluations": result.evaluations,
             "walltime": result.elapsed,
-            "complete": result.complete,
             "validated": self.behaviour,
             "reason": self.reason,
             "unproven": self.unproven,
@@ -422,18 +412,15 @@ class Finding:
                 continue
             ours = {LEVELS["Oz"]: costs["Oz"]} if "Oz" in costs else {}
             usual = _smallest_level(costs)
-            rivals = (
-                ({LEVELS[usual]: costs[usual]} if usual is not None else {}) | self._by_gcc(what) | self._framed(what)
-            )
+            rivals = {LEVELS[usual]: costs[usual]} if usual is not None else {}
+            rivals |= self._by_gcc(what) | self._framed(what)
             if not rivals:
                 continue
             least = min(rivals, key=lambda name: rivals[name])
             others = {name: cost for name, cost in {**ours, **rivals}.items() if name != least}
             relative = f" (relative {costs['found'] / max(rivals[least], 1):.3f})"
-            first = compared(rivals[least], costs["found"], least) + relative
-            yield f"{what:13}" + ", ".join(
-                [first, *(compared(cost, costs["found"], one) for one, cost in others.items())]
-            )
+            said = [compared(cost, costs["found"], one) for one, cost in others.items()]
+            yield f"{what:13}" + ", ".join([compared(rivals[least], costs["found"], least) + relative, *said])
         if self._costs and self._gcc is not None and self._gcc.problem:
             yield f"gcc -Oz      not compared: {self._gcc.problem}"
         if (same := self._same) is None or (comparison := self._comparison) is None:
@@ -461,24 +448,6 @@ class Finding:
         if (comparison := self._comparison) is not None and comparison.baselines:
             levels.append((min(comparison.baselines.values()), comparison.found))
         return any(found * LARGE < best for best, found in levels)
-
-    def _validated(self) -> str:
-        """Return what is known of the program's behaviour."""
-        text = self.behaviour.sentence(self.reason)
-        if self.behaviour is Behaviour.DIFFERS:
-            return f"{text}. It was not written; report the reproducer"
-        return text
-
-    def _start(self) -> str | None:
-        """Say what the list begins with and, where nothing was found, that it is nothing but that."""
-        result = self._result
-        if not result.baselines or self._line is not None:
-            return None
-        if result.improved:
-            return f"start       {_start_name(result.start)}"
-        if result.start == "O0":
-            return "start       nothing better than the program as it is was found, so that is the answer"
-        return f"start       nothing better than {_start_name(result.start)} was found, so that is the answer"
 
 
 def _against_same_meaning(same: "SameMeaning", comparison: "Comparison") -> Iterator[str]:
@@ -518,9 +487,8 @@ def _checked(checks: "Checks", said: str) -> Iterator[str]:
 
 def _times(timing: "Timing") -> str:
     spreads, runs = timing.spreads, len(timing.times[timing.baseline])
-    times = [
-        f"{_start_name(n)} {1000 * median:.3f} ms (spread {spreads[n]:.0%})" for n, median in timing.medians.items()
-    ]
+    names = {_start_name(one): (median, spreads[one]) for one, median in timing.medians.items()}
+    times = [f"{name} {1000 * median:.3f} ms (spread {spread:.0%})" for name, (median, spread) in names.items()]
     return f"{', '.join(times)}; medians of {runs} runs in turns"
 
 
@@ -582,9 +550,7 @@ def progress_line(
     rate = progress.evaluations / max(progress.elapsed, 1e-9)
     text = Text(f"{algorithm}  ", no_wrap=True, overflow="ellipsis")
     text.append(progress.note or f"reward {progress.reward:.4f}", style="bold green")
-    text.append(f"  {progress.elapsed:.1f}{'' if seconds is None else f' of {seconds:g}'} s")
-    text.append(
-        f"  {progress.evaluations}{'' if evaluations is None else f' of {evaluations}'} evaluated, {rate:.0f}/s"
-    )
+    budget, most = "" if seconds is None else f" of {seconds:g}", "" if evaluations is None else f" of {evaluations}"
+    text.append(f"  {progress.elapsed:.1f}{budget} s  {progress.evaluations}{most} evaluated, {rate:.0f}/s")
     text.append(f"  {_shown(env, progress.actions)}  {env.benchmark.uri}")
     return text

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,11 +34,7 @@ keys = typer.Typer(name="keys", help="Keys for nodes and their clients.", no_arg
 
 
 @command(keys, "new")
-def _new(
-    name: Annotated[str, typer.Argument()] = OWN,
-    force: bool = False,
-    json: bool = False,
-) -> None:
+def _new(name: Annotated[str, typer.Argument()] = OWN, force: bool = False, json: bool = False) -> None:
     """Make a key pair: one for the node, one for each user of it.
 
     The secret key stays in a file of this user; the public key is what others are told.
@@ -72,12 +68,7 @@ def _show(name: Annotated[str, typer.Argument()] = OWN, json: bool = False) -> N
 
 
 @command(keys, "authorize")
-def _authorize(
-    name: str,
-    public: str,
-    force: bool = False,
-    json: bool = False,
-) -> None:
+def _authorize(name: str, public: str, force: bool = False, json: bool = False) -> None:
     """On a node: let a client in. A node that runs takes note within seconds.
 
     Example: aiocg keys authorize alice PUBLIC_KEY
@@ -94,10 +85,7 @@ def _authorize(
 
 
 @command(keys, "revoke")
-def _revoke(
-    name: str,
-    json: bool = False,
-) -> None:
+def _revoke(name: str, json: bool = False) -> None:
     """On a node: let a client in no more. On a node that runs, what it has there ends within seconds.
 
     Example: aiocg keys revoke alice
@@ -111,12 +99,7 @@ def _revoke(
 
 
 @command(keys, "trust")
-def _trust(
-    address: str,
-    public: str,
-    force: bool = False,
-    json: bool = False,
-) -> None:
+def _trust(address: str, public: str, force: bool = False, json: bool = False) -> None:
     """On a client: remember a node's public key. Whatever else answers at that address is not talked to.
 
     Example: aiocg keys trust tcp://node.example:5757 PUBLIC_KEY
@@ -163,13 +146,9 @@ def key_folder() -> "KeyFolder":
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Exit with a message on errors with keys."""
-    from aiocg.transport.errors import SecurityError
-
+    """Exit with a message where the keys cannot be read or kept."""
     try:
         yield
-    except SecurityError as error:
-        fail(str(error))
     except OSError as error:
         fail(
             f"the keys in {key_folder().path} cannot be read or kept: {error.strerror or error}; mend that, or let "
@@ -243,7 +222,7 @@ def serve(
     from aiocg.node.leases import Policy
     from aiocg.node.limits import Limits, LimitsTable, read_limits
     from aiocg.node.server import Settings
-    from aiocg.transport.errors import TransportError
+    from aiocg.registry import environments
 
     _log(log_format, log_level)
     default = Limits(
@@ -256,24 +235,23 @@ def serve(
         content_bytes=client_contents * MIB,
     )
     chosen, kinds, ports = _settings(setting), _kinds(kind), _ports(worker_ports)
-    try:
-        table = LimitsTable(default) if limits is None else read_limits(limits, default)
-        _prepare(kinds, chosen)
-        pair, authorised, token, admitted = _parties(key, join)
-        settings = Settings(
-            address=bind,
-            neighbours=neighbours,
-            keys=pair,
-            authorised=authorised,
-            policy=Policy(lease, min(0.5, lease / 6), workers, kinds, PROCESSORS),
-            limits=table,
-            ports=ports,
-            options={**chosen, "untrusted": not trust_clients, "unboxed_programs": unboxed_programs},
-            admitted=admitted,
-        )
-        run(_serve(settings, metrics, token, as_json=json))
-    except TransportError as error:
-        fail(str(error))
+    table = LimitsTable(default) if limits is None else read_limits(limits, default)
+    for spec in environments().values():
+        if spec.prepare is not None and spec.worker in kinds:
+            spec.prepare({**spec.settings, **chosen})  # what takes too long for a worker's start
+    pair, authorised, token, admitted = _parties(key, join)
+    settings = Settings(
+        address=bind,
+        neighbours=neighbours,
+        keys=pair,
+        authorised=authorised,
+        policy=Policy(lease, min(0.5, lease / 6), workers, kinds, PROCESSORS),
+        limits=table,
+        ports=ports,
+        options={**chosen, "untrusted": not trust_clients, "unboxed_programs": unboxed_programs},
+        admitted=admitted,
+    )
+    run(_serve(settings, metrics, token, as_json=json))
     sys.exit(service_status())
 
 
@@ -336,19 +314,6 @@ def _settings(chosen: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _prepare(kinds: Container[str], chosen: Mapping[str, str]) -> None:
-    """Prepare what takes too long for a worker's start."""
-    from aiocg.errors import EnvironmentNotSupported
-    from aiocg.registry import environments
-
-    for spec in environments().values():
-        if spec.prepare is not None and spec.worker in kinds:
-            try:
-                spec.prepare({**spec.settings, **chosen})
-            except EnvironmentNotSupported as error:
-                fail(str(error))
-
-
 async def _serve(settings: "Settings", metrics: str | None, token: "Token | None", *, as_json: bool) -> None:
     """Serve until a signal. With a token, join first, and let in who has invited."""
     from aiocg.node.server import Node
@@ -384,19 +349,10 @@ def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: b
     names = sorted(settings.authorised().values())
     public = settings.keys.public
     if as_json:
-        print_json(
-            {
-                "address": address,
-                "public": public,
-                "clients": names,
-                "limits": settings.limits.default.as_numbers(),
-                "workers": settings.policy.workers,
-                "metrics": metrics,
-            }
-        )
+        bounds = {"limits": settings.limits.default.as_numbers(), "workers": settings.policy.workers}
+        print_json({"address": address, "public": public, "clients": names, **bounds, "metrics": metrics})
         return
-    default = settings.limits.default
-    theirs = for_clients(address)
+    default, theirs = settings.limits.default, for_clients(address)
     rate = f"{default.requests_per_second} a second" if default.requests_per_second else "as fast as they are done"
     ports = f", workers at ports {settings.ports[0]}-{settings.ports[-1]}" if settings.ports else ""
     print_line(f"listening   {address}{ports}")

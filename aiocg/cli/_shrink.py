@@ -99,15 +99,24 @@ def shrink(
         sys.exit(status)
 
     def shrunk(build: "Build", scratch: Path) -> "Report":
+        from aiocg.shrink.gcc import GccShrinking
+        from aiocg.shrink.lock import lock_text
+        from aiocg.shrink.report import report_of
+        from aiocg.shrink.shrinking import Shrinking
+
         checker = Check(check, _tell) if check else None
         if checker is None and not (no_run or locked):
             checker = Smoke("", _tell, "the smoke test", links=build.links)
         if checker is not None and not checker.holds():
             fail(f"the check `{check}` fails with what the build itself has made: nothing was searched or locked")
-        work = _kind(gcc)(build, Path.cwd(), scratch, known, only or ["*"], update, measure)
+        kind = GccShrinking if gcc else Shrinking
+        work = kind(build, Path.cwd(), scratch, known, only or ["*"], update, measure)
         _make(work, None if locked else budget, workers)
         work.place(checker, Pace(bench, most, _tell) if bench else None)
-        return _remember(work, None if locked else lock)
+        report = report_of(work.images, work.left_alone, work.hint())
+        if not locked and report.images:
+            write_file(lock, lock_text(work.remember()))
+        return report
 
     _tell_all(_built(words, shrunk), html, badge, json)
 
@@ -130,13 +139,6 @@ def _known(lock: Path, gcc: bool, locked: bool, update: bool) -> tuple["Lock", b
     return known if not others else Lock(), gcc
 
 
-def _kind(gcc: bool) -> "type[Shrinking]":
-    from aiocg.shrink.gcc import GccShrinking
-    from aiocg.shrink.shrinking import Shrinking
-
-    return GccShrinking if gcc else Shrinking
-
-
 def _built(words: list[str], shrunk: "Callable[[Build, Path], Report]") -> "Report":
     """Run the build, have its images shrunk with an empty folder for that, and return the report; exit if it fails."""
     from aiocg.datasets.errors import DatasetError
@@ -154,17 +156,6 @@ def _built(words: list[str], shrunk: "Callable[[Build, Path], Report]") -> "Repo
         interrupted(f"interrupted: {STANDS}" if built else "interrupted")
     except (OSError, DatasetError) as error:
         fail(f"{error}; {STANDS}" if built else str(error))
-
-
-def _remember(work: "Shrinking", lock: Path | None) -> "Report":
-    """Report what was made, and write it to the lock file, if any."""
-    from aiocg.shrink.lock import lock_text
-    from aiocg.shrink.report import report_of
-
-    report = report_of(work.images, work.left_alone, work.hint())
-    if lock is not None and report.images:
-        write_file(lock, lock_text(work.remember()))
-    return report
 
 
 def _tell_all(report: "Report", html: Path | None, badge: Path | None, json: bool) -> None:

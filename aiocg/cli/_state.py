@@ -5,7 +5,6 @@ import enum
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, geometric_mean, pstdev
 from typing import TYPE_CHECKING, Any, TextIO
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from aiocg.web.saved import Opening
 
 
-app = typer.Typer(help="Look at a saved state.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
@@ -44,11 +43,7 @@ def state() -> None:
 
 
 @command(app, "plot")
-def _plot(
-    place: str,
-    output: Path,
-    program: str = "",
-) -> None:
+def _plot(place: str, output: Path, program: str = "") -> None:
     """Draw what each action of a state did to the cost, beside the compiler's own levels.
 
     Example: aiocg state plot best.json -o best.svg
@@ -86,12 +81,7 @@ async def _drawn(opening: "Opening") -> str:
     return bars(rows, levels, f"{opening.program}: {cost}")
 
 
-def replay(
-    place: str,
-    environment: str = "llvm-ic-v0",
-    output: Path | None = None,
-    json: bool = False,
-) -> None:
+def replay(place: str, environment: str = "llvm-ic-v0", output: Path | None = None, json: bool = False) -> None:
     """Replay a saved state and compare the reward that it earns with the one it says.
 
     A state that CompilerGym found with LLVM 10 is replayed with today's passes; another reward is no error then.
@@ -186,15 +176,6 @@ class Aggregation(enum.StrEnum):
         return geometric_mean(rewards) if min(rewards) > 0 else 0.0
 
 
-@dataclass(slots=True)
-class _Rewards:
-    """The rewards of valid states in one reward space: those found here, and those that the states say."""
-
-    found: list[float] = field(default_factory=list)
-    said: list[float] = field(default_factory=list)
-    other: int = 0  # states found with another compiler
-
-
 class Summary:
     """Accumulates results.
 
@@ -223,9 +204,8 @@ class Summary:
 
     def lines(self) -> list[str]:
         """Return the summary as lines of text."""
-        valid = [result for result in self.results if not result.wrong]
-        proven = sum(result.okay() for result in valid)
-        text = f"{proven} of {len(self.results)} states are proven, {self.failed} are wrong"
+        valid, told = [result for result in self.results if not result.wrong], self._facts()
+        text = f"{told['proven']} of {len(self.results)} states are proven, {self.failed} are wrong"
         if unproven := Counter(result.behaviour for result in valid if not result.okay()):
             text += f"; {', '.join(f'{count} {_UNPROVEN[one]}' for one, count in unproven.items())}"
         if self.unavailable:
@@ -233,77 +213,67 @@ class Summary:
             text += f"; {self.unavailable} could not be checked for want of the benchmark ({hint})"
         skipped = dict.fromkeys(reason for result in self.results for reason in result.skipped)
         lines = [*(f"skipped: {reason}" for reason in skipped), text]
-        walltimes = [result.state.walltime for result in valid]
-        if any(walltimes):
-            lines.append(f"mean wall time {fmean(walltimes):.3f} s (standard deviation {pstdev(walltimes):.3f} s)")
-        for space, rewards in self._rewards().items():
-            mean = self._aggregation.of(rewards.found)
-            deviation = f"(standard deviation {pstdev(rewards.found):.3f})"
-            lines.append(f"{self._aggregation.words} of {space} {mean:.3f} {deviation}")
-            if rewards.other:
-                found = f"{rewards.other} of {counted(len(rewards.found), 'state')} with a reward"
-                said = self._aggregation.of(rewards.said)
-                lines.append(f"{found} found with another compiler; said to be {said:.3f}")
-        gone, flags = self._gone()
-        if gone:
-            left_out = sum(times for times, _ in gone.values())
-            lines.append(f"{left_out} of {flags} flags of LLVM 10 were left out, as nothing does their job today:")
+        if (walltime := told["walltime"])["mean"]:
+            lines.append(f"mean wall time {walltime['mean']:.3f} s (standard deviation {walltime['std']:.3f} s)")
+        for space, one in told["rewards"].items():
+            deviation = f"(standard deviation {one['std']:.3f})"
+            lines.append(f"{self._aggregation.words} of {space} {one['found']:.3f} {deviation}")
+            if others := one["of_another_compiler"]:
+                found = f"{others} of {counted(one['states'], 'state')} with a reward"
+                lines.append(f"{found} found with another compiler; said to be {one['said']:.3f}")
+        if gone := told["flags_gone"]:
+            left_out = sum(one["times"] for one in gone.values())
+            lines.append(
+                f"{left_out} of {told['flags']} flags of LLVM 10 were left out, as nothing does their job today:"
+            )
             longest = max(map(len, gone))
-            lines += [f"  {flag:<{longest}} {times:>6}  {reason}" for flag, (times, reason) in gone.items()]
+            lines += [f"  {flag:<{longest}} {one['times']:>6}  {one['reason']}" for flag, one in gone.items()]
         return lines
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary for JSON."""
         import msgspec
 
-        valid = [result for result in self.results if not result.wrong]
-        walltimes = [result.state.walltime for result in valid] or [0.0]
-        gone, flags = self._gone()
+        return {**self._facts(), "results": [msgspec.to_builtins(result) for result in self.results]}
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what the results come to, as JSON has it."""
+        walltimes = [result.state.walltime for result in self.results if not result.wrong] or [0.0]
+        gone: Counter[str] = Counter()
+        reasons: dict[str, str] = {}
+        for one in (result.translation for result in self.results if result.translation is not None):
+            gone.update(one.gone)
+            reasons |= one.reasons
         return {
             "states": len(self.results),
             "failed": self.failed,
             "proven": sum(result.okay() for result in self.results),
             "unavailable": self.unavailable,
             "walltime": {"mean": fmean(walltimes), "std": pstdev(walltimes)},
-            "rewards": {
-                space: {
-                    "aggregation": str(self._aggregation),
-                    "states": len(rewards.found),
-                    "found": self._aggregation.of(rewards.found),
-                    "std": pstdev(rewards.found),
-                    "said": self._aggregation.of(rewards.said),
-                    "of_another_compiler": rewards.other,
-                }
-                for space, rewards in self._rewards().items()
-            },
-            "flags": flags,
-            "flags_gone": {flag: {"times": times, "reason": reason} for flag, (times, reason) in gone.items()},
-            "results": [msgspec.to_builtins(result) for result in self.results],
+            "rewards": {space: self._earned(rows) for space, rows in self._rewards().items()},
+            "flags": sum(result.translation.flags for result in self.results if result.translation is not None),
+            "flags_gone": {flag: {"times": times, "reason": reasons[flag]} for flag, times in gone.most_common()},
         }
 
-    def _rewards(self) -> dict[str, _Rewards]:
-        found: dict[str, _Rewards] = {}
+    def _rewards(self) -> "dict[str, list[tuple[float, float, bool]]]":
+        """Return the rewards of valid states by their space: found here, said, and whether by another compiler."""
+        rows: dict[str, list[tuple[float, float, bool]]] = {}
         for result in self.results:
-            said, space = result.state.reward, result.state.reward_space
-            if result.wrong or said is None or space is None or result.reward is None:
-                continue
-            rewards = found.setdefault(space, _Rewards())
-            rewards.said.append(said)
-            rewards.found.append(result.reward if result.another_compiler else said)
-            rewards.other += result.another_compiler
-        return found
+            said, space, other = result.state.reward, result.state.reward_space, result.another_compiler
+            if not (result.wrong or said is None or space is None or result.reward is None):
+                rows.setdefault(space, []).append((result.reward if other else said, said, other))
+        return rows
 
-    def _gone(self) -> tuple[dict[str, tuple[int, str]], int]:
-        """Return the count and reason of each flag left out, and the number of all flags."""
-        counts: Counter[str] = Counter()
-        reasons: dict[str, str] = {}
-        flags = 0
-        for result in self.results:
-            if result.translation is not None:
-                counts.update(result.translation.gone)
-                reasons |= result.translation.reasons
-                flags += result.translation.flags
-        return {flag: (times, reasons[flag]) for flag, times in counts.most_common()}, flags
+    def _earned(self, rows: "list[tuple[float, float, bool]]") -> dict[str, Any]:
+        found, said, others = zip(*rows, strict=True)
+        return {
+            "aggregation": str(self._aggregation),
+            "states": len(rows),
+            "found": self._aggregation.of(found),
+            "std": pstdev(found),
+            "said": self._aggregation.of(said),
+            "of_another_compiler": sum(others),
+        }
 
 
 def _width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:

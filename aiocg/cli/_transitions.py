@@ -12,20 +12,13 @@ import typer
 from rich.filesize import decimal
 
 from aiocg.cli._options import command
-from aiocg.cli.output import (
-    answer,
-    console,
-    counted,
-    facts_table,
-    print_line,
-    run,
-    table,
-)
+from aiocg.cli.output import answer, console, counted, facts_table, print_line, run, table
 
 if TYPE_CHECKING:
     from aiocg.transitions import Transition
 
 SHOWN = 20  # conflicts in a table
+COUNTED = {"programs": "Benchmarks", "states": "States", "transitions": "StateTransitions", "conflicts": "Conflicts"}
 
 app = typer.Typer(
     help="Files of state transitions, which `aiocg search --log` and `Runtime.log_to` write.", no_args_is_help=True
@@ -48,10 +41,7 @@ def info(file: Path, json: bool = False) -> None:
     facts = [
         ("file", f"{file}, {decimal(size)}"),
         ("compiler", compiler or "none yet"),
-        ("programs", str(counts["Benchmarks"])),
-        ("states", str(counts["States"])),
-        ("transitions", str(counts["StateTransitions"])),
-        ("conflicts", str(counts["Conflicts"])),
+        *((what, str(counts[table])) for what, table in COUNTED.items()),
         ("observations", ", ".join(f"{space} of {counted(n, 'state')}" for space, n in spaces.items())),
     ]
     value = {"compiler": compiler, "bytes": size, "rows": counts, "spaces": spaces}
@@ -59,11 +49,7 @@ def info(file: Path, json: bool = False) -> None:
 
 
 @command(app)
-def merge(
-    target: Path,
-    sources: list[Path],
-    json: bool = False,
-) -> None:
+def merge(target: Path, sources: list[Path], json: bool = False) -> None:
     """Add the transitions of some files, of the same compiler, to another one.
 
     Example: aiocg transitions merge all.db one.db two.db
@@ -83,12 +69,7 @@ def merge(
 
 
 @command(app, "import")
-def _import_(
-    source: Path,
-    file: Path,
-    compiler: str | None = None,
-    json: bool = False,
-) -> None:
+def _import_(source: Path, file: Path, compiler: str | None = None, json: bool = False) -> None:
     """Add a database of CompilerGym's logger, without its pickled graphs, to a file of transitions.
 
     Example: aiocg transitions import compiler_gym.db t.db
@@ -117,12 +98,7 @@ async def _flags() -> list[str]:
 
 
 @command(app)
-def export(
-    file: Path,
-    folder: Path,
-    test: float = 0.2,
-    json: bool = False,
-) -> None:
+def export(file: Path, folder: Path, test: float = 0.2, json: bool = False) -> None:
     """Write Parquet files, split by program, with a dataset card.
 
     Needs pyarrow: pip install 'aiocg\\[transitions]'.
@@ -170,13 +146,7 @@ def audit(file: Path, json: bool = False) -> None:
 
 
 @command(app)
-def sample(
-    file: Path,
-    count: int = 10,
-    seed: int = 0,
-    by_program: bool = False,
-    json: bool = False,
-) -> None:
+def sample(file: Path, count: int = 10, seed: int = 0, by_program: bool = False, json: bool = False) -> None:
     """Draw transitions at random.
 
     Example: aiocg transitions sample t.db --count 5 --by-program

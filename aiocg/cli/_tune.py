@@ -59,9 +59,6 @@ def tune(
         lock: The file for what was found.
         html: Write a page with all options and files.
     """
-    from aiocg.datasets.errors import DatasetError
-    from aiocg.errors import AiocgError
-
     check_writable(html, ".html", ".htm")
     check_writable(lock, ".json")
     if verify == bool(words):
@@ -93,8 +90,6 @@ def tune(
         result = _tuned(settings)
     except KeyboardInterrupt:
         interrupted("interrupted: nothing was found yet; --resume goes on")
-    except (AiocgError, DatasetError, OSError) as error:
-        fail(str(error))
     from msgspec import to_builtins
 
     from aiocg.tune import result_text

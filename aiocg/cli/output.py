@@ -39,6 +39,11 @@ def answer(json: bool, value: dict[str, Any], *told: RenderableType) -> None:
         print_line(one) if isinstance(one, str) else console.print(one)
 
 
+def fields(one: object, *names: str) -> dict[str, Any]:
+    """Return attributes of something by their names, for JSON."""
+    return {name: getattr(one, name) for name in names}
+
+
 def facts_table(facts: Iterable[tuple[str, str | None]]) -> Table:
     """Return what is known of one thing, each fact with its name before it; those that are empty are left out."""
     grid = Table.grid("", "", padding=(0, 2))

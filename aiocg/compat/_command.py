@@ -1,17 +1,4 @@
-"""Runs a program as Python does, but with aiocg's `compiler_gym` and `gym`."""
-
-import importlib.util
-import os
-import runpy
-import sys
-from collections.abc import Sequence
-from types import ModuleType, TracebackType
-from typing import NoReturn
-
-from aiocg.compat._finder import SHADOW, install
-
-HELP = """\
-usage: python -m aiocg.compat [-h] script.py [argument ...]
+"""usage: python -m aiocg.compat [-h] script.py [argument ...]
        python -m aiocg.compat -m module [argument ...]
        python -m aiocg.compat -c code [argument ...]
 
@@ -24,6 +11,16 @@ environment variables:
   AIOCG_COMPAT_STAND_INS=0  do not run another program where one of cbench-v1 cannot be fetched
 """
 
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from types import ModuleType, TracebackType
+from typing import NoReturn
+
+from aiocg.compat._finder import SHADOW, install
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program that the command line names.
@@ -35,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not words:
         _refuse("nothing to run: give a script, -m with a module, or -c with code")
     if words[0] in ("-h", "--help"):
-        print(HELP, end="")
+        print(__doc__)
         return
     option, rest = (words[0], words[1:]) if words[0].startswith("-") and words[0] != "-" else ("", words)
     if option[:2] in ("-m", "-c") and len(option) > 2:
@@ -48,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         install()
     except ImportError as error:
         _refuse(str(error))
-    _for_children()
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    if SHADOW not in folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join([SHADOW, *folders])  # for child processes
     sys.excepthook = _without_our_frames
     sys.argv = [option or rest[0], *rest[1:]]
     if option == "-m":
@@ -91,22 +90,13 @@ def _first_path(folder: str) -> None:
         sys.path[0] = folder
 
 
-def _for_children() -> None:
-    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    if SHADOW not in folders:
-        os.environ["PYTHONPATH"] = os.pathsep.join([SHADOW, *folders])
-
-
 def _without_our_frames(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Show an error without our own stack frames."""
+    ours = (__file__, "<frozen runpy>", os.path.join(os.path.dirname(__file__), "__main__.py"))
     inner = trace
-    while inner is not None and _is_ours(inner.tb_frame.f_code.co_filename):
+    while inner is not None and inner.tb_frame.f_code.co_filename in ours:
         inner = inner.tb_next
     sys.__excepthook__(kind, error.with_traceback(inner), inner)
-
-
-def _is_ours(file: str) -> bool:
-    return file in (__file__, "<frozen runpy>") or file == os.path.join(os.path.dirname(__file__), "__main__.py")
 
 
 def _refuse(problem: str) -> NoReturn:

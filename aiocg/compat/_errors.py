@@ -71,32 +71,24 @@ class ValidationError(Model):
         return hash(self._key())
 
 
-_PAIRS: tuple[tuple[type[Exception], type[Exception]], ...] = (  # the first match counts
-    (ours.DeadlineExceeded, TimeoutError),
-    (ours.EnvironmentNotSupported, EnvironmentNotSupported),
-    (ours.WorkerStartError, ServiceInitError),
-    (ours.ParameterFailed, ValueError),
-    (ours.ServiceError, ServiceError),
-    (ours.InvalidAction, ValueError),
-    (ours.UnknownName, LookupError),
-    (ours.ResetNeeded, SessionNotFound),
-    (ours.EnvClosed, ServiceIsClosed),
-    (ours.RuntimeClosed, ServiceIsClosed),
-    (InvalidState, ValueError),
-    (ours.AiocgError, ServiceError),
-    (datasets.BenchmarkNotFound, LookupError),
-    (datasets.DatasetNotFound, LookupError),
-    (datasets.InvalidBenchmarkUri, ValueError),
-    (datasets.BenchmarkInitError, BenchmarkInitError),
-    (datasets.ToolchainNotFound, ServiceInitError),
-    (datasets.DownloadError, DownloadFailed),
-    (datasets.DatasetError, DatasetInitError),
-)
+_THEIRS: dict[type[Exception], tuple[type[Exception], ...]] = {  # CompilerGym's, of ours; the first match counts
+    TimeoutError: (ours.DeadlineExceeded,),
+    EnvironmentNotSupported: (ours.EnvironmentNotSupported,),
+    ServiceInitError: (ours.WorkerStartError, datasets.ToolchainNotFound),
+    ValueError: (ours.ParameterFailed, ours.InvalidAction, InvalidState, datasets.InvalidBenchmarkUri),
+    LookupError: (ours.UnknownName, datasets.BenchmarkNotFound, datasets.DatasetNotFound),
+    SessionNotFound: (ours.ResetNeeded,),
+    ServiceIsClosed: (ours.EnvClosed, ours.RuntimeClosed),
+    ServiceError: (ours.AiocgError,),
+    BenchmarkInitError: (datasets.BenchmarkInitError,),
+    DownloadFailed: (datasets.DownloadError,),
+    DatasetInitError: (datasets.DatasetError,),
+}
 
 
 def translate(error: Exception) -> Exception:
     """Translate one of aiocg's errors to CompilerGym's; return any other unchanged."""
-    for mine, theirs in _PAIRS:
+    for theirs, mine in _THEIRS.items():
         if isinstance(error, mine):
             return theirs(str(error))
     return error

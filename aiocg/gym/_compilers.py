@@ -10,7 +10,7 @@ import gymnasium
 
 from aiocg import gcc
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.gym._env import CompilerEnv, observed, parameter
+from aiocg.gym._env import CompilerEnv, observed, repeated
 from aiocg.llvm import ClangInvocation, benchmark_from_source, make_benchmark, write_bitcode, write_ir
 from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
 from aiocg.llvm.tools import TIMEOUT
@@ -39,9 +39,7 @@ class LlvmEnv(CompilerEnv):
     # ----------------------------------------------------------------------------------------- the program
 
     ir = observed("Ir", str, "The program as textual IR.")
-    ir_sha1 = observed(
-        "IrSha1", str, "The SHA-1 of the textual IR without the lines that name the module, 40 hexadecimal digits."
-    )
+    ir_sha1 = observed("IrSha1", str, "The SHA-1 of the textual IR without the module's names, 40 digits.")
 
     def write_ir(self, path: PathLike) -> Path:
         """Write the program as textual IR and return where it is; see `aiocg.llvm.write_ir`."""
@@ -65,18 +63,9 @@ class LlvmEnv(CompilerEnv):
 
     # ---------------------------------------------------------------------------------------- measurements
 
-    runtime_observation_count = parameter(
-        "llvm.runtimes_per_observation_count",
-        "How often the program is run and timed for one observation of `Runtime`; set it to 1 to 10,000.",
-    )
-    runtime_warmup_runs_count = parameter(
-        "llvm.warmup_runs_count_per_runtime_observation",
-        "How often the program is run before it is timed; set it to 0 to 10,000.",
-    )
-    buildtime_observation_count = parameter(
-        "llvm.buildtimes_per_observation_count",
-        "How often the program is built and timed for one observation of `Buildtime`; set it to 1 to 10,000.",
-    )
+    runtime_observation_count = repeated("llvm.runtimes_per_observation_count", "timed for one `Runtime`", 1)
+    runtime_warmup_runs_count = repeated("llvm.warmup_runs_count_per_runtime_observation", "run before that", 0)
+    buildtime_observation_count = repeated("llvm.buildtimes_per_observation_count", "built for one `Buildtime`", 1)
 
     # ------------------------------------------------------------------------------------------ benchmarks
 
@@ -206,14 +195,8 @@ class GccEnv(CompilerEnv):
     def compile_timeout(self, seconds: float) -> None:
         self.send_param("timeout", repr(float(seconds)))
 
-    runtime_observation_count = parameter(
-        "gcc.runtimes_per_observation_count",
-        "How often the program is run and timed for one observation of `runtime`; set it to 1 to 10,000.",
-    )
-    runtime_warmup_runs_count = parameter(
-        "gcc.warmup_runs_count_per_runtime_observation",
-        "How often the program is run before it is timed; set it to 0 to 10,000.",
-    )
+    runtime_observation_count = repeated("gcc.runtimes_per_observation_count", "timed for one `runtime`", 1)
+    runtime_warmup_runs_count = repeated("gcc.warmup_runs_count_per_runtime_observation", "run before that", 0)
 
     # ------------------------------------------------------------------------------------------ the program
 
@@ -222,9 +205,7 @@ class GccEnv(CompilerEnv):
     asm = observed("asm", str, "The assembly.")
     asm_size = observed("asm_size", int, "Bytes of the assembly.")
     asm_hash = observed("asm_hash", str, "A checksum of the assembly.")
-    instruction_counts = observed(
-        "instruction_counts", dict, "Number of occurrences of each instruction in the assembly."
-    )
+    instruction_counts = observed("instruction_counts", dict, "How often each instruction is in the assembly.")
     obj = observed("obj", bytes, "The object file.")
     obj_size = observed("obj_size", int, "Bytes of the object file.")
     obj_image_size = observed("obj_image_size", int, "Bytes that the object file brings into an image.")

@@ -27,7 +27,7 @@ from aiocg.gym._portal import RuntimeThread, default_thread
 from aiocg.gym._recipe import Recipe, collection, configured
 from aiocg.host.threads import in_thread
 from aiocg.spaces import ActionSpace, NoObservation, ObservationSpace
-from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
+from aiocg.spaces.actions import ActionSpaceLike
 from aiocg.spaces.rewards import Reward
 from aiocg.states.state import CompilerEnvState
 
@@ -212,6 +212,11 @@ async def _earned(env: Env, reward: Reward) -> float:
 T = TypeVar("T")
 
 
+def _inner(read: Callable[[Env], T], doc: str) -> T:
+    """Return a property of a `CompilerEnv` that is one of the asynchronous environment behind it."""
+    return property(lambda env: read(env.asynchronous), doc=doc)  # type: ignore[return-value]
+
+
 def observed(name: str, convert: Callable[[Any], T], doc: str) -> Any:
     """Return a property of a `CompilerEnv` that is an observation of the present state.
 
@@ -223,16 +228,19 @@ def observed(name: str, convert: Callable[[Any], T], doc: str) -> Any:
     return property(lambda env: convert(env.observe(name)), doc=doc)
 
 
-def parameter(name: str, doc: str) -> Any:
-    """Return a property of a `CompilerEnv` that is a number among the parameters of its session; it can be set.
+def repeated(name: str, what: str, least: int) -> Any:
+    """Return a property of a `CompilerEnv` that is how often something is done, a parameter of its session.
 
     Args:
         name: such as `llvm.NAME`: `llvm.get_NAME` asks for it, and `llvm.set_NAME` sets it.
-        doc: its docstring.
+        what: is done to the program, for the docstring.
+        least: the number that it is at least.
     """
     asking, setting = (name.replace(".", f".{verb}_") for verb in ("get", "set"))
     return property(
-        lambda env: int(env.send_param(asking, "")), lambda env, count: env.send_param(setting, str(count)), doc=doc
+        lambda env: int(env.send_param(asking, "")),
+        lambda env, count: env.send_param(setting, str(count)),
+        doc=f"How often the program is {what}; set it to {least} to 10,000.",
     )
 
 
@@ -270,12 +278,41 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         render_mode: "human", "ansi" or None.
         runtime: the runtime, and the thread that runs its event loop.
         asynchronous: the asynchronous environment, which belongs to that event loop.
+        action_spaces: all action spaces of the compiler, by name.
+        observation_spaces: all observation spaces, by name.
+        reward_spaces: all rewards, by name.
+        parameters: the parameters that were sent and accepted, by key.
+        compiler_version: name and version of the compiler.
+        in_episode: has the environment been reset, and has the episode not ended?
+        episode_reward: sum of the rewards since the reset, None without a reward space.
+        actions: the actions since the reset, in the form of the action space.
+        action_texts: the actions since the reset as texts, whatever the action space.
+        state: the current state as a value, for `apply`, for `SyncRuntime.replay`, and for files.
+        state_hash: a 64-bit hash of the current state; equal states have equal hashes.
+        episode_walltime: seconds since the reset, 0 before the first.
+        version: the version of this package.
+        reward_range: the range of a step's reward; always infinite.
 
     Raises:
         UnknownName, InvalidAction, DatasetError, WorkerStartError: as `aiocg.Runtime.make`.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # as Gymnasium declares it
+
+    action_spaces = _inner(lambda env: env.action_spaces, "All action spaces of the compiler, by name.")
+    observation_spaces = _inner(lambda env: env.observation_spaces, "All observation spaces, by name.")
+    reward_spaces = _inner(lambda env: env.reward_spaces, "All rewards, by name.")
+    parameters = _inner(lambda env: env.parameters, "The parameters that were sent and accepted, by key.")
+    compiler_version = _inner(lambda env: env.compiler_version, "Name and version of the compiler.")
+    in_episode = _inner(lambda env: env.in_episode, "Has the environment been reset, and has the episode not ended?")
+    episode_reward = _inner(lambda env: env.episode_reward, "Sum of rewards since the reset, None without a space.")
+    actions = _inner(lambda env: env.actions, "The actions since the reset, in the form of the action space.")
+    action_texts = _inner(lambda env: env.action_texts, "The actions since the reset as texts, whatever the space.")
+    state = _inner(lambda env: env.state, "The current state as a value, for `apply` and for files.")
+    state_hash = _inner(lambda env: env.state_hash, "A 64-bit hash of the state; equal states have equal hashes.")
+    episode_walltime = _inner(lambda env: env.state.walltime, "Seconds since the reset, 0 before the first.")
+    version = __version__
+    reward_range: tuple[float, float] = (-np.inf, np.inf)  # of a step
 
     def __init__(
         self,
@@ -403,11 +440,6 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         self._run(lambda env: env.choose_actions(choice))
 
     @property
-    def action_spaces(self) -> ActionSpaces:
-        """All action spaces of the compiler, by name."""
-        return self.asynchronous.action_spaces
-
-    @property
     def observation_space(self) -> "gymnasium.Space[Any]":
         """The space of default observations, `NoObservation` without one; set it to a name, or to None."""
         space = self.observation_space_spec
@@ -422,11 +454,6 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         """The default observation space, None without one."""
         name = self.asynchronous.observation_space
         return None if name is None else self.asynchronous.observation_spaces[name]
-
-    @property
-    def observation_spaces(self) -> Mapping[str, ObservationSpace]:
-        """All observation spaces, by name."""
-        return self.asynchronous.observation_spaces
 
     @property
     def reward_space(self) -> str | None:
@@ -445,16 +472,6 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
         """The default reward, None without one."""
         name = self.reward_space
         return None if name is None else self.asynchronous.reward_spaces[name]
-
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """The range of a step's reward; always infinite."""
-        return (-np.inf, np.inf)
-
-    @property
-    def reward_spaces(self) -> Mapping[str, Reward]:
-        """All rewards, by name."""
-        return self.asynchronous.reward_spaces
 
     def add_observation_space(self, space: ObservationSpace) -> None:
         """Add an observation of your own, derived from others; see `aiocg.Env.add_observation_space`."""
@@ -501,57 +518,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
     def timeout(self, seconds: float) -> None:
         self.asynchronous.timeout = seconds
 
-    @property
-    def parameters(self) -> Mapping[str, str]:
-        """The parameters that were sent and accepted, by key."""
-        return self.asynchronous.parameters
-
     # -------------------------------------------------------------------------------------------- episode
-
-    @property
-    def version(self) -> str:
-        """The version of this package."""
-        return __version__
-
-    @property
-    def compiler_version(self) -> str:
-        """Name and version of the compiler."""
-        return self.asynchronous.compiler_version
-
-    @property
-    def in_episode(self) -> bool:
-        """Has the environment been reset, and has the episode not ended?"""
-        return self.asynchronous.in_episode
-
-    @property
-    def episode_reward(self) -> float | None:
-        """Sum of the rewards since the reset, None without a reward space."""
-        return self.asynchronous.episode_reward
-
-    @property
-    def episode_walltime(self) -> float:
-        """Seconds since the reset, 0 before the first."""
-        return self.asynchronous.state.walltime
-
-    @property
-    def actions(self) -> list[Any]:
-        """The actions since the reset, in the form of the action space."""
-        return self.asynchronous.actions
-
-    @property
-    def action_texts(self) -> tuple[str, ...]:
-        """The actions since the reset as texts, whatever the action space."""
-        return self.asynchronous.action_texts
-
-    @property
-    def state(self) -> CompilerEnvState:
-        """The current state as a value, for `apply`, for `SyncRuntime.replay`, and for files."""
-        return self.asynchronous.state
-
-    @property
-    def state_hash(self) -> int:
-        """A 64-bit hash of the current state; equal states have equal hashes."""
-        return self.asynchronous.state_hash
 
     def commandline(self, *, exact: bool = False) -> str:
         """Return the actions since the reset as a command line for the compiler's own tool, `opt` for LLVM."""

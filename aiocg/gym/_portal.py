@@ -353,9 +353,6 @@ class RuntimeThread:
         portal = self._portal
         if portal is not None and not self._closed:
             return portal
-        return self._start()
-
-    def _start(self) -> Portal:
         with self._lock:
             if self._closed:
                 raise RuntimeClosed("the runtime was closed")

@@ -16,7 +16,7 @@ from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import AiocgError, ServiceError
 from aiocg.leaderboard._problems import Kind, Problem, Refused, lines_of
 from aiocg.leaderboard._submission import CHECKED, Row, Submission
-from aiocg.leaderboard._track import EXPORTS, Exports, Facts, Program, Track, calibration, facts_of, read_track
+from aiocg.leaderboard._track import EXPORTS, Exports, Facts, Track, calibration, facts_of, read_track
 from aiocg.search.lanes import go_to, spread
 from aiocg.search.timing import ALONE_AND_ONCE, Contender, measuring, run_in_turns, speedup
 from aiocg.spaces.actions import DiscreteActions, ParametrizedActions
@@ -61,26 +61,6 @@ class Checked(msgspec.Struct, frozen=True):
     actions: int
     executed: bool
     accepted: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        row: Row,
-        program: Program,
-        result: ValidationResult,
-        ratio: tuple[float, float, float],
-        accepted: str,
-    ) -> "Checked":
-        """Return what a validation says of a row."""
-        return cls(
-            program.uri,
-            row.seed,
-            *ratio,
-            row.state.walltime,
-            len(row.state.actions),
-            result.behaviour is Behaviour.SAME,
-            accepted,
-        )
 
 
 def write_checked(path: Path, rows: Iterable[Checked]) -> None:
@@ -368,8 +348,8 @@ async def _replay(
         for uri, program in track.programs.items()
         if uri in facts and facts[uri].program != program
     ]
-    found, notes = await leaks(runtime, track, submission.about.training, facts)
-    report.problems += found
+    leaked, notes = await leaks(runtime, track, submission.about.training, facts)
+    report.problems += leaked
     report.notes += notes
     if any(one.kind is Kind.UNAVAILABLE for one in report.problems):
         return
@@ -408,8 +388,10 @@ async def _replay(
                         because = accepted.get(result.state.benchmark, "") if unproven else ""
                         if unproven and not because:
                             report.problems += [_unproven(row, ratio[0], result) for row in group]
-                        program = facts[result.state.benchmark].program
-                        report.checked += [Checked.of(row, program, result, ratio, because) for row in group]
+                        same = result.behaviour is Behaviour.SAME
+                        for row in group:
+                            found = (*row.key, *ratio, row.state.walltime, len(row.state.actions))
+                            report.checked.append(Checked(*found, executed=same, accepted=because))
     report.checked.sort(key=lambda one: (one.benchmark, one.seed))
     if (submission.folder / CHECKED).exists():
         said = read_checked(submission.folder / CHECKED)

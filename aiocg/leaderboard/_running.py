@@ -175,13 +175,12 @@ async def _run(search: Search, track: Track, uri: str, seed: int) -> Row:
         async with env:
             await env.reset()
             parameters = inspect.signature(search).parameters
-            options: dict[str, Any] = {"budget": Budget(track.budget.seconds), "seed": seed}
             takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
-            own = {name: value for name, value in options.items() if name in parameters}
-            if takes_all:
-                own.setdefault("budget", options["budget"])
+            options: dict[str, Any] = {"seed": seed} if "seed" in parameters else {}
+            if "budget" in parameters or takes_all:
+                options["budget"] = Budget(track.budget.seconds)
             started = time.monotonic()
-            found = await search(env, **own)
+            found = await search(env, **options)
             seconds = time.monotonic() - started
             actions: tuple[str, ...] = tuple(found.actions if hasattr(found, "actions") else found)
             await env.reset()

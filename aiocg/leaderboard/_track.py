@@ -7,6 +7,7 @@ import importlib.metadata
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -330,23 +331,20 @@ def calibration() -> float:
 
     It is measured by the processor time of clang -O2 for a program of programs-v0, the least of some runs.
     """
-    import os
+    import resource
     import subprocess
 
     from aiocg.datasets import default_datasets
     from aiocg.datasets.toolchain import find_toolchain
 
     content = default_datasets().benchmark("benchmark://programs-v0/lisp").content
-    command = [str(find_toolchain().clang), "-O2", "-c", "-x", "ir", "-", "-o", os.devnull]
-    times = []
+    command = [str(find_toolchain().clang), "-O2", "-c", "-x", "ir", "-", "-o", "/dev/null"]
+    spent = [0.0]  # by all children until now
     for _ in range(5):
-        before = os.times()
         subprocess.run(command, input=content, check=True, capture_output=True)
-        after = os.times()
-        times.append(
-            after.children_user - before.children_user + after.children_system - before.children_system
-        )  # fmt: skip
-    return round(REFERENCE / min(times), 3)
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(children.ru_utime + children.ru_stime)
+    return round(REFERENCE / min(after - before for before, after in pairwise(spent)), 3)
 
 
 REFERENCE = 1.1

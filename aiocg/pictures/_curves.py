@@ -121,7 +121,7 @@ def bars(rows: Sequence[tuple[str, float]], levels: Mapping[str, float], title: 
         width = value / most * _ACROSS
         drawn.append(text(left - 8, y + 14, name, fill=TEXT, anchor="end"))
         drawn.append(f'<rect x="{left:.1f}" y="{y + 3:.1f}" width="{width:.1f}" height="14" rx="2" fill="{color}"/>')
-        said = f"{_value_text(value)}  {change:+,.6g}" if change else _value_text(value)
+        said = f"{_number(value)}  {change:+,.6g}" if change else _number(value)
         drawn.append(text(left + _ACROSS + 8, y + 14, said, fill=TEXT))
         before = value
     for place, (value, name) in enumerate(_merged(levels)[::-1]):
@@ -135,7 +135,3 @@ def bars(rows: Sequence[tuple[str, float]], levels: Mapping[str, float], title: 
         )
     drawn.append(f'<path d="M{left:.1f} {_BARS_ABOVE - 4:.1f}V{down:.1f}" stroke="{INK}"/>')
     return picture(left + _ACROSS + 130, down, drawn, title)
-
-
-def _value_text(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"

@@ -1,8 +1,8 @@
 """Structured logs of workers, sessions and clients.
 
 The library logs with the standard `logging`, below the logger `aiocg`: a message that is always the same for the same
-kind of event, and the rest in fields (`extra=`). It is silent until somebody listens: an application by handlers of its
-own, anybody else by `configure` or the environment variable `AIOCG_LOG`.
+kind of event, and the rest in fields (`extra=`), which docs/telemetry.md lists. It is silent until somebody listens:
+an application by handlers of its own, anybody else by `configure` or the environment variable `AIOCG_LOG`.
 
 No field ever has a secret key or the content of a program.
 """
@@ -19,25 +19,6 @@ from aiocg.errors import AiocgError, UnknownName
 FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 VARIABLE: Final = "AIOCG_LOG"
-
-FIELDS: Final = {
-    "kind": "the kind of worker, such as llvm",
-    "slot": "the worker's number among those of its kind",
-    "pid": "process id of the worker, on the machine where it runs",
-    "session": "number of the environment's session, as on the wire",
-    "request": "number of the request on the connection to this process",
-    "doing": "what the request does, with its actions, shortened",
-    "attempt": "how many workers have died of the same request",
-    "count": "how many there were so far",
-    "seconds": "how long it took, or a process lived",
-    "cause": "why it happened",
-    "client": "who is behind a connection to a node, by the name of its key",
-    "instance": "one process of a client, by the random name that it has for itself",
-    "address": "where somebody comes from, or listens",
-    "port": "where a worker of a node listens",
-    "status": "exit status of a worker; minus the signal, if one ended it",
-}
-"""The fields that events have, as far as they apply, and what each says."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

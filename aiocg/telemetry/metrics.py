@@ -6,7 +6,7 @@ has a clock of its own, and labels have few values: kinds, slots, causes, codes,
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiocg.errors import AiocgError
@@ -64,7 +64,7 @@ class MetricsServer:
             return asyncio.run_coroutine_threadsafe(gather(), loop).result(PATIENCE)
 
         self._server, self._thread = start_http_server(port, host, _registry(read))
-        self.address = f"{_bracketed(host)}:{self._server.server_port}"
+        self.address = f"{f'[{host}]' if ':' in host else host}:{self._server.server_port}"
 
     async def close(self) -> None:
         """Listen no more."""
@@ -191,21 +191,17 @@ _ARRIVED = _Family("aiocg_node_received_bytes", "Encoded requests that workers h
 _ANSWERED = _Family("aiocg_node_sent_bytes", "Encoded replies that workers have sent.", "client", counter=True)
 
 
+_COUNTED = {  # attributes of what a worker counts, and of the tally of those that are gone
+    **{_DONE: "requests", _ERRORS: "failures", _BUSY: "compiler_seconds"},
+    **{_ARRIVED: "bytes_received", _ANSWERED: "bytes_sent"},
+}
+_TALLIED = {_ATTACHED: "attached", _EXPIRED: "expired", _STARTED: "starts", _DENIED: "refused", **_COUNTED}
+
+
 def _read_leases(leases: "Leases", name_of: Callable[[str], str]) -> Iterator[Sample]:
     tally = leases.tally
-    past: list[tuple[_Family, Mapping[str, float]]] = [
-        (_ATTACHED, tally.attached),
-        (_EXPIRED, tally.expired),
-        (_STARTED, tally.starts),
-        (_DENIED, tally.refused),
-        (_DONE, tally.requests),
-        (_ERRORS, tally.failures),
-        (_BUSY, tally.compiler_seconds),
-        (_ARRIVED, tally.bytes_received),
-        (_ANSWERED, tally.bytes_sent),
-    ]
-    for family, numbers in past:
-        yield from ((family, (name_of(key),), number) for key, number in numbers.items())
+    for family, what in _TALLIED.items():
+        yield from ((family, (name_of(key),), number) for key, number in getattr(tally, what).items())
     yield from ((_DIED, (name_of(key), cause), number) for (key, cause), number in tally.deaths.items())
     yield from ((_CLIENTS, (name_of(key),), 0) for key in tally.attached)  # also those that have left
     yield from ((_CLIENTS, (name_of(lease.key),), 1) for lease in leases.leases.values())
@@ -215,11 +211,7 @@ def _read_leases(leases: "Leases", name_of: Callable[[str], str]) -> Iterator[Sa
         yield _IN_USE, client, holder.look.memory
         if counts is not None:
             yield _OPEN, client, counts.sessions
-            yield _DONE, client, counts.requests
-            yield _ERRORS, client, counts.failures
-            yield _BUSY, client, counts.compiler_seconds
-            yield _ARRIVED, client, counts.bytes_received
-            yield _ANSWERED, client, counts.bytes_sent
+            yield from ((family, client, getattr(counts, what)) for family, what in _COUNTED.items())
 
 
 class _Source(Collector):
@@ -242,7 +234,3 @@ def _parse(address: str) -> tuple[str, int]:
     if not port.isdecimal() or int(port) > 65535:
         raise AiocgError(f"{address!r} is no address for metrics; expected HOST:PORT or PORT, such as 127.0.0.1:9464")
     return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

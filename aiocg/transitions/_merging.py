@@ -17,21 +17,7 @@ from aiocg.transitions.reading import Transitions
 _TEXTS = "INSERT OR IGNORE INTO {0} ({1}) SELECT {1} FROM other.{0}"
 _IDS = "CREATE TEMP TABLE {0}Ids AS SELECT a.id AS old, b.id AS new FROM other.{0} a JOIN main.{0} b USING ({1})"
 _TABLES = {"Benchmarks": "uri", "Actions": "texts", "Spaces": "name"}
-_STEPS = """
-INSERT OR IGNORE INTO Conflicts
-    SELECT a.state, new, a.next FROM other.StateTransitions a JOIN ActionsIds ON old = a.action
-    JOIN main.StateTransitions b ON b.state = a.state AND b.action = new WHERE a.next IS NOT b.next;
-INSERT OR IGNORE INTO Conflicts SELECT state, new, next FROM other.Conflicts JOIN ActionsIds ON old = action;
-INSERT INTO StateTransitions (state, action, next, rewards)
-    SELECT state, new, next, rewards FROM other.StateTransitions JOIN ActionsIds ON old = action WHERE true
-    ON CONFLICT DO UPDATE SET rewards = json_patch(rewards, excluded.rewards)
-    WHERE next IS excluded.next AND rewards IS NOT excluded.rewards;
-INSERT OR IGNORE INTO States SELECT state, new FROM other.States JOIN BenchmarksIds ON old = benchmark;
-INSERT OR IGNORE INTO Observations
-    SELECT state, new, codec, value FROM other.Observations JOIN SpacesIds ON old = space;
-UPDATE Benchmarks AS mine SET state = theirs.state FROM other.Benchmarks AS theirs
-    WHERE mine.uri = theirs.uri AND mine.state IS NULL;
-"""
+_STEPS = Path(__file__).with_name("merging.sql").read_text("utf-8")
 
 
 def merge(

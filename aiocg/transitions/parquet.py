@@ -83,16 +83,10 @@ def _arrow() -> Any:
 
 def _transition_types() -> Any:
     arrow = _arrow()
-    reward = arrow.struct([("space", arrow.string()), ("value", arrow.float64())])
-    return arrow.schema(
-        [
-            ("benchmark", arrow.string()),
-            ("state", arrow.uint64()),
-            ("actions", arrow.list_(arrow.string())),
-            ("next", arrow.uint64()),
-            ("rewards", arrow.list_(reward)),
-        ]
-    )
+    text, state = arrow.string(), arrow.uint64()
+    rewards = arrow.list_(arrow.struct({"space": text, "value": arrow.float64()}))
+    types = {"benchmark": text, "state": state, "actions": arrow.list_(text), "next": state, "rewards": rewards}
+    return arrow.schema(types)
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]], types: Any) -> Iterator[Path]:

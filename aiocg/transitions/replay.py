@@ -40,15 +40,11 @@ class ReplayEnv(gymnasium.Env[Any, np.int64]):
     ) -> None:
         self._file = Transitions(path)
         self._observation, self._reward = observation_space, reward_space
-        observed = self._file.observed_states(observation_space)
-        if not observed:
-            known = ", ".join(self._file.spaces()) or "none at all"
-            raise TransitionsError(f"{path} has no observations of {observation_space}, but {known}")
-        self._observed = observed
-        rewards = self._file.reward_spaces()
-        if reward_space not in rewards:
-            known = ", ".join(rewards) or "none at all"
-            raise TransitionsError(f"{path} has no rewards of {reward_space}, but {known}")
+        asked = (("observations", observation_space, self._file.spaces()),)
+        for what, name, known in (*asked, ("rewards", reward_space, self._file.reward_spaces())):
+            if name not in known:
+                raise TransitionsError(f"{path} has no {what} of {name}, but {', '.join(known) or 'none at all'}")
+        self._observed = observed = self._file.observed_states(observation_space)
         self._starts = {uri: state for uri, state in self._file.benchmarks() if state in observed}
         if not self._starts:
             raise TransitionsError(f"{path} has no reset that {observation_space} was logged of")

@@ -43,54 +43,7 @@ BEFORE, FIRST, ALONE = "before", "as it came", "nothing"  # what the program is 
 DIFF_LINES = 3000  # that are shown
 KINDS = {"+": "add", "-": "del", "@": "at"}
 
-STYLE = """
-body { font-family: system-ui, sans-serif; }
-.items-center { align-items: center; } .w-full { width: 100%; } .w-20 { width: 5rem; } .w-32 { width: 8rem; }
-.diff { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre; overflow: auto; line-height: 1.45; }
-.diff .add { background: #16a34a26; } .diff .del { background: #dc262626; } .diff .at { opacity: .6; }
-.beside { display: grid; grid-template-columns: 1fr 1fr; column-gap: 8px; }
-.beside > div { white-space: pre-wrap; overflow-wrap: anywhere; padding-left: 4px; }
-.beside > .whole { grid-column: 1 / 3; }
-button:focus-visible { outline: 2px solid #0d9488; outline-offset: -2px; }
-.rows { list-style: none; margin: 0; padding: 0; width: 100%; overflow: hidden auto; }
-.rows button { display: flex; gap: 8px; width: 100%; padding: 4px 8px; border: 0; background: none; color: inherit;
-  font: inherit; text-align: left; cursor: pointer; }
-.rows button:hover { background: #7b879422; } .rows button[aria-current] { font-weight: bold; }
-.rows.action button { justify-content: space-between; }
-.rows.action .ellipsis { white-space: normal; overflow-wrap: anywhere; } .rows .faint { opacity: .7; }
-.columns { display: grid; grid-template-columns: minmax(240px, 300px) minmax(0, 1fr); gap: 12px; }
-.rows.action { height: calc(100vh - 130px); }
-.picture { overflow: auto; width: 100%; max-height: calc(42vh - 70px); } .picture svg { max-width: none; }
-.tabbed { height: 42vh; } .changes .diff { height: calc(58vh - 170px); }
-@media (min-width: 1280px) {
-  .states { display: grid; grid-template-columns: minmax(450px, 4fr) minmax(0, 5fr); gap: 12px; }
-  .picture { max-height: calc(100vh - 210px); }
-  .tabbed { height: calc(100vh - 120px); } .changes .diff { height: calc(100vh - 110px); }
-}
-.body--dark svg.aiocg .box { fill: #1f2937; } .body--dark svg.aiocg .box.here { fill: #115e59; }
-.body--dark svg.aiocg .box.depth-1 { fill: #22323a; } .body--dark svg.aiocg .box.depth-2 { fill: #23433f; }
-.body--dark svg.aiocg .box.depth-3 { fill: #155e4f; } .body--dark svg.aiocg text.inside { fill: #e5e7eb; }
-.gain { font-variant-numeric: tabular-nums; }
-.q-tab { padding: 0 5px; } .q-tab__label { font-size: 13px; }
-.win { color: #15803d; } .loss { color: #b91c1c; }
-.body--dark .win { color: #4ade80; } .body--dark .loss { color: #f87171; }
-.lines .q-notification__message { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 40vh; overflow: auto; }
-@media (max-width: 1000px) { .levels { display: none; } }
-.tight td, .tight th { height: 30px !important; padding: 0 8px !important; }
-.tight .q-btn { min-height: 28px; }
-"""
-
-STAGE_ROW = """
-<q-tr :props="props">
-  <q-td>{{ props.row.number }}</q-td>
-  <q-td><q-btn flat dense no-caps no-wrap :label="props.row.label" :title="props.row.name"
-    :aria-label="'show what ' + props.row.name + ' changed'" @click="$parent.$emit('changes', props.row)" /></q-td>
-  <q-td class="text-right gain" :class="props.row.color">{{ props.row.gain }}</q-td>
-  <q-td class="text-right gain">{{ props.row.cost }}</q-td>
-  <q-td><q-btn flat dense no-caps label="go" :aria-label="'go to the program after ' + props.row.name"
-    @click="$parent.$emit('go', props.row)" /></q-td>
-</q-tr>
-"""
+STYLE = Path(__file__).with_name("explorer.css")
 
 
 def colored(lines: list[str], *, beside: bool = False) -> str:
@@ -125,6 +78,11 @@ def _beside(lines: list[str]) -> Iterator[str]:
         old, new = [], []
         if line:
             yield f'<div class="at whole">{html.escape(line)}</div>' if kind == "@" else _line(line) * 2
+
+
+def select(options: Any, label: str, value: Any, change: Callable[[], Any] | None = None) -> ui.select:
+    """Return a small list of options to choose from."""
+    return ui.select(options, label=label, value=value, on_change=change).props("dense options-dense").classes("w-32")
 
 
 class Chart:
@@ -274,21 +232,22 @@ async def stages(session: ExplorerSession) -> AsyncIterator[_Stage]:
     parts = list(prefixes(printed if fine.state == whole.state else exact))
     number, main = 0, session.costs[0]
     state, cost = session.tree[0].state, session.tree[0].costs[main]
-    for found in marked:
+
+    async def tried() -> AsyncIterator[tuple[str, tuple[str, ...], Gain]]:
+        for found in marked:
+            yield found.action, marks, found
+        for start in range(0, len(parts), AT_ONCE):
+            chunk = parts[start : start + AT_ONCE]
+            gains = await session.try_all([text for _, text in chunk], marks)
+            for (name, text), found in zip(chunk, gains, strict=True):
+                yield name, (*marks, text), found
+
+    async for name, actions, found in tried():
         if found.state is None:
-            raise Refusal(409, f"{found.action} fails: {found.error}")
+            raise Refusal(409, f"{name} fails: {found.error}")
         number, now = number + 1, found.costs[main]
-        yield _Stage(number, found.action, marks, found.state, now, cost - now, found.state != state)
+        yield _Stage(number, name, actions, found.state, now, cost - now, found.state != state)
         state, cost = found.state, now
-    for start in range(0, len(parts), AT_ONCE):
-        chunk = parts[start : start + AT_ONCE]
-        for (name, text), found in zip(chunk, await session.try_all([text for _, text in chunk], marks), strict=True):
-            number += 1
-            if found.state is None:
-                raise Refusal(409, f"{name} fails: {found.error}")
-            now = found.costs[main]
-            yield _Stage(number, name, (*marks, text), found.state, now, cost - now, found.state != state)
-            state, cost = found.state, now
 
 
 async def changes(
@@ -328,11 +287,9 @@ class ChangesPanel:
         self._lines: list[str] | None = None  # of the difference that is shown
         texts = list(session.texts)
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
-            self._text = ui.select(texts, value=texts[0] if texts else None, label="text", on_change=self.show)
-            self._text.props("dense options-dense borderless").classes("w-32").visible = len(texts) > 1
-            self._against = ui.select(
-                [BEFORE, FIRST, ALONE], value=BEFORE, label="compared with", on_change=self.show
-            ).props("dense options-dense borderless").classes("w-32")  # fmt: skip
+            self._text = select(texts, "text", texts[0] if texts else None, self.show).props("borderless")
+            self._text.visible = len(texts) > 1
+            self._against = select([BEFORE, FIRST, ALONE], "compared with", BEFORE, self.show).props("borderless")
             self._beside = ui.checkbox("side by side", on_change=self._color).props("dense")
         self._said = ui.label().classes("text-caption ellipsis w-full")
         self._diff = ui.html("", sanitize=False).classes("diff w-full")
@@ -495,8 +452,7 @@ class PicturePanel:
         self._do = do
         self._drawn: tuple[object, ...] = ()
         with ui.row().classes("items-center w-full"):
-            self._function = ui.select([], label="function", on_change=self.show).props("dense options-dense")
-            self._function.classes("w-32")
+            self._function = select([], "function", None, self.show)
             self._whole = ui.checkbox("instructions", on_change=self.show).props("dense")
             self._svg = ui.link("SVG", "").props("download")
             self._dot = ui.link("dot", "").props("download")
@@ -521,10 +477,8 @@ class PicturePanel:
         blocks = await in_thread(lambda: {name: len(found) for name, found in functions(text).items()})
         names = sorted(blocks)
         if self._function.options != names:
-            value = (
-                self._function.value if self._function.value in blocks else max(blocks, key=lambda name: blocks[name])
-            )
-            self._function.set_options(names, value=value)
+            chosen, largest = self._function.value, max(blocks, key=lambda name: blocks[name])
+            self._function.set_options(names, value=chosen if chosen in blocks else largest)
         name, whole = str(self._function.value), bool(self._whole.value)
         if self._drawn == (number, name, whole):
             return
@@ -563,16 +517,14 @@ class Explanation:
         with ui.row().classes("items-center"):
             self._explain_button = ui.button("explain", on_click=self._explain).props("dense no-caps")
             self._explained = ui.label("default<Oz> of the program as it came, pass by pass").classes("text-caption")
-        columns = [
-            {"name": "number", "label": "", "field": "number", "align": "left"},
-            {"name": "label", "label": "pass", "field": "label", "align": "left"},
-            {"name": "gain", "label": "gain", "field": "gain", "align": "right"},
-            {"name": "cost", "label": "cost", "field": "cost", "align": "right"},
-            {"name": "go", "label": "", "field": "number"},
+        shown = {"number": "", "label": "pass", "gain": "gain", "cost": "cost", "go": ""}
+        columns: list[dict[str, Any]] = [
+            {"name": name, "label": label, "field": name, "align": "right" if name in ("gain", "cost") else "left"}
+            for name, label in shown.items()
         ]
         self._stages = ui.table(rows=[], columns=columns, row_key="number").classes("tight w-full")
         self._stages.props("dense flat hide-pagination hide-no-data :rows-per-page-options=[0]")
-        self._stages.add_slot("body", STAGE_ROW)
+        self._stages.add_slot("body", Path(__file__).with_name("stage_row.html").read_text())
         self._stages.on("go", lambda event: self._do(lambda: self._go_to_stage(event.args["actions"])))
         self._stages.on("changes", lambda event: self._do(lambda: self._show_changes(event.args)))
 
@@ -640,10 +592,7 @@ class SearchPanel:
         self._session = sessions.find(id)
         known = watchable(self._session)
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
-            self._name = ui.select(list(known), value=next(iter(known), None), label="search").props(
-                "dense options-dense"
-            )
-            self._name.classes("w-32")
+            self._name = select(list(known), "search", next(iter(known), None))
             self._seconds = ui.number("seconds", value=USUAL, min=0.1, max=sessions.limits.search_seconds)
             self._seconds.props("dense").classes("w-20")
             self._here = ui.checkbox("from here").props("dense")
@@ -706,9 +655,8 @@ class SearchPanel:
         names = {run.number: _title(run) for run in runs}
         with ui.dialog().props("maximized") as dialog, ui.card().classes("w-full").props('aria-label="Compare"'):
             with ui.row().classes("items-center w-full"):
-                one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-32")
-                other = ui.select(names, value=runs[-1].number, label="other").props("dense options-dense")
-                other.classes("w-32")
+                one = select(names, "one", runs[-2].number)
+                other = select(names, "other", runs[-1].number)
                 said = ui.label().classes("text-caption")
                 ui.space()
                 ui.button("close", on_click=dialog.close).props("flat no-caps")

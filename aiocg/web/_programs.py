@@ -52,9 +52,8 @@ def _compile(data: bytes, name: str, language: str, timeout: float) -> bytes:
     with scratch_folder() as folder:
         Path(folder, name).write_bytes(data)
         try:
-            status, said = run_bounded(
-                [*_box(folder), *_clang(name, language)], cwd=str(folder), env=dict(os.environ), timeout=timeout
-            )
+            command = [*_box(folder), *_clang(name, language)]
+            status, said = run_bounded(command, cwd=str(folder), env=dict(os.environ), timeout=timeout)
         except TimedOut:
             raise BenchmarkInitError(name, f"clang took longer than {timeout:g} s and was stopped") from None
         except OSError as error:

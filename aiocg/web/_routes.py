@@ -242,12 +242,9 @@ async def open_session(sessions: TheSessions, body: NewSession) -> SessionReply:
         id = await sessions.open_saved(at_state(state_of(body.state), body.env).visiting())
         return SessionReply.of(id, sessions.find(id))
     given = None if body.source is None else sent(body.source, body.language, sessions.limits)
-    id = await sessions.open(
-        body.env,
-        benchmark=given if body.benchmark is None else named(body.benchmark),
-        reward_space=body.reward_space,
-        action_space=body.action_space,
-    )
+    benchmark = given if body.benchmark is None else named(body.benchmark)
+    spaces = {"reward_space": body.reward_space, "action_space": body.action_space}
+    id = await sessions.open(body.env, benchmark=benchmark, **spaces)
     return SessionReply.of(id, sessions.find(id))
 
 

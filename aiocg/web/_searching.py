@@ -61,17 +61,15 @@ def watchable(session: ExplorerSession) -> dict[str, _Watchable]:
         return {name: _Watchable(getattr(search, name), SPEED, anywhere=False, measured=True) for name in SCHEDULES}
     if not isinstance(env.reward_spaces.get(cost), CostReward) or not env.action_space.names:
         return {}
-    names = (*(OPTIONS if lines else PASSES), *LIBRARIES)
-    known = {name: _Watchable(getattr(search, name), cost, anywhere=not lines) for name in names}
-    if not lines:
-        for name in OF_FUNCTIONS:
-            known[name] = _Watchable(getattr(search, name), cost, anywhere=False)
-            if cost not in SIZES:
-                del known[name]
-        if env.spec.worker != "llvm":
-            del known["policy"]
-        elif env.benchmark.program is not None and env.benchmark.program.runs:
-            known["racing"] = _Watchable(search.racing, TIME, anywhere=False, measured=True, timed=True)
+    of_llvm = not lines and env.spec.worker == "llvm"
+    impossible = {*(() if cost in SIZES else OF_FUNCTIONS), *(() if of_llvm else ("policy",))}
+    known = {
+        name: _Watchable(getattr(search, name), cost, anywhere=not lines and name not in OF_FUNCTIONS)
+        for name in (*(OPTIONS if lines else PASSES), *LIBRARIES)
+        if name not in impossible
+    }
+    if of_llvm and env.benchmark.program is not None and env.benchmark.program.runs:
+        known["racing"] = _Watchable(search.racing, TIME, anywhere=False, measured=True, timed=True)
     return known
 
 
@@ -317,13 +315,5 @@ class LiveSearch:
 
     def _tell(self, run: Run) -> None:
         self._told = time.monotonic()
-        self._session.tell(
-            "search",
-            number=run.number,
-            name=run.name,
-            running=run.running,
-            evaluations=run.evaluations,
-            best=run.best,
-            nodes=len(self._session.tree),
-            error=run.error or None,
-        )
+        facts = {name: getattr(run, name) for name in ("number", "name", "running", "evaluations", "best")}
+        self._session.tell("search", **facts, nodes=len(self._session.tree), error=run.error or None)

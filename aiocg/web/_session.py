@@ -23,35 +23,6 @@ QUEUED = 256  # events that a slow reader may be behind before it loses the olde
 Event = Mapping[str, Any]
 
 
-class _Events:
-    """What happens somewhere, told to all who read it."""
-
-    def __init__(self) -> None:
-        self._readers: set[asyncio.Queue[Event]] = set()
-
-    @contextlib.contextmanager
-    def events(self) -> Iterator[asyncio.Queue[Event]]:
-        """Give a queue of what happens from now on; a slow reader loses the oldest."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUED)
-        self._readers.add(queue)
-        try:
-            yield queue
-        finally:
-            self._readers.discard(queue)
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody reads the events."""
-        return bool(self._readers)
-
-    def tell(self, event: str, **facts: Any) -> None:
-        """Tell all readers of an event."""
-        for queue in self._readers:
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait({"event": event, **facts})
-
-
 LEVELS = ("O3", "Oz", "Os")
 TIME = "runtime"  # of a program or kernel, in seconds, where there is nothing else to compare
 
@@ -124,7 +95,7 @@ KEPT = 24  # observations of nodes that are remembered, and nodes whose gains ar
 AT_ONCE = 8  # candidates of one request, behind which a step may have to wait
 
 
-class ExplorerSession(_Events):
+class ExplorerSession:
     """An environment that is moved about in a tree of states. Its methods take turns, whoever calls them.
 
     Few states are kept on the worker; others are reached from the nearest that is, by the actions between. A worker
@@ -141,7 +112,7 @@ class ExplorerSession(_Events):
     def __init__(
         self, env: Env, tree: Tree, costs: tuple[str, ...], lines: Mapping[str, float], limits: Limits
     ) -> None:
-        super().__init__()
+        self._readers: set[asyncio.Queue[Event]] = set()
         self.env = env
         self.tree = tree
         self.costs = costs
@@ -184,6 +155,30 @@ class ExplorerSession(_Events):
             await env.close()
             raise
         return session
+
+    # ------------------------------------------------------------------------------------------------- events
+
+    @contextlib.contextmanager
+    def events(self) -> Iterator[asyncio.Queue[Event]]:
+        """Give a queue of what happens from now on; a slow reader loses the oldest."""
+        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUED)
+        self._readers.add(queue)
+        try:
+            yield queue
+        finally:
+            self._readers.discard(queue)
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody reads the events."""
+        return bool(self._readers)
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Tell all readers of an event."""
+        for queue in self._readers:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait({"event": event, **facts})
 
     # ------------------------------------------------------------------------------------------------- moving
 

@@ -92,12 +92,11 @@ def chart(
         for value, text in _beside(lines, (most - least) / ROWS).items()
     ]
     axis = {"axisLabel": {"color": INK}, "splitLine": {"lineStyle": {"color": INK, "opacity": 0.25}}}
-    mark = {
-        "symbol": "none",
-        "silent": True,
-        "label": {"color": INK, "position": "end", "lineHeight": 14},
-        "data": levels,
-    }
+    label = {"color": INK, "position": "end", "lineHeight": 14}
+    dashed = {"type": "dashed", "color": "#d97706"}
+    mark = {"symbol": "none", "silent": True, "label": label, "data": levels, "lineStyle": dashed}
+    named = {"name": name, "nameTextStyle": {"align": "left", "color": INK}}
+    line = {"type": "line", "step": "end", "showSymbol": symbols}
     return {
         "animation": False,
         "aria": {"enabled": True},
@@ -105,24 +104,16 @@ def chart(
         "legend": {"show": len(series) > 1, "top": 0, "right": 16, "textStyle": {"color": INK}, "type": "scroll"},
         "grid": {"left": 56, "right": 96 if lines else 16, "top": 28, "bottom": 28},
         "xAxis": {"type": "value", "minInterval": 1, **axis},
-        "yAxis": {
-            "type": "value",
-            "min": math.floor(least / unit) * unit,
-            "name": name,
-            "nameTextStyle": {"align": "left", "color": INK},
-            **axis,
-        },
+        "yAxis": {"type": "value", "min": math.floor(least / unit) * unit, **named, **axis},
         "series": [
             {
-                "type": "line",
-                "name": label,
-                "step": "end",
+                **line,
+                "name": called,
                 "data": [list(point) for point in data],
                 "color": COLORS[place % len(COLORS)],
-                "showSymbol": symbols,
-                **({} if place else {"markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}}}),
+                **({} if place else {"markLine": mark}),
             }
-            for place, (label, data) in enumerate((series or {name: []}).items())
+            for place, (called, data) in enumerate((series or {name: []}).items())
         ],
     }
 

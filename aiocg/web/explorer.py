@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nicegui import events, ui
-
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.scratch import scratch_folder
@@ -23,7 +21,6 @@ from aiocg.errors import AiocgError, WorkerCrashed, WorkerFailure
 from aiocg.host.threads import in_thread
 from aiocg.web import _view as view
 from aiocg.web._links import Link, link_to, read_link
-from aiocg.web._panels import STYLE
 from aiocg.web._programs import named, sent
 from aiocg.web._session import Event, ExplorerSession
 from aiocg.web.api import create_app
@@ -41,6 +38,7 @@ from fastapi import FastAPI, Request
 from fastapi.middleware.gzip import GZipMiddleware
 
 from aiocg.web._panels import (
+    STYLE,
     ActionList,
     ChangesPanel,
     Chart,

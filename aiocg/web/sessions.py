@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -45,11 +46,8 @@ class Sessions:
             Refusal: when there are too many.
         """
         with self._room():
-            return self._add(
-                await ExplorerSession.open(
-                    self.runtime, environment, benchmark=benchmark, limits=self.limits, **choices
-                )
-            )
+            choices |= {"benchmark": benchmark, "limits": self.limits}
+            return self._add(await ExplorerSession.open(self.runtime, environment, **choices))
 
     async def open_saved(self, opening: Opening) -> str:
         """Open a session at what was saved, and return its id.
@@ -154,22 +152,19 @@ class Sessions:
         while True:
             await asyncio.sleep(LOOK)
             deaths = self._deaths()
-            for cause, count in deaths.items():
-                for _ in range(count - before.get(cause, 0)):
-                    for session in self._sessions.values():
-                        session.tell("death", kind=cause[0], cause=cause[1])
+            for kind, cause in (deaths - before).elements():
+                for session in self._sessions.values():
+                    session.tell("death", kind=kind, cause=cause)
             before = deaths
             now = time.monotonic()
             idle = [one for one, used in self._used.items() if now - used > self.limits.idle_seconds]
             for id in [one for one in idle if not self._searches[one].running]:
                 await self.close(id)
 
-    def _deaths(self) -> dict[tuple[str, str], int]:
+    def _deaths(self) -> Counter[tuple[str, str]]:
         """Return how many workers died, by kind and cause."""
-        found: dict[tuple[str, str], int] = {}
+        found: Counter[tuple[str, str]] = Counter()
         for supervisor in self.runtime.supervisors():
             for worker in supervisor.workers:
-                for cause, count in worker.tally.deaths.items():
-                    key = supervisor.kind, cause
-                    found[key] = found.get(key, 0) + count
+                found.update({(supervisor.kind, cause): count for cause, count in worker.tally.deaths.items()})
         return found

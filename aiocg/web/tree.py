@@ -128,23 +128,21 @@ class Tree:
     Args:
         state, costs: of the program as it came.
         most: how many nodes there may be.
+
+    Attributes:
+        trail: the nodes from the first to the present one, by the way that was taken.
     """
 
     def __init__(self, state: int, costs: Mapping[str, float], most: int = 10_000) -> None:
         self._most = most
         self._nodes = [Node(0, state, dict(costs))]
         self._by_state = {state: 0}
-        self._trail = [0]
+        self.trail: tuple[int, ...] = (0,)
 
     @property
     def present(self) -> Node:
         """The present node."""
-        return self._nodes[self._trail[-1]]
-
-    @property
-    def trail(self) -> tuple[int, ...]:
-        """The nodes from the first to the present one, by the way that was taken."""
-        return tuple(self._trail)
+        return self._nodes[self.trail[-1]]
 
     def add(self, parent: int, action: str, state: int, costs: Mapping[str, float]) -> Node:
         """Note where an action leads from a node, without going there; return the node, which may be an old one.
@@ -167,7 +165,7 @@ class Tree:
         """Go where an action leads from the present node; an action without effect stays."""
         node = self.add(self.present.number, action, state, costs)
         if node.number != self.present.number:
-            self._trail.append(node.number)
+            self.trail += (node.number,)
         return node
 
     def undo(self) -> Node:
@@ -176,9 +174,9 @@ class Tree:
         Raises:
             TreeError: when this is the first node.
         """
-        if len(self._trail) == 1:
+        if len(self.trail) == 1:
             raise TreeError("there is nothing to undo: this is the program as it came")
-        self._trail.pop()
+        self.trail = self.trail[:-1]
         return self.present
 
     def goto(self, number: int) -> Node:
@@ -188,7 +186,7 @@ class Tree:
             TreeError: when there is no such node.
         """
         self[number]
-        self._trail = [node.number for node in self.line(number)]
+        self.trail = tuple(node.number for node in self.line(number))
         return self.present
 
     def line(self, number: int) -> list[Node]:
@@ -206,7 +204,7 @@ class Tree:
 
     def way(self, cost: str) -> list[tuple[int, float]]:
         """Return a cost after each action on the way that was taken."""
-        return [(place, self[number].costs[cost]) for place, number in enumerate(self._trail)]
+        return [(place, self[number].costs[cost]) for place, number in enumerate(self.trail)]
 
     def children(self, number: int) -> list[Node]:
         """Return the nodes that were first reached from this one."""
@@ -270,7 +268,7 @@ class Tree:
         other = type(self)(0, {}, self._most)
         other._nodes = [replace(one, edges=dict(one.edges)) for one in self._nodes]
         other._by_state = dict(self._by_state)
-        other._trail = list(self._trail)
+        other.trail = self.trail
         return other
 
     def __getitem__(self, number: int) -> Node:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import os
 import subprocess
 import sys
@@ -14,12 +15,12 @@ from rich.console import Console
 
 import aiocg
 from aiocg.cli import _cluster as cluster_up
-from aiocg.cli._cluster import _table, _waits
+from aiocg.cli._cluster import _as_json, _table, _waits
 from aiocg.cluster.hosts import read_hosts, write_hosts
 from aiocg.cluster.joining import give_order
 from aiocg.cluster.survey import Report, Watch
 from aiocg.errors import NodeUnreachable
-from aiocg.transport.control import Retire, Surveyed
+from aiocg.transport.control import Busy, Retire, Surveyed
 from aiocg.transport.keys import KeyFolder
 from aiocg.transport.security import ClientSecurity, KeyPair
 
@@ -63,6 +64,14 @@ async def test_top_shows_who_waits_for_what(serve: Serve) -> None:
         screen.print(waits[0])
         text = screen.export_text()
         assert "yours" in text and str(pid) in text and one.node.address in text
+
+
+def test_what_a_busy_node_says_can_be_told_as_json() -> None:
+    busy = Busy(pid=1, own=True, session=2, request=3, elapsed=4.0, left=5.0)
+    said = Surveyed(**{**dict.fromkeys(Surveyed.__struct_fields__, 6), "longest": (busy,)})
+    told = json.loads(json.dumps(_as_json(Report("tcp://one.example:5757", said))))
+    assert told["said"]["workers"] == 6 and told["said"]["longest"][0]["elapsed"] == 4.0
+    assert _as_json(Report("tcp://one.example:5757", problem="it does not answer"))["said"] is None
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])

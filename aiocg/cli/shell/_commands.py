@@ -431,7 +431,7 @@ async def _redo(shell: Context, words: list[str]) -> Result:
 
 
 def _steps(verb: str, words: list[str], left: int) -> int:
-    """Return how many actions to undo or redo."""
+    """Return how many actions to undo, redo or show, of those that are left."""
     count = count_of(words, 1)
     if count > left:
         there = f"only {counted(left, 'action')}" if left else "no action"
@@ -636,11 +636,9 @@ async def _diff(shell: Context, words: list[str]) -> Result:
     Example: diff; diff 3
     """
     session = shell.session
-    count = count_of(words, 1)
     if not session.position:
         raise CommandError("there is no action yet whose effect could be shown")
-    if count > session.position:
-        raise CommandError(f"there is only {counted(session.position, 'action')}")
+    count = _steps("show", words, session.position)
     text = next((one for one in _TEXTS if one in session.env.observation_spaces), None)
     if text is None:
         raise CommandError(f"{session.env.spec.id} cannot show its program as text")

@@ -8,6 +8,7 @@ for each program that is replaced.
 import contextlib
 import functools
 import os
+import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,31 +28,7 @@ from aiocg.datasets.uri import BenchmarkUri as NativeUri
 
 SWITCH = "AIOCG_COMPAT_STAND_INS"
 
-STAND_INS = {
-    "adpcm": "adpcm",  # the same audio codec
-    "bitcount": "nqueens",  # bit manipulation
-    "blowfish": "aes",  # a block cipher
-    "bzip2": "bwt",  # block-sorting compression
-    "crc32": "crc32",
-    "dijkstra": "dijkstra",
-    "ghostscript": "lisp",  # an interpreter, our largest program
-    "gsm": "fir",  # audio filters
-    "ispell": "hashmap",  # word lookup
-    "jpeg-c": "dct",  # a JPEG encoder and decoder
-    "jpeg-d": "dct",
-    "lame": "fft",  # audio transforms
-    "patricia": "btree",  # a search tree
-    "qsort": "qsort",
-    "rijndael": "aes",  # the same cipher
-    "sha": "sha256",  # a digest
-    "stringsearch": "strsearch",
-    "stringsearch2": "regex",
-    "susan": "edges",  # edge detection
-    "tiff2bw": "stencil",  # arithmetic on each pixel
-    "tiff2rgba": "lz77",  # decompression
-    "tiffdither": "life",  # pixels and their neighbours
-    "tiffmedian": "huffman",  # counting, and a heap
-}
+STAND_INS: dict[str, str] = tomllib.loads(Path(__file__).with_name("stand_ins.toml").read_text("utf-8"))
 """The program of `programs-v0` that replaces each program of `cbench-v1`."""
 
 WHEEL = Wheel(

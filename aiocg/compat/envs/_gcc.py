@@ -122,14 +122,8 @@ def _space(name: str, options: Any) -> Any:
 
 def _spec(index: int, name: str, options: Any) -> ObservationSpaceSpec:
     translate, default = _TRANSLATIONS[name]
-    return ObservationSpaceSpec(
-        id=name,
-        index=index,
-        space=_space(name, options),
-        translate=translate,
-        platform_dependent=name != "source",
-        default_value=translate(default),
-    )
+    more = {"platform_dependent": name != "source", "default_value": translate(default)}
+    return ObservationSpaceSpec(name, index, _space(name, options), translate, **more)
 
 
 class GccSession(NativeSession[NativeEnv]):

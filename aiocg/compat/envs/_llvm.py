@@ -248,7 +248,19 @@ def _run_build_command(benchmark: Benchmark, env: Any) -> None:
             raise BenchmarkInitError(f"Failed to build {benchmark} by {shlex.join(words)}:\n{reason}")
 
 
-_RUNS, _WARMUPS = "runtimes_per_observation_count", "warmup_runs_count_per_runtime_observation"
+def _repeated(name: str, least: int, what: str) -> Any:
+    """Return a property of an environment that is how often something is done, kept by resets and forks."""
+
+    def get(env: Any) -> int:
+        return env._runs[name] if name in env._runs else int(env.send_param(f"llvm.get_{name}", ""))
+
+    def put(env: Any, n: int) -> None:
+        if n < least:
+            raise ValueError(f"{name} must be >= {least}. Received: {n}")
+        env._keep_param(f"llvm.set_{name}", str(n))
+        env._runs[name] = n
+
+    return property(get, put, doc=f"The number of {what}; settable, and kept by resets and forks.")
 
 
 class LlvmEnv(ClientServiceCompilerEnv):
@@ -332,32 +344,8 @@ class LlvmEnv(ClientServiceCompilerEnv):
         """
         return benchmark_from_command_line(cmd, replace_driver, system_includes, timeout)
 
-    @property
-    def runtime_observation_count(self) -> int:
-        """The number of timed runs in the observation `Runtime`; settable, and kept by resets and forks."""
-        return self._count(_RUNS)
-
-    @runtime_observation_count.setter
-    def runtime_observation_count(self, n: int) -> None:
-        self._set_count(_RUNS, n, 1)
-
-    @property
-    def runtime_warmup_runs_count(self) -> int:
-        """The number of untimed runs before the timed ones; settable, and kept by resets and forks."""
-        return self._count(_WARMUPS)
-
-    @runtime_warmup_runs_count.setter
-    def runtime_warmup_runs_count(self, n: int) -> None:
-        self._set_count(_WARMUPS, n, 0)
-
-    def _count(self, name: str) -> int:
-        return self._runs[name] if name in self._runs else int(self.send_param(f"llvm.get_{name}", ""))
-
-    def _set_count(self, name: str, n: int, least: int) -> None:
-        if n < least:
-            raise ValueError(f"{name} must be >= {least}. Received: {n}")
-        self._keep_param(f"llvm.set_{name}", str(n))
-        self._runs[name] = n
+    runtime_observation_count = _repeated("runtimes_per_observation_count", 1, "timed runs for one `Runtime`")
+    runtime_warmup_runs_count = _repeated("warmup_runs_count_per_runtime_observation", 0, "untimed runs before them")
 
     def fork(self) -> Self:
         other = super().fork()

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ class LexedToken(NamedTuple):
 
 ANY = (0, int(np.iinfo(np.int64).max))  # the range that the service declares for unlimited lengths
 _CACHES = [f"{level}_cache" for level in ("l1i", "l1d", "l2", "l3", "l4")]
+_SIZES = ("Bytes", "O0", "O3", "Oz")
 CPU_INFO = ("cores_count", *(f"{cache}_{what}" for cache in _CACHES for what in ("size", "count")))
 
 Translate = Callable[[Any], Any]
@@ -83,28 +85,14 @@ def _float32_dict(value: Mapping[str, float]) -> dict[str, Any]:
     return {key: np.float32(number) for key, number in value.items()}
 
 
-def _int64(length: int) -> Callable[[str], Space[Any]]:
-    return lambda name: Box(name=name, low=0, high=np.iinfo(np.int64).max, shape=(length,), dtype=np.int64)
-
-
-def _floats(low: float, high: float, length: int) -> Callable[[str], Space[Any]]:
-    return lambda name: Box(name=name, low=low, high=high, shape=(length,), dtype=np.float32)
-
-
-def _number(high: int = ANY[1]) -> Callable[[str], Space[Any]]:
-    return lambda name: Scalar(name=name, min=0, max=high, dtype=np.int64)
-
-
-def _sequence(
-    dtype: Any, size_range: tuple[int, int | None] = ANY, what: str | None = None
-) -> Callable[[str], Space[Any]]:
-    return lambda name: Sequence(name=name, size_range=size_range, dtype=dtype, opaque_data_format=what)
-
-
-def _times(name: str) -> Space[Any]:
-    return Sequence(
-        name=name, size_range=ANY, dtype=np.float64, scalar_range=Scalar(name="", min=0, max=None, dtype=np.float64)
-    )
+_counts = partial(Box, low=0, high=ANY[1], dtype=np.int64)
+_number = partial(Scalar, min=0, max=ANY[1], dtype=np.int64)
+_text = partial(Sequence, size_range=ANY, dtype=str)
+_json = partial(_text, opaque_data_format="json://")
+_list = partial(Sequence, size_range=(0, None))
+_times = partial(Sequence, size_range=ANY, dtype=np.float64, scalar_range=Scalar("", min=0, dtype=np.float64))
+_MOST = float(np.finfo(np.float32).max)
+_embedding = partial(Box, low=-_MOST, high=_MOST, shape=(300,), dtype=np.float32)
 
 
 def _cpu_space(name: str) -> Space[Any]:
@@ -112,38 +100,31 @@ def _cpu_space(name: str) -> Space[Any]:
     return Dict({"name": Sequence(name="name", size_range=(0, None), dtype=str), **numbers}, name=name)
 
 
-_ANY_LIST = (0, None)
-_MOST = float(np.finfo(np.float32).max)
-_SPACES: dict[str, tuple[Callable[[str], Space[Any]] | None, Translate]] = {  # None: from the native keys
-    "Ir": (_sequence(str), _anonymous),
-    "IrSha1": (_sequence(str, (40, 40)), _same),
-    "Bitcode": (_sequence(np.int8), _bytes),
-    "BitcodeFile": (_sequence(str, (0, 4096)), _same),
-    "InstCount": (_int64(70), _same),
-    "Autophase": (_int64(56), _same),
-    "Programl": (_sequence(str, ANY, "json://networkx/MultiDiGraph"), _same),
-    "ProgramlJson": (_sequence(str, ANY, "json://"), _same),
+_SPACES: dict[str, tuple[Callable[..., Space[Any]] | None, Translate]] = {  # None: from the native keys
+    "Ir": (_text, _anonymous),
+    "IrSha1": (partial(_text, size_range=(40, 40)), _same),
+    "Bitcode": (partial(_text, dtype=np.int8), _bytes),
+    "BitcodeFile": (partial(_text, size_range=(0, 4096)), _same),
+    "InstCount": (partial(_counts, shape=(70,)), _same),
+    "Autophase": (partial(_counts, shape=(56,)), _same),
+    "Programl": (partial(_text, opaque_data_format="json://networkx/MultiDiGraph"), _same),
+    "ProgramlJson": (_json, _same),
     "CpuInfo": (_cpu_space, _cpu),
-    **{f"IrInstructionCount{level}": (_number(), _same) for level in ("", "O0", "O3", "Oz")},
-    **{f"ObjectTextSize{level}": (_number(), _same) for level in ("Bytes", "O0", "O3", "Oz")},
-    **{f"TextSize{level}": (_number(), _same) for level in ("Bytes", "O0", "O3", "Oz")},
-    "IsBuildable": (_number(1), _same),
-    "IsRunnable": (_number(1), _same),
-    "Runtime": (_times, _or_none),
-    "Buildtime": (_times, _or_none),
-    "LexedIr": (_sequence(str, ANY, "json://"), _same),
-    "Inst2vecPreprocessedText": (_sequence(str, _ANY_LIST), _same),
-    "Inst2vecEmbeddingIndices": (_sequence(np.int32, _ANY_LIST), lambda value: [int(index) for index in value]),
-    "Inst2vec": (_sequence(np.ndarray, _ANY_LIST), _same),
+    **{f"IrInstructionCount{level}": (_number, _same) for level in ("", "O0", "O3", "Oz")},
+    **{f"{size}{level}": (_number, _same) for size in ("ObjectTextSize", "TextSize") for level in _SIZES},
+    **dict.fromkeys(("IsBuildable", "IsRunnable"), (partial(_number, max=1), _same)),
+    **dict.fromkeys(("Runtime", "Buildtime"), (_times, _or_none)),
+    "LexedIr": (_json, _same),
+    "Inst2vecPreprocessedText": (partial(_list, dtype=str), _same),
+    "Inst2vecEmbeddingIndices": (partial(_list, dtype=np.int32), lambda value: [int(index) for index in value]),
+    "Inst2vec": (partial(_list, dtype=np.ndarray), _same),
     "InstCountDict": (None, _same),
-    "InstCountNorm": (_floats(0, 1, 69), _float32),
+    "InstCountNorm": (partial(Box, low=0, high=1, shape=(69,), dtype=np.float32), _float32),
     "InstCountNormDict": (None, _float32_dict),
     "AutophaseDict": (None, _same),
-    "LexedIrTuple": (_sequence(LexedToken, _ANY_LIST), _tokens),
-    "Ir2vecFlowAware": (_floats(-_MOST, _MOST, 300), _float32),
-    "Ir2vecSymbolic": (_floats(-_MOST, _MOST, 300), _float32),
-    "Ir2vecFunctionLevelFlowAware": (_sequence(str, ANY, "json://"), _by_function),
-    "Ir2vecFunctionLevelSymbolic": (_sequence(str, ANY, "json://"), _by_function),
+    "LexedIrTuple": (partial(_list, dtype=LexedToken), _tokens),
+    **dict.fromkeys(("Ir2vecFlowAware", "Ir2vecSymbolic"), (_embedding, _float32)),
+    **dict.fromkeys(("Ir2vecFunctionLevelFlowAware", "Ir2vecFunctionLevelSymbolic"), (_json, _by_function)),
 }
 """Each observation's space, and the function that converts aiocg's value."""
 
@@ -161,12 +142,10 @@ def declared_observations(known: Mapping[str, ObservationSpace]) -> list[Observa
 
 def _spec(index: int, name: str, native: ObservationSpace) -> ObservationSpaceSpec:
     make, translate = _SPACES[name]
-    return ObservationSpaceSpec(
-        *(name, index, _by_key(name, native) if make is None else make(name), translate),
-        deterministic=native.deterministic,
-        platform_dependent=native.platform_dependent,
-        default_value=np.zeros(0) if name in ("Runtime", "Buildtime") else translate(native.default),
-    )
+    space = _by_key(name, native) if make is None else make(name=name)
+    default = np.zeros(0) if name in ("Runtime", "Buildtime") else translate(native.default)
+    flags: Any = {"deterministic": native.deterministic, "platform_dependent": native.platform_dependent}
+    return ObservationSpaceSpec(name, index, space, translate, **flags, default_value=default)
 
 
 def _by_key(name: str, native: ObservationSpace) -> Space[Any]:
@@ -230,15 +209,8 @@ class LlvmSession(NativeSession[NativeEnv]):
             return self.env.send_param(key, value)
 
 
-_KNOWN = {
-    RUNS,
-    WARMUPS,
-    "llvm.get_runtimes_per_observation_count",
-    "llvm.get_warmup_runs_count_per_runtime_observation",
-    "llvm.set_buildtimes_per_observation_count",
-    "llvm.get_buildtimes_per_observation_count",
-    "llvm.apply_baseline_optimizations",
-}
+_COUNTS = (RUNS, WARMUPS, "llvm.set_buildtimes_per_observation_count")
+_KNOWN = {*_COUNTS, *(name.replace("set", "get", 1) for name in _COUNTS), "llvm.apply_baseline_optimizations"}
 
 
 class LlvmBackend(NativeBackend[NativeEnv]):

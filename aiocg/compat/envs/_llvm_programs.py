@@ -1,5 +1,6 @@
 """CompilerGym's third-party modules: names of features, inst2vec, and the paths of LLVM's programs."""
 
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,27 +37,14 @@ def download_llvm_files() -> Path:
     return clang_path().parent.parent
 
 
-_INST_COUNT = """
-    TotalInsts TotalBlocks TotalFuncs Ret Br Switch IndirectBr Invoke Resume Unreachable CleanupRet CatchRet
-    CatchSwitch CallBr FNeg Add FAdd Sub FSub Mul FMul UDiv SDiv FDiv URem SRem FRem Shl LShr AShr And Or Xor Alloca
-    Load Store GetElementPtr Fence AtomicCmpXchg AtomicRMW Trunc ZExt SExt FPToUI FPToSI UIToFP SIToFP FPTrunc FPExt
-    PtrToInt IntToPtr BitCast AddrSpaceCast CleanupPad CatchPad ICmp FCmp PHI Call Select UserOp1 UserOp2 VAArg
-    ExtractElement InsertElement ShuffleVector ExtractValue InsertValue LandingPad Freeze
-"""
-INST_COUNT_FEATURE_NAMES = _INST_COUNT.split()
+_FEATURES = tomllib.loads(Path(__file__).with_name("features.toml").read_text("utf-8"))
+
+INST_COUNT_FEATURE_NAMES: list[str] = _FEATURES["InstCount"].split()
 
 INST_COUNT_FEATURE_DIMENSIONALITY = len(INST_COUNT_FEATURE_NAMES)
 INST_COUNT_FEATURE_SHAPE = (INST_COUNT_FEATURE_DIMENSIONALITY,)
 
-_AUTOPHASE = """
-    BBNumArgsHi BBNumArgsLo onePred onePredOneSuc onePredTwoSuc oneSuccessor twoPred twoPredOneSuc twoEach
-    twoSuccessor morePreds BB03Phi BBHiPhi BBNoPhi BeginPhi BranchCount returnInt CriticalCount NumEdges const32Bit
-    const64Bit numConstZeroes numConstOnes UncondBranches binaryConstArg NumAShrInst NumAddInst NumAllocaInst
-    NumAndInst BlockMid BlockLow NumBitCastInst NumBrInst NumCallInst NumGetElementPtrInst NumICmpInst NumLShrInst
-    NumLoadInst NumMulInst NumOrInst NumPHIInst NumRetInst NumSExtInst NumSelectInst NumShlInst NumStoreInst
-    NumSubInst NumTruncInst NumXorInst NumZExtInst TotalBlocks TotalInsts TotalMemInst TotalFuncs ArgsPhi testUnary
-"""
-AUTOPHASE_FEATURE_NAMES = _AUTOPHASE.split()
+AUTOPHASE_FEATURE_NAMES: list[str] = _FEATURES["Autophase"].split()
 
 AUTOPHASE_FEATURE_DIM: int = len(AUTOPHASE_FEATURE_NAMES)
 

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import cpu_count
 from pathlib import Path
@@ -30,37 +31,15 @@ def run(main: Callable[[list[str]], Any]) -> None:
     app.run(main)
 
 
-_OLD = "Accepted and ignored."
-_GROUPS: dict[str, tuple[tuple[str, str, Any, str], ...]] = {
-    "benchmark_from_flags": (("string", "benchmark", None, "The program: a URI, or file:/// and a path."),),
-    "env_from_flags": (
-        ("string", "env", None, "The id of the environment."),
-        ("string", "service", None, "The host and port of a running service to connect to."),
-        ("string", "local_service_binary", None, "The path of a service to start."),
-        ("string", "observation", None, "The observation space; by default the environment's."),
-        ("string", "reward", None, "The reward space; by default the environment's."),
-        ("boolean", "ls_env", False, "Print the ids of the environments and exit."),
-        ("float", "service_rpc_call_max_seconds", 300.0, "Timeout of a compiler call in seconds."),
-        ("float", "service_init_max_seconds", 10.0, "Timeout of starting the compiler in seconds."),
-        ("integer", "service_init_max_attempts", 5, "Number of attempts to start it."),
-        ("float", "local_service_port_init_max_seconds", 10.0, _OLD),
-        ("float", "local_service_exit_max_seconds", 10.0, _OLD),
-        ("float", "service_rpc_init_max_seconds", 3.0, _OLD),
-    ),
-    "episode_length": (("integer", "episode_length", 5, "The number of steps in each episode."),),
-    "episodes": (("integer", "episodes", 2000, "The number of episodes to run."),),
-    "learning_rate": (("float", "learning_rate", 0.008, "The learning rate for training."),),
-    "nproc": (("integer", "nproc", cpu_count(), "The number of threads or processes."),),
-    "output_dir": (("string", "output_dir", None, "The folder to read files from and write files to."),),
-    "seed": (("integer", "seed", 0xCC, "The seed of random numbers."),),
-}
+_GROUPS = tomllib.loads(Path(__file__).with_name("flags.toml").read_text("utf-8"))
+_COMPUTED = {"nproc": cpu_count()}  # defaults that depend on the machine
 
 
 def define_shared(*names: str) -> None:
     """Define the flags of these modules of `compiler_gym.util.flags`, as importing them does."""
     for name in names:
-        for kind, flag, default, help in _GROUPS[name]:
-            define(kind, flag, default, help)
+        for flag, one in _GROUPS[name].items():
+            define(one["kind"], flag, one.get("default", _COMPUTED.get(flag)), one["help"])
 
 
 imported_as = define_shared  # called by the finder

@@ -103,15 +103,9 @@ class ClientServiceCompilerEnv(CompilerEnv):
         convert = self.service_message_converters.action_space_converter
         self.action_spaces = [convert(copy.deepcopy(space)) for space in self.service.action_spaces]
         self.observation = ObservationView(self.raw_step, self.service.observation_spaces)
-        self.reward = RewardView(
-            rewards
-            or [
-                DefaultRewardFromObservation(name)
-                for name, spec in self.observation.spaces.items()
-                if isinstance(spec.default_value, numbers.Number)
-            ],
-            self.observation,
-        )
+        known = self.observation.spaces.items()
+        counted = [name for name, spec in known if isinstance(spec.default_value, numbers.Number)]
+        self.reward = RewardView(rewards or map(DefaultRewardFromObservation, counted), self.observation)
         for derived in derived_observation_spaces or ():
             self.observation.add_derived_space(**derived)
         chosen = benchmark or next(iter(self.datasets.benchmarks()), None)

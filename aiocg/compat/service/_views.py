@@ -46,12 +46,8 @@ class ObservationSpaceSpec:
             ) from error
         if hasattr(space, "name"):
             space.name = proto.name
-        return cls(
-            *(proto.name, index, space, cls.message_converter),
-            deterministic=proto.deterministic,
-            platform_dependent=proto.platform_dependent,
-            default_value=default,
-        )
+        flags = {"deterministic": proto.deterministic, "platform_dependent": proto.platform_dependent}
+        return cls(proto.name, index, space, cls.message_converter, **flags, default_value=default)
 
     def make_derived_space(
         self,

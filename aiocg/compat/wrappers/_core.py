@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from aiocg.compat._deprecation import outside
-from aiocg.compat.classic._core import Wrapper
+from aiocg.compat.classic import _core as classic
 from aiocg.compat.envs._base import CompilerEnv, asked_for
 from aiocg.compat.envs._llvm import LlvmEnv
 
@@ -38,7 +38,7 @@ def _inner(name: str) -> Any:
     return property(get, put, doc=f"The inner environment's `{name}`.")
 
 
-class CompilerEnvWrapper(CompilerEnv, Wrapper):
+class CompilerEnvWrapper(CompilerEnv, classic.Wrapper):
     """A wrapper of an environment. Subclasses override `multistep`, which `step` calls, to change steps."""
 
     def __init__(self, env: Any) -> None:
@@ -93,19 +93,11 @@ for _name in _OF_INNER.split():
     setattr(CompilerEnvWrapper, _name, _inner(_name))
 
 
-class ActionWrapper(CompilerEnvWrapper):
+class ActionWrapper(CompilerEnvWrapper, classic.ActionWrapper):
     """A wrapper that converts actions: define `action`, and `reverse_action` if necessary."""
 
     def multistep(self, actions: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
         return super().multistep([self.action(action) for action in actions], *args, **kwargs)
-
-    def action(self, action: Any) -> Any:
-        """Convert an action to one of the inner environment."""
-        raise NotImplementedError
-
-    def reverse_action(self, action: Any) -> Any:
-        """Convert an action of the inner environment to one of the wrapper."""
-        raise NotImplementedError
 
 
 def _take_old_name(cls: type, old: str, new: str) -> None:
@@ -163,26 +155,7 @@ class RewardWrapper(CompilerEnvWrapper, ABC):
 
 logger = logging.getLogger("compiler_gym.wrappers.sqlite_logger")
 
-DB_CREATION_SCRIPT = """
-CREATE TABLE IF NOT EXISTS States (
-  benchmark_uri TEXT NOT NULL,
-  done INTEGER NOT NULL,                       -- 0 or 1
-  ir_instruction_count_oz_reward REAL NULLABLE,  -- of the episode
-  state_id TEXT NOT NULL,                      -- SHA-1, 40 characters
-  actions TEXT NOT NULL,                       -- numbers with spaces between
-  PRIMARY KEY (benchmark_uri, actions),
-  FOREIGN KEY (state_id) REFERENCES Observations(state_id) ON UPDATE CASCADE
-);
-CREATE TABLE IF NOT EXISTS Observations (
-  state_id TEXT NOT NULL,
-  ir_instruction_count INTEGER NOT NULL,
-  compressed_llvm_ir BLOB NOT NULL,            -- zlib
-  pickled_compressed_programl BLOB NOT NULL,   -- a pickled networkx.MultiDiGraph, zlib
-  autophase TEXT NOT NULL,                     -- numbers with spaces between
-  instcount TEXT NOT NULL,                     -- numbers with spaces between
-  PRIMARY KEY (state_id)
-);
-"""
+DB_CREATION_SCRIPT = Path(__file__).with_name("logger.sql").read_text("utf-8")
 OBSERVED = ("IrSha1", "Ir", "Programl", "Autophase", "InstCount", "IrInstructionCount")
 REWARDED = "IrInstructionCountOz"
 

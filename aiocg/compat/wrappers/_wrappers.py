@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from aiocg.compat.classic import _core as classic
 from aiocg.compat.datasets._benchmark import Benchmark
 from aiocg.compat.envs._rewards import RuntimeReward
 from aiocg.compat.spaces._actions import Commandline, CommandlineFlag
@@ -177,15 +178,10 @@ class Counter(CompilerEnvWrapper):
         return super().fork()
 
 
-class TimeLimit(CompilerEnvWrapper):
+class TimeLimit(classic.TimeLimit, CompilerEnvWrapper):
     """A wrapper that limits the number of actions in an episode, and reports it as `info["TimeLimit.truncated"]`."""
 
-    def __init__(self, env: Any, max_episode_steps: int | None = None) -> None:
-        super().__init__(env)
-        if max_episode_steps is None and env.spec is not None:
-            max_episode_steps = env.spec.max_episode_steps
-        self._max_episode_steps = max_episode_steps
-        self._elapsed_steps: int | None = None
+    step = CompilerEnvWrapper.step
 
     def multistep(self, actions: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
         actions = list(actions)
@@ -196,10 +192,6 @@ class TimeLimit(CompilerEnvWrapper):
             info["TimeLimit.truncated"] = not done
             done = True
         return observation, reward, done, info
-
-    def reset(self, *args: Any, **kwargs: Any) -> Any:
-        self._elapsed_steps = 0
-        return super().reset(*args, **kwargs)
 
     fork = CompilerEnvWrapper._fork_as_copy
 

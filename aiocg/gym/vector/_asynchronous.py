@@ -139,8 +139,7 @@ class AsyncVector:
 
     async def step(self, actions: Any) -> BatchResult:
         """Step all environments; see `CompilerVectorEnv.step`."""
-        result: BatchResult = await self.start_step(actions)
-        return result
+        return await self.start_step(actions)
 
     def start_step(self, actions: Any) -> "asyncio.Future[BatchResult]":
         """Do as `step`, as a future."""
@@ -169,8 +168,7 @@ class AsyncVector:
         self, min_ready: int = 1, *, max_ready: int | None = None, deadline: float | None = None
     ) -> BatchResult:
         """Return the results of environments that are done; see `CompilerVectorEnv.recv`."""
-        result: BatchResult = await self.start_recv(min_ready, max_ready=max_ready, deadline=deadline)
-        return result
+        return await self.start_recv(min_ready, max_ready=max_ready, deadline=deadline)
 
     def start_recv(
         self, min_ready: int = 1, *, max_ready: int | None = None, deadline: float | None = None

@@ -136,12 +136,7 @@ def _batched(space: Scalar, n: int = 1) -> Box:
 
 
 # To these it makes no difference what is known about a number.
-_INDIFFERENT: tuple[Any, ...] = (
-    concatenate,
-    create_empty_array,
-    create_shared_memory,
-    read_from_shared_memory,
-    write_to_shared_memory,
-)
+_INDIFFERENT: Any = (concatenate, create_empty_array)
+_INDIFFERENT += (create_shared_memory, read_from_shared_memory, write_to_shared_memory)
 for _function in _INDIFFERENT:
     _function.register(Scalar, _function.dispatch(Discrete))

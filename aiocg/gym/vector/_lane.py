@@ -255,6 +255,7 @@ class Pool:
 
     Attributes:
         autoreset: when an environment is reset whose episode has ended.
+        busy: number of lanes whose result was not received.
     """
 
     def __init__(self, autoreset: AutoresetMode) -> None:
@@ -262,7 +263,7 @@ class Pool:
         self.autoreset = autoreset
         self.closed = False
         self._ready: deque[Lane] = deque()
-        self._busy = 0
+        self.busy = 0
         self._waiter: _Waiter | None = None
         # In a step of all environments, resets begin when all have stepped, so that programs are dealt out in the order
         # of the environments, and not in that in which they happen to be done.
@@ -281,7 +282,7 @@ class Pool:
         """
         if self.closed:
             raise EnvClosed("this vector was closed")
-        if self._busy:
+        if self.busy:
             busy = [lane.index for lane in lanes if lane.busy]
             if busy:
                 raise EnvsBusy(busy)
@@ -298,7 +299,7 @@ class Pool:
 
     def send(self, lanes: Sequence[Lane], actions: Iterable[tuple[Action, ...]], *, together: bool = False) -> None:
         """Step checked lanes, all different, which are `together` if these are all; reset those that have ended."""
-        self._busy += len(lanes)
+        self.busy += len(lanes)
         if together and self.autoreset is AutoresetMode.SAME_STEP:
             self._stepping.update(lane.index for lane in lanes)
         for lane, action in zip(lanes, actions, strict=True):
@@ -313,7 +314,7 @@ class Pool:
             raise EnvClosed("this vector was closed")
         for lane in lanes:
             self._drop(lane)
-        self._busy += len(lanes)
+        self.busy += len(lanes)
         for lane, seed in zip(lanes, seeds, strict=True):
             lane.reset(seed)
 
@@ -321,7 +322,7 @@ class Pool:
         if not lane.busy:
             return
         lane.drop()
-        self._busy -= 1
+        self.busy -= 1
         if lane in self._ready:
             self._ready.remove(lane)
         elif lane in self._ended:
@@ -356,11 +357,6 @@ class Pool:
 
     # --------------------------------------------------------------------------------------- receive
 
-    @property
-    def busy(self) -> int:
-        """Number of lanes whose result was not received."""
-        return self._busy
-
     def wait(self, enough: int, finish: Callable[[], Any], deadline: float | None = None) -> "asyncio.Future[Any]":
         """Return a future that computes a result when enough lanes are done; see `_Waiter`.
 
@@ -371,11 +367,11 @@ class Pool:
         """
         if self.closed:
             raise EnvClosed("this vector was closed")
-        if not self._busy:
+        if not self.busy:
             raise NothingPending
         if self._waiter is not None and not self._waiter.future.done():
             raise gymnasium.error.AlreadyPendingCallError("someone else waits for this vector already", "recv")
-        self._waiter = _Waiter(min(enough, self._busy), finish, deadline)
+        self._waiter = _Waiter(min(enough, self.busy), finish, deadline)
         self._waiter.tell(len(self._ready))
         return self._waiter.future
 
@@ -392,14 +388,14 @@ class Pool:
         for lane in ready:
             if lane.error is not None:
                 ready.remove(lane)
-                self._busy -= 1
+                self.busy -= 1
                 error = lane.error
                 lane.received()
                 error.add_note(f"in environment {lane.index} of {len(self.lanes)}")
                 raise error
         count = len(ready) if most is None else min(most, len(ready))
         lanes = [ready.popleft() for _ in range(count)]
-        self._busy -= count
+        self.busy -= count
         for lane in lanes:
             lane.busy = False
         return lanes

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
@@ -14,7 +13,7 @@ from aiocg.datasets.locking import ForkedLock
 from aiocg.env.plan import StepSettings
 from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded, ServiceError
-from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper, WrapperSnapshot
+from aiocg.gym.wrappers._wrapper import AnyEnv, Begun, CompilerEnvWrapper, WrapperSnapshot
 
 if TYPE_CHECKING:
     from aiocg.env.preparation import BenchmarkLike
@@ -60,7 +59,7 @@ class Counter(Counting, CompilerEnvWrapper, RecordConstructorArgs, methods=("clo
         counters: how often each was called: "close", "reset", "step", "multistep" and "fork".
     """
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
+    def __init__(self, env: AnyEnv) -> None:
         RecordConstructorArgs.__init__(self)
         CompilerEnvWrapper.__init__(self, env)
         self.counters = dict(self._none)
@@ -83,7 +82,7 @@ class TimeLimit(CompilerEnvWrapper, RecordConstructorArgs):
 
     episode_state = (*CompilerEnvWrapper.episode_state, "_elapsed_steps")
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]", max_episode_steps: int | None = None) -> None:
+    def __init__(self, env: AnyEnv, max_episode_steps: int | None = None) -> None:
         RecordConstructorArgs.__init__(self, max_episode_steps=max_episode_steps)
         CompilerEnvWrapper.__init__(self, env)
         if max_episode_steps is None and env.spec is not None:
@@ -127,7 +126,7 @@ class JustKeepGoing(CompilerEnvWrapper, RecordConstructorArgs):
 
     episode_state = (*CompilerEnvWrapper.episode_state, "errors")
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]", max_errors: int = 10) -> None:
+    def __init__(self, env: AnyEnv, max_errors: int = 10) -> None:
         RecordConstructorArgs.__init__(self, max_errors=max_errors)
         CompilerEnvWrapper.__init__(self, env)
         self.max_errors = max_errors
@@ -177,7 +176,7 @@ class ForkOnStep(CompilerEnvWrapper, RecordConstructorArgs):
 
     episode_state = (*CompilerEnvWrapper.episode_state, "stack")
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
+    def __init__(self, env: AnyEnv) -> None:
         RecordConstructorArgs.__init__(self)
         CompilerEnvWrapper.__init__(self, env)
         self.stack: list[WrapperSnapshot] = []
@@ -299,9 +298,7 @@ class _Chosen(CompilerEnvWrapper, RecordConstructorArgs):
         """Return the benchmark of the next episode; raise StopIteration when there is none."""
         return next(self.benchmarks)
 
-    def reset(
-        self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any) -> Begun:
         """Start an episode with the next benchmark; see `CompilerEnv.reset`.
 
         Raises:
@@ -327,9 +324,7 @@ class IterateOverBenchmarks(_Chosen):
         benchmarks: an iterator over those that are left.
     """
 
-    def __init__(
-        self, env: "gymnasium.Env[Any, Any]", benchmarks: "Iterable[BenchmarkLike]", fork_shares_iterator: bool = False
-    ) -> None:
+    def __init__(self, env: AnyEnv, benchmarks: "Iterable[BenchmarkLike]", fork_shares_iterator: bool = False) -> None:
         RecordConstructorArgs.__init__(
             self, _disable_deepcopy=True, benchmarks=benchmarks, fork_shares_iterator=fork_shares_iterator
         )
@@ -365,9 +360,7 @@ class CycleOverBenchmarksIterator(_Chosen):
         make_benchmark_iterator: returns something to iterate over.
     """
 
-    def __init__(
-        self, env: "gymnasium.Env[Any, Any]", make_benchmark_iterator: "Callable[[], Iterable[BenchmarkLike]]"
-    ) -> None:
+    def __init__(self, env: AnyEnv, make_benchmark_iterator: "Callable[[], Iterable[BenchmarkLike]]") -> None:
         RecordConstructorArgs.__init__(self, make_benchmark_iterator=make_benchmark_iterator)
         CompilerEnvWrapper.__init__(self, env)
         self.make_benchmark_iterator = make_benchmark_iterator
@@ -390,7 +383,7 @@ class RandomOrderBenchmarks(_Chosen):
 
     def __init__(
         self,
-        env: "gymnasium.Env[Any, Any]",
+        env: AnyEnv,
         benchmarks: "Iterable[BenchmarkLike]",
         rng: np.random.Generator | None = None,
     ) -> None:
@@ -405,9 +398,7 @@ class RandomOrderBenchmarks(_Chosen):
     def next_benchmark(self) -> "BenchmarkLike":
         return self._benchmarks[int(self.rng.integers(len(self._benchmarks)))]
 
-    def reset(
-        self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any) -> Begun:
         """Start an episode with a benchmark drawn; see `CompilerEnv.reset`."""
         if seed is not None:
             self.rng = np.random.default_rng(seed)

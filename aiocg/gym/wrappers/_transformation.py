@@ -4,6 +4,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 import gymnasium
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from aiocg.env.plan import Spaces, StepSettings
 from aiocg.env.step import Candidate, StepResult
 from aiocg.errors import ResetNeeded
-from aiocg.gym.wrappers._wrapper import CompilerEnvWrapper
+from aiocg.gym.wrappers._wrapper import AnyEnv, AnySpace, Begun, CompilerEnvWrapper
 from aiocg.spaces import CommandlineFlag, DiscreteActions
 from aiocg.spaces.rewards import Reward, RuntimeReward
 from aiocg.transport.messages import ActionSpec
@@ -61,9 +62,7 @@ class ObservationWrapper(CompilerEnvWrapper):
     def _convert(self, observation: Any, spaces: Spaces = None) -> Any:
         return observation if observation is None or spaces is not None else self.convert_observation(observation)
 
-    def reset(
-        self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any) -> Begun:
         observation, info = super().reset(seed=seed, options=options, **settings)
         return self._convert(observation), info
 
@@ -88,7 +87,7 @@ class RewardWrapper(CompilerEnvWrapper):
 
     episode_state = (*CompilerEnvWrapper.episode_state, "_episode_reward")
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self._episode_reward = 0.0
         self._begin()
@@ -163,9 +162,7 @@ class ActionsHistogram:
         TypeError: for other spaces.
     """
 
-    def __init__(
-        self, observations: "gymnasium.Space[Any]", actions: "gymnasium.Space[Any]", norm_to_episode_len: int
-    ) -> None:
+    def __init__(self, observations: AnySpace, actions: AnySpace, norm_to_episode_len: int) -> None:
         if not isinstance(observations, gymnasium.spaces.Box) or len(observations.shape) != 1:
             raise TypeError(f"a histogram of actions goes behind a Box of one dimension, not behind {observations}")
         if not isinstance(actions, gymnasium.spaces.Discrete):
@@ -215,7 +212,7 @@ class ConcatActionsHistogram(ObservationWrapper, RecordConstructorArgs):
         TypeError: for other spaces.
     """
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]", norm_to_episode_len: int = 0) -> None:
+    def __init__(self, env: AnyEnv, norm_to_episode_len: int = 0) -> None:
         RecordConstructorArgs.__init__(self, norm_to_episode_len=norm_to_episode_len)
         ObservationWrapper.__init__(self, env)
         self.norm_to_episode_len = norm_to_episode_len
@@ -253,14 +250,11 @@ class ConcatActionsHistogram(ObservationWrapper, RecordConstructorArgs):
             return results
         space, taken = self.action_space, self.actions
         index = space.index if isinstance(space, DiscreteActions) else int
-        return [
-            result
-            if result.observation is None
-            else dataclasses.replace(
-                result, observation=self._behind(result.observation, [*taken, *map(index, result.actions)])
-            )
-            for result in results
-        ]
+        for place, result in enumerate(results):
+            if result.observation is not None:
+                observation = self._behind(result.observation, [*taken, *map(index, result.actions)])
+                results[place] = dataclasses.replace(result, observation=observation)
+        return results
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_made_of": (None, None), "_histogram": None}
@@ -298,7 +292,7 @@ class AutophaseNormalizedFeatures(ObservationWrapper, RecordConstructorArgs):
         env: an LLVM environment; its default observation becomes `Autophase`.
     """
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
+    def __init__(self, env: AnyEnv) -> None:
         RecordConstructorArgs.__init__(self)
         ObservationWrapper.__init__(self, env)
         self.observation_space = AUTOPHASE
@@ -308,7 +302,7 @@ class AutophaseNormalizedFeatures(ObservationWrapper, RecordConstructorArgs):
         spec = self.observation_space_spec
         return spec is not None and spec.name == AUTOPHASE
 
-    def convert_observation_space(self, space: "gymnasium.Space[Any]") -> "gymnasium.Space[Any]":
+    def convert_observation_space(self, space: AnySpace) -> AnySpace:
         return normalised_space(space.shape or ()) if self._observes_autophase else space
 
     def convert_observation(self, observation: Any) -> Any:
@@ -341,9 +335,7 @@ class ClampedReward(RewardWrapper, RecordConstructorArgs):
         leakiness_factor: the part of the excess that is kept; 0 for none.
     """
 
-    def __init__(
-        self, env: "gymnasium.Env[Any, Any]", min: float = -1, max: float = 1, leakiness_factor: float = 0.001
-    ) -> None:
+    def __init__(self, env: AnyEnv, min: float = -1, max: float = 1, leakiness_factor: float = 0.001) -> None:
         RecordConstructorArgs.__init__(self, min=min, max=max, leakiness_factor=leakiness_factor)
         check_bounds(min, max, leakiness_factor)
         self._bounds = (min, max, leakiness_factor)
@@ -374,7 +366,7 @@ class RuntimePointEstimateReward(CompilerEnvWrapper, RecordConstructorArgs):
 
     def __init__(
         self,
-        env: "gymnasium.Env[Any, Any]",
+        env: AnyEnv,
         runtime_count: int = 30,
         warmup_count: int = 0,
         estimator: str | Callable[[Sequence[float]], float] = statistics.median,
@@ -413,7 +405,7 @@ class ValidateBenchmarkAfterEveryStep(RewardWrapper, RecordConstructorArgs):
             counts for the validation too, if it has one.
     """
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]", reward_penalty: float = -1e3, **options: Any) -> None:
+    def __init__(self, env: AnyEnv, reward_penalty: float = -1e3, **options: Any) -> None:
         RecordConstructorArgs.__init__(self, reward_penalty=reward_penalty, **options)
         Options.of(**options)
         RewardWrapper.__init__(self, env)
@@ -446,14 +438,7 @@ class ValidateBenchmarkAfterEveryStep(RewardWrapper, RecordConstructorArgs):
 END_OF_EPISODE = CommandlineFlag("end-of-episode", "# end-of-episode", "End the episode")
 
 # The passes of AutoPhase (Haj-Ali et al., MLSys 2020) as CompilerGym has them, in order; one of them comes twice there.
-_AUTOPHASE = """
-    -adce -break-crit-edges -constmerge -correlated-propagation -deadargelim -dse -early-cse -functionattrs
-    -functionattrs -globaldce -globalopt -gvn -indvars -inline -instcombine -ipsccp -jump-threading -lcssa -licm
-    -loop-deletion -loop-idiom -loop-reduce -loop-rotate -loop-simplify -loop-unroll -loop-unswitch -lower-expect
-    -loweratomic -lowerinvoke -lowerswitch -mem2reg -memcpyopt -partial-inliner -prune-eh -reassociate -sccp
-    -simplifycfg -sink -sroa -strip -strip-nondebug -tailcallelim
-"""
-AUTOPHASE_FLAGS = tuple(_AUTOPHASE.split())
+AUTOPHASE_FLAGS = tuple(Path(__file__).with_name("autophase.txt").read_text("utf-8").split())
 
 
 class Subset:
@@ -470,7 +455,7 @@ class Subset:
         UnknownName: when one of them is not in the space.
     """
 
-    def __init__(self, below: "gymnasium.Space[Any]", flags: Iterable[Any], name: str) -> None:
+    def __init__(self, below: AnySpace, flags: Iterable[Any], name: str) -> None:
         if isinstance(flags, str):
             raise TypeError(f"flags are given as a list, not as a text: {flags!r}")
         self.below = _discrete(below)
@@ -507,7 +492,7 @@ class Subset:
         return self.reverse[action] if action in self.reverse else self.below.text(action)
 
 
-def with_terminal_action(space: "gymnasium.Space[Any]", terminal: CommandlineFlag) -> DiscreteActions:
+def with_terminal_action(space: AnySpace, terminal: CommandlineFlag) -> DiscreteActions:
     """Return a discrete space with one more action, behind the others.
 
     Raises:
@@ -533,7 +518,7 @@ def before_terminal(space: DiscreteActions, actions: Any) -> tuple[list[int], bo
     return (indices[: indices.index(last)], True) if last in indices else (indices, False)
 
 
-def _discrete(space: "gymnasium.Space[Any]") -> DiscreteActions:
+def _discrete(space: AnySpace) -> DiscreteActions:
     if not isinstance(space, DiscreteActions):
         raise TypeError(f"a list of flags is chosen from a discrete space of actions with names, not from {space}")
     return space
@@ -557,7 +542,7 @@ class ConstrainedCommandline(ActionWrapper, RecordConstructorArgs):
 
     fork_shares = (*ActionWrapper.fork_shares, "_flags")
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]", flags: Iterable[str | int], name: str | None = None) -> None:
+    def __init__(self, env: AnyEnv, flags: Iterable[str | int], name: str | None = None) -> None:
         flags = flags if isinstance(flags, str) else list(flags)
         RecordConstructorArgs.__init__(self, flags=flags, name=name)
         ActionWrapper.__init__(self, env)
@@ -566,7 +551,7 @@ class ConstrainedCommandline(ActionWrapper, RecordConstructorArgs):
         self._subset: Subset | None = None
         self._current()
 
-    def convert_action_space(self, space: "gymnasium.Space[Any]") -> "gymnasium.Space[Any]":
+    def convert_action_space(self, space: AnySpace) -> AnySpace:
         """Return the space of the flags."""
         self._subset = Subset(space, self._flags, self._name)
         return self._subset.space
@@ -598,7 +583,7 @@ class AutophaseActionSpace(ConstrainedCommandline):
         env: an LLVM environment.
     """
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
+    def __init__(self, env: AnyEnv) -> None:
         RecordConstructorArgs.__init__(self)
         env.unwrapped.action_space = "PassesLegacy124"  # type: ignore[assignment]
         super().__init__(env, AUTOPHASE_FLAGS, "AutoPhase")
@@ -618,13 +603,13 @@ class CommandlineWithTerminalAction(CompilerEnvWrapper, RecordConstructorArgs):
         TypeError: when the action space is not discrete.
     """
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]", terminal: CommandlineFlag = END_OF_EPISODE) -> None:
+    def __init__(self, env: AnyEnv, terminal: CommandlineFlag = END_OF_EPISODE) -> None:
         RecordConstructorArgs.__init__(self, terminal=terminal)
         CompilerEnvWrapper.__init__(self, env)
         self._terminal = CommandlineFlag(*terminal)
         _ = self.action_space
 
-    def convert_action_space(self, space: "gymnasium.Space[Any]") -> "gymnasium.Space[Any]":
+    def convert_action_space(self, space: AnySpace) -> AnySpace:
         """Return the space below with one more action."""
         return with_terminal_action(space, self._terminal)
 

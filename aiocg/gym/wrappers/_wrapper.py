@@ -4,7 +4,7 @@ import contextlib
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, Unpack
 
 import gymnasium
 import numpy as np
@@ -18,6 +18,12 @@ from aiocg.states.state import CompilerEnvState
 
 if TYPE_CHECKING:
     from aiocg.gym._env import CompilerEnv
+
+
+AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
+AnySpace: TypeAlias = gymnasium.Space[Any]
+Begun: TypeAlias = tuple[Any, dict[str, Any]]
+"""What a reset returns: an observation and info."""
 
 
 class WrapperSnapshot:
@@ -76,7 +82,7 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     fork_shares: ClassVar[tuple[str, ...]] = ("_saved_kwargs", "_cached_spec", "_last")
     episode_state: ClassVar[tuple[str, ...]] = ("_ended", "_last")
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         from aiocg.gym._env import CompilerEnv
 
@@ -96,9 +102,7 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     # -------------------------------------------------------------------------------- episodes and steps
 
-    def reset(
-        self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any) -> Begun:
         """Start an episode; see `CompilerEnv.reset`."""
         observation, info = self.env.reset(seed=seed, options={**(options or {}), **settings} or None)
         if seed is not None and self.action_space is not self.env.action_space:
@@ -238,14 +242,14 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     # --------------------------------------------------------------------------------------------- spaces
 
-    def convert_action_space(self, space: "gymnasium.Space[Any]") -> "gymnasium.Space[Any]":
+    def convert_action_space(self, space: AnySpace) -> AnySpace:
         """Return the action space of the wrapper, made of the one below.
 
         Override it where it is another. It is called again when the environment is given another action space.
         """
         return space
 
-    def convert_observation_space(self, space: "gymnasium.Space[Any]") -> "gymnasium.Space[Any]":
+    def convert_observation_space(self, space: AnySpace) -> AnySpace:
         """Return the observation space of the wrapper, made of the one below; see `convert_action_space`."""
         return space
 
@@ -280,7 +284,7 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         else:
             self.unwrapped.observation_space = choice
 
-    def _space(self, name: str, own: "gymnasium.Space[Any] | None", convert: Any) -> "gymnasium.Space[Any]":
+    def _space(self, name: str, own: AnySpace | None, convert: Any) -> AnySpace:
         if own is not None:
             return own
         below = getattr(self.env, name)

@@ -13,7 +13,7 @@ under these.
 import asyncio
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -37,6 +37,7 @@ from aiocg.gym.wrappers._transformation import (
     told,
     with_terminal_action,
 )
+from aiocg.gym.wrappers._wrapper import AnySpace, Begun
 from aiocg.spaces import CommandlineFlag, DiscreteActions
 from aiocg.validation import Options, ValidationResult
 
@@ -54,12 +55,12 @@ __all__ = [
 ]
 
 Ids = NDArray[np.int64]
+AnyVector: TypeAlias = gymnasium.vector.VectorEnv[Any, Any, Any]
 
 
 def begun(infos: Mapping[str, Any], count: int) -> NDArray[np.bool_]:
     """Return which of the results of a vector come from a reset: those whose infos name a benchmark."""
-    mask: NDArray[np.bool_] = np.asarray(infos.get("_benchmark", np.zeros(count, np.bool_)))
-    return mask
+    return np.asarray(infos.get("_benchmark", np.zeros(count, np.bool_)))
 
 
 class CompilerVectorWrapper(gymnasium.vector.VectorWrapper):  # no generic before Gymnasium 1.3
@@ -72,7 +73,7 @@ class CompilerVectorWrapper(gymnasium.vector.VectorWrapper):  # no generic befor
         env: a vector, or wrappers around one.
     """
 
-    def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]") -> None:
+    def __init__(self, env: AnyVector) -> None:
         super().__init__(env)
         self._all: Ids = np.arange(env.num_envs)
 
@@ -97,7 +98,7 @@ class CompilerVectorWrapper(gymnasium.vector.VectorWrapper):  # no generic befor
         """
         return results
 
-    def reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> Begun:
         """Start an episode in all environments, or in some; see `CompilerVectorEnv.reset`."""
         observations, infos = self.env.reset(seed=seed, options=options)
         nothing, no = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
@@ -127,12 +128,12 @@ class CompilerVectorWrapper(gymnasium.vector.VectorWrapper):  # no generic befor
     def _ids(self, env_ids: Any) -> Ids:
         return self._all if env_ids is None else np.asarray(env_ids)
 
-    def _act(self, space: "gymnasium.Space[Any]") -> None:
+    def _act(self, space: AnySpace) -> None:
         """Give each environment another action space."""
         self.single_action_space = space
         self.action_space = batch_space(space, self.num_envs)
 
-    def _observe(self, space: "gymnasium.Space[Any]") -> None:
+    def _observe(self, space: AnySpace) -> None:
         """Give each environment another observation space."""
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
@@ -180,7 +181,7 @@ class _EndingWrapper(CompilerVectorWrapper):
         ValueError: when it resets environments in the step that ends the episode.
     """
 
-    def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]") -> None:
+    def __init__(self, env: AnyVector) -> None:
         super().__init__(env)
         self._below("end_episodes")
         if env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
@@ -197,7 +198,7 @@ class Counter(Counting, CompilerVectorWrapper, methods=("close", "reset", "step"
         counters: how often each was called: "close", "reset", "step", "send", "recv" and "fork".
     """
 
-    def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]") -> None:
+    def __init__(self, env: AnyVector) -> None:
         super().__init__(env)
         self.counters = dict(self._none)
 
@@ -214,9 +215,7 @@ class ValidateBenchmarkAfterEveryStep(_EndingWrapper):
         options: how to validate: the fields of `aiocg.validation.Options`.
     """
 
-    def __init__(
-        self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]", reward_penalty: float = -1e3, **options: Any
-    ) -> None:
+    def __init__(self, env: AnyVector, reward_penalty: float = -1e3, **options: Any) -> None:
         super().__init__(env)
         Options.of(**options)
         self.reward_penalty = reward_penalty
@@ -274,9 +273,7 @@ class ConstrainedCommandline(CompilerVectorWrapper):
         UnknownName: when a flag is not in the space.
     """
 
-    def __init__(
-        self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]", flags: Iterable[str | int], name: str | None = None
-    ) -> None:
+    def __init__(self, env: AnyVector, flags: Iterable[str | int], name: str | None = None) -> None:
         super().__init__(env)
         self._subset = Subset(env.single_action_space, flags, name or "")
         self._act(self._subset.space)
@@ -294,7 +291,7 @@ class AutophaseActionSpace(ConstrainedCommandline):
         env: a vector of LLVM environments, made with `action_space="PassesLegacy124"`.
     """
 
-    def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]") -> None:
+    def __init__(self, env: AnyVector) -> None:
         try:
             super().__init__(env, AUTOPHASE_FLAGS, "AutoPhase")
         except UnknownName as error:
@@ -318,9 +315,7 @@ class CommandlineWithTerminalAction(_EndingWrapper):
         ValueError: when it resets environments in the step that ends the episode.
     """
 
-    def __init__(
-        self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]", terminal: CommandlineFlag = END_OF_EPISODE
-    ) -> None:
+    def __init__(self, env: AnyVector, terminal: CommandlineFlag = END_OF_EPISODE) -> None:
         super().__init__(env)
         self._act(with_terminal_action(env.single_action_space, CommandlineFlag(*terminal)))
         self._ending = np.zeros(self.num_envs, np.bool_)  # the terminal action was sent
@@ -355,7 +350,7 @@ class ClampedReward(CompilerVectorWrapper):
 
     def __init__(
         self,
-        env: "gymnasium.vector.VectorEnv[Any, Any, Any]",
+        env: AnyVector,
         min: float = -1,
         max: float = 1,
         leakiness_factor: float = 0.001,
@@ -380,7 +375,7 @@ class AutophaseNormalizedFeatures(CompilerVectorWrapper):
         TypeError: when it observes something else.
     """
 
-    def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]") -> None:
+    def __init__(self, env: AnyVector) -> None:
         super().__init__(env)
         space = env.single_observation_space
         if not isinstance(space, gymnasium.spaces.Box) or space.shape != (56,) or space.dtype != np.int64:
@@ -405,14 +400,14 @@ class ConcatActionsHistogram(CompilerVectorWrapper):
         TypeError: for other spaces.
     """
 
-    def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]", norm_to_episode_len: int = 0) -> None:
+    def __init__(self, env: AnyVector, norm_to_episode_len: int = 0) -> None:
         super().__init__(env)
         self._histogram = ActionsHistogram(env.single_observation_space, env.single_action_space, norm_to_episode_len)
         self._observe(self._histogram.space)
         self._counts = np.zeros((self.num_envs, self._histogram.count), np.int64)
         self._sent = np.zeros_like(self._counts)
 
-    def reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> Begun:
         self._sent[:] = 0
         return super().reset(seed=seed, options=options)
 
