@@ -104,11 +104,9 @@ class FilesDataset(ListedDataset):
     @property
     def names(self) -> tuple[str, ...]:
         """The paths of the files, directory by directory."""
-        paths = self._paths
-        if paths is None:
-            paths = tuple(self._search())
-            if self._memoize:
-                self._paths = paths
+        paths = tuple(self._search()) if self._paths is None else self._paths
+        if self._memoize:
+            self._paths = paths
         return paths
 
     def _search(self) -> Iterator[str]:

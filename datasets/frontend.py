@@ -228,16 +228,8 @@ def compile_words(
     environment = {**environment, **loader_environment(), "LC_ALL": "C"}
     with scratch_folder() as scratch:
         output = Path(scratch, "output.bc")
-        command = [
-            *toolchain.command(),
-            *LENIENT,
-            *words,
-            "-fno-crash-diagnostics",
-            "-c",
-            "-emit-llvm",
-            "-o",
-            str(output),
-        ]
+        command = [*toolchain.command(), *LENIENT, *words]
+        command += ["-fno-crash-diagnostics", "-c", "-emit-llvm", "-o", str(output)]
         _run_clang(command, name, os.fspath(directory or os.getcwd()), environment, timeout)
         return _read_bitcode(output, name, words)
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import urllib.parse
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,22 +53,10 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
         DownloadError: when there is none; it says what each place answered.
         Cancelled: when the event of `cancellable` was set.
     """
-    found: list[str] = []
-    answers = []
-    for place, answer in _asked(_project(file_name), file_name):
-        if isinstance(answer, list):
-            here = [_with_password(link, place) for link in answer if _is_file(link, file_name, sha256)]
-            found += (urllib.parse.urldefrag(link).url for link in here)
-            answer = "has it" if here else "does not have it"
-        answers.append(f"{without_password(place)}: {answer}")
-    if not found:
-        raise DownloadError(
-            file_name,
-            "none of the package indexes that pip is configured with (see `pip config list`) gives its address"
-            + ("; AIOCG_OFFLINE is set, unset it" if is_offline() else ""),
-            "\n".join(answers),
-        )
-    return list(dict.fromkeys(found))
+    offline = "; AIOCG_OFFLINE is set, unset it" if is_offline() else ""
+    reason = "none of the package indexes that pip is configured with (see `pip config list`) gives its address"
+    found = _found(_project(file_name), file_name, lambda link: _is_file(link, file_name, sha256), reason + offline)
+    return list(dict.fromkeys(urllib.parse.urldefrag(_with_password(link, place)).url for place, link in found))
 
 
 def published(project: str) -> list[str]:
@@ -77,18 +65,28 @@ def published(project: str) -> list[str]:
     Raises:
         DownloadError: when no place has any; it says what each answered.
     """
-    links, reasons = [], []
-    for place, answer in _asked(project, project):
+    wanted, reason = _normalized(project), "none of the package indexes that pip is configured with has it"
+    found = _found(project, project, lambda link: _normalized(_project(_name(link))) == wanted, reason)
+    return [link for _, link in found]
+
+
+def _found(project: str, sought: str, is_it: Callable[[str], bool], reason: str) -> list[tuple[str, str]]:
+    """Return the links that are sought, each after the place that has it.
+
+    Raises:
+        DownloadError: when no place has any; it says what each answered.
+    """
+    found: list[tuple[str, str]] = []
+    answers = []
+    for place, answer in _asked(project, sought):
         if isinstance(answer, list):
-            own = [link for link in answer if _normalized(_project(_name(link))) == _normalized(project)]
-            links += own
-            answer = "has it" if own else "does not have it"
-        reasons.append(f"{without_password(place)}: {answer}")
-    if not links:
-        raise DownloadError(
-            project, "none of the package indexes that pip is configured with has it", "\n".join(reasons)
-        )
-    return links
+            here = [(place, link) for link in answer if is_it(link)]
+            found += here
+            answer = "has it" if here else "does not have it"
+        answers.append(f"{without_password(place)}: {answer}")
+    if not found:
+        raise DownloadError(sought, reason, "\n".join(answers))
+    return found
 
 
 def _asked(project: str, sought: str) -> Iterator[tuple[str, list[str] | str]]:

@@ -243,11 +243,9 @@ def _clang_of_library(library: str, search_path: str) -> Path:
             "set AIOCG_CLANG to the clang of the same release",
         )
     release = match[1]
-    if path := on_path(f"clang-{release}", search_path):
-        return path
-    debian = Path(f"/usr/lib/llvm-{release}/bin/clang")
-    if path := on_path(str(debian), search_path):
-        return path
+    for name in (f"clang-{release}", f"/usr/lib/llvm-{release}/bin/clang"):  # the second is Debian's
+        if path := on_path(name, search_path):
+            return path
     raise ToolchainNotFound(
         f"there is no clang {release} for the library {library} (AIOCG_LLVM_LIBRARY)",
         f"install it (Debian and Ubuntu: clang-{release}), or set AIOCG_CLANG to one",
