@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from aiocg.build.commands import Origin, Unit, object_name
 from aiocg.build.compilation import front_end_words
@@ -653,23 +654,12 @@ def optimisers(compiler: tuple[str, ...]) -> frozenset[str]:
 def added(unit: Unit, origin: Origin) -> Iterator[str]:
     """Yield the options that a compiler has and the build did not give, as those that are scripts add some."""
     line = [*origin.compiler, *recorded_words(unit), "-c", "-o", os.devnull, "-###"]
-    told = subprocess.run(
-        line, cwd=unit.directory, env=dict(origin.environment), stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    told = _asked(line, unit.directory, origin.environment)
     collected = re.findall(r"^COLLECT_GCC_OPTIONS=(.*)$", told.stderr, re.MULTILINE)
     if not collected:
         return
-    given = {
-        *recorded_words(unit),
-        "-c",
-        "-o",
-        os.devnull,
-        "-###",
-        "-v",
-        "-mtune=generic",
-        "-march=x86-64",
-        "-shared-libgcc",
-    }
+    given = {*recorded_words(unit), "-c", "-o", os.devnull, "-###", "-v"}
+    given |= {"-mtune=generic", "-march=x86-64", "-shared-libgcc"}
     words = iter(shlex.split(collected[0]))
     for word in words:
         if word in ("-dumpdir", "-dumpbase", "-dumpbase-ext"):
@@ -700,16 +690,7 @@ def _started(line: Sequence[str], directory: Path, origin: Origin, name: str) ->
         BenchmarkInitError: when it fails.
     """
     try:
-        done = subprocess.run(
-            line,
-            cwd=directory,
-            env=dict(origin.environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            timeout=TIMEOUT,
-        )
+        done = _asked(line, directory, origin.environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BenchmarkInitError(name, f"it cannot be compiled again: {error}") from None
     if done.returncode:
@@ -720,13 +701,11 @@ def _started(line: Sequence[str], directory: Path, origin: Origin, name: str) ->
 
 def _clang(words: Sequence[str], unit: Unit) -> "subprocess.CompletedProcess[str]":
     environment: Mapping[str, str] = {**unit.environment, **loader_environment(), "LC_ALL": "C"}
-    return subprocess.run(
-        [*find_toolchain().command(), *words],
-        cwd=unit.directory,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        timeout=TIMEOUT,
-    )
+    return _asked([*find_toolchain().command(), *words], unit.directory, environment)
+
+
+def _asked(line: Sequence[str], directory: Path, environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a command that reads nothing, and keep what it says."""
+    how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    how |= {"errors": "surrogateescape", "timeout": TIMEOUT}
+    return subprocess.run(line, cwd=directory, env=dict(environment), **how)

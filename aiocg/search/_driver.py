@@ -245,7 +245,7 @@ async def tune(
             Checker(env, run=options.get("run", True), seconds=budget.seconds),
         )
         finals = None if reward.deterministic else Finals()
-        search = Dispatcher(record, made, memory, pace or Pace(), lanes, checker, resume, finals=finals)
+        search = Dispatcher(record, made, memory, pace or Pace(), lanes, checker, resume, finals)
         try:
             earned = await search.begin(known)
             levels = meter.elapsed
@@ -259,7 +259,7 @@ async def tune(
                 state = search.state()
             elif peels:
                 peeler = Peeler(record.actions, record.reward)
-                await Dispatcher(record, peeler, memory, PEELING, lanes, checker, None, finals=None).run()
+                await Dispatcher(record, peeler, memory, PEELING, lanes, checker, None, None).run()
             await checker.explain()
         finally:
             for lane in lanes:

@@ -7,10 +7,11 @@ import math
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from operator import attrgetter
+from typing import Unpack
 from weakref import WeakSet
 
 import anyio
@@ -20,11 +21,11 @@ from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError
 from aiocg.search._checking import Checker
 from aiocg.search._decisions import Decisions, Gain, Trial
-from aiocg.search._driver import SpaceAlphabet
+from aiocg.search._driver import Options, SpaceAlphabet
 from aiocg.search._population import MARKS, NAME, PASSES, Passes, Population, text_of
 from aiocg.search.baselines import FRAME_POINTERS, baselines
 from aiocg.search.budget import Budget, Meter, checked
-from aiocg.search.lanes import each, evaluate, go_to, open_lanes, spread
+from aiocg.search.lanes import close_all, each, evaluate, go_to, open_lanes, spread
 from aiocg.search.priors import usable_actions
 from aiocg.search.result import (
     Progress,
@@ -323,7 +324,8 @@ async def functionwise(
         ValueError: if the environment has no such reward space, or `resume` is of another search.
         ServiceError: if the workers fail.
     """
-    return await _search("functionwise", env, budget, seed, progress, resume, lanes, watch, run, codegen, 0.0)
+    options = Options(budget=budget, progress=progress, resume=resume, lanes=lanes, watch=watch, run=run)
+    return await _search("functionwise", env, seed, codegen, 0.0, **options)
 
 
 async def decide(
@@ -356,22 +358,12 @@ async def decide(
     Raises:
         ValueError, ServiceError: as `functionwise`.
     """
-    share = DECIDING if passes else 1.0
-    return await _search("decide", env, budget, seed, progress, resume, lanes, watch, run, codegen, share)
+    options = Options(budget=budget, progress=progress, resume=resume, lanes=lanes, watch=watch, run=run)
+    return await _search("decide", env, seed, codegen, DECIDING if passes else 1.0, **options)
 
 
 async def _search(
-    name: str,
-    env: Env,
-    budget: Budget | None,
-    seed: int,
-    progress: ProgressCallback | None,
-    resume: SearchState | None,
-    lanes: int | None,
-    watch: WatchCallback | None,
-    run: bool,
-    codegen: bool,
-    deciding: float,
+    name: str, env: Env, seed: int, codegen: bool, deciding: float, **options: Unpack[Options]
 ) -> SearchResult:
     reward = env.reward_spaces[reward_space_of(env)]
     cost = getattr(reward, "cost", "")
@@ -379,21 +371,19 @@ async def _search(
         raise ValueError(
             f"{name} knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
         )
-    whole = checked(budget, DEFAULT_BUDGET)
+    whole, run, resume = checked(options["budget"], DEFAULT_BUDGET), options["run"], options["resume"]
     meter, total = whole.part_of_time(1 - CONFIRMING if run else 1).start(), whole.start()
     alphabet = SpaceAlphabet(env.action_space)
-    progress = progress and _finished(progress, cost)
-    record = Record(
-        begin_state(name, env), meter, lambda one: (sum(map(len, one)), alphabet.rank(one)), progress, resume
-    )
+    progress = options["progress"] and _finished(options["progress"], cost)
+    base = begin_state(name, env)
+    record = Record(base, meter, lambda one: (sum(map(len, one)), alphabet.rank(one)), progress, resume)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     known = baselines(env)
     *sequences, passes = await usable(env, (*core(COSTS[cost]), PASSES))
     checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
-    async with open_lanes(env, lanes, rewarded=False) as crew:
-        watch = watch or (lambda outcome: None)
-        options = codegen and cost in OF_CODE
-        search = _Search(record, cost, seeds, progress, watch, checker.assembles, options, sequences, passes, deciding)
+    async with open_lanes(env, options["lanes"], rewarded=False) as crew:
+        watch, first = options.get("watch") or (lambda outcome: None), (CODEGEN,) if codegen and cost in OF_CODE else ()
+        search = _Search(record, cost, seeds, progress, watch, checker.assembles, first, sequences, passes, deciding)
         try:
             await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
             record.meter.extend(whole)
@@ -418,6 +408,7 @@ def _finished(progress: ProgressCallback, cost: str) -> ProgressCallback:
     return lambda now: progress(replace(now, actions=marked(now.actions, cost)))
 
 
+@dataclass(slots=True, eq=False)
 class _Search:
     """A running search.
 
@@ -428,47 +419,39 @@ class _Search:
         progress: also called with results that are not in the record yet.
         watch: told of each candidate.
         assembles: whether code can be generated for what actions lead to; other bases are not searched.
-        codegen: whether options of the code generator may be chosen.
+        codegen: the action by which the code generator takes options, if these may be chosen.
         core: sequences that are tried first.
         passes: what others are made of.
         deciding: share of the budget in which calls are decided; if it is all, passes are not searched.
     """
 
-    def __init__(
-        self,
-        record: Record,
-        cost: str,
-        seed: Sequence[int],
-        progress: ProgressCallback | None,
-        watch: WatchCallback,
-        assembles: Callable[[Actions], Awaitable[bool]],
-        codegen: bool,
-        core: Sequence[Passes],
-        passes: Passes,
-        deciding: float,
-    ) -> None:
-        self._record = record
-        self._deciding = deciding
-        self._evaluated: list[Outcome] = []  # whole programs
-        self._left_behind: list[tuple[float, Actions]] = []  # rewards and actions of bases
-        self._late: dict[str, Actions] = {}  # baselines that are evaluated when the time is up
-        self._meter = record.meter
-        self._cost = cost
-        self._seed = seed
-        self._progress = progress
-        self._watch = watch
-        self._assembles = assembles
-        self._framed = False  # whether functions may have frame pointers
-        self._codegen: Actions = (CODEGEN,) if codegen else ()
-        self._costs: dict[int, float] = {}  # of whole programs, by state
-        self._core, self._passes = core, passes
-        self._scale, self._start = 1, 0.0
-        self._planned = 0
-        self._chunk_seconds = 0.0
-        self._forks: WeakSet[Env] = WeakSet()  # closed at the end of an attempt, however it ends
-        self.exhausted = False
-        self.earned: dict[str, float] = {}
-        self.levels = 0.0
+    _record: Record
+    _cost: str
+    _seed: Sequence[int]
+    _progress: ProgressCallback | None
+    _watch: WatchCallback
+    _assembles: Callable[[Actions], Awaitable[bool]]
+    _codegen: Actions
+    _core: Sequence[Passes]
+    _passes: Passes
+    _deciding: float
+    _evaluated: list[Outcome] = field(default_factory=list, init=False)  # whole programs
+    _left_behind: list[tuple[float, Actions]] = field(default_factory=list, init=False)  # rewards and actions of bases
+    _late: dict[str, Actions] = field(default_factory=dict, init=False)  # baselines that are evaluated at the end
+    _meter: Meter = field(init=False)
+    _framed: bool = field(default=False, init=False)  # whether functions may have frame pointers
+    _costs: dict[int, float] = field(default_factory=dict, init=False)  # of whole programs, by state
+    _scale: int = field(default=1, init=False)
+    _start: float = field(default=0.0, init=False)
+    _planned: int = field(default=0, init=False)
+    _chunk_seconds: float = field(default=0.0, init=False)
+    _forks: WeakSet[Env] = field(default_factory=WeakSet, init=False)  # closed at the end of an attempt
+    exhausted: bool = field(default=False, init=False)
+    earned: dict[str, float] = field(default_factory=dict, init=False)
+    levels: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._meter = self._record.meter
 
     async def begin(self, crew: list[Env], known: Mapping[str, Actions], before: Actions = ()) -> None:
         """Evaluate baselines, beginning with the unchanged program, and what was found `before`.
@@ -616,9 +599,7 @@ class _Search:
             if lanes:
                 await self._decide_from(lanes, actions, until)
         finally:
-            with anyio.CancelScope(shield=True):
-                for lane in forks:
-                    await lane.close()
+            await close_all(forks)
 
     async def _decide_from(self, lanes: list[Env], actions: Actions, until: float) -> None:
         """Decide calls of the program that the lanes are at, to which these actions have led."""
@@ -702,9 +683,7 @@ class _Search:
             self._left_behind += [(self._reward(one.cost), one.combined()) for one in sites]
             raise
         finally:
-            with anyio.CancelScope(shield=True):
-                for lane in list(self._forks):
-                    await lane.close()
+            await close_all(list(self._forks))
 
     @property
     def _left(self) -> int:

@@ -20,7 +20,7 @@ from aiocg.errors import ServiceError
 from aiocg.search._driver import SpaceAlphabet
 from aiocg.search._evolution import Evolver
 from aiocg.search.budget import Budget, checked
-from aiocg.search.lanes import go_to
+from aiocg.search.lanes import close_all, go_to
 from aiocg.search.result import (
     Checks,
     ProgressCallback,
@@ -298,8 +298,7 @@ class Race:
             if self._expected is not None and await env.observe("Execution") != self._expected:
                 raise ServiceError("the program prints or writes something else than before")
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await env.close()
+            await close_all([env])
             raise
         contender = Contender(env, actions)
         self._open.add(contender)
@@ -307,7 +306,7 @@ class Race:
 
     async def _leave(self, contender: Contender) -> None:
         self._open.discard(contender)
-        await contender.close()
+        await contender.env.close()
 
     def _rounds(self) -> int:
         """Return how often the contenders are run at the end."""

@@ -22,6 +22,7 @@ from aiocg.env.base import Owner
 from aiocg.env.env import Env
 from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError, ResetNeeded, ServiceError, SessionLost, WorkerCrashed
+from aiocg.search.lanes import bare_sibling
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
 from aiocg.states.result import ErrorKind, ValidationError
@@ -141,8 +142,7 @@ async def reference_of(env: Env, benchmark: Benchmark, levels: Levels, patience:
         key = (env.compiler_version, env.spec.id, env.spec.form(benchmark).key)
         known = _known.setdefault(env.runtime, OrderedDict())
         if key not in known:
-            async with await env.sibling() as own:
-                own.observation_space = own.reward_space = None
+            async with await bare_sibling(env) as own:
                 found = await _Trial(own, benchmark, patience).reference(levels)
             if not found.right:
                 return found
@@ -162,8 +162,7 @@ async def run_again(env: Env, found: Reference) -> Reference:
         env: only a sibling of it is used.
         found: what the program did before.
     """
-    async with await env.sibling() as own:
-        own.observation_space = own.reward_space = None
+    async with await bare_sibling(env) as own:
         await own.reset(benchmark=found.benchmark)
         return found.after(await own.observe(observation_of_runs(own)))
 

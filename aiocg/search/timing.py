@@ -82,10 +82,6 @@ class Contender:
         """Build the program and run it once, untimed; raises what `run` raises."""
         await self.run(timeout)
 
-    async def close(self) -> None:
-        """Close its environment."""
-        await self.env.close()
-
 
 async def run_in_turns(contenders: Sequence[Contender], rounds: int) -> None:
     """Run each contender once in every round, so that whatever slows the machine down slows down all of them."""

@@ -283,12 +283,7 @@ def _problem() -> str:
     if shutil.which("bwrap") is None:
         return "there is no bwrap on PATH to box them with (Debian: apt install bubblewrap)"
     with scratch_folder() as folder:
-        done = subprocess.run(
-            [*_box(str(folder), ""), "true"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        done = subprocess.run([*_box(str(folder), ""), "true"], stdin=subprocess.DEVNULL, capture_output=True)
     return done.stderr.decode(errors="replace").strip()[-200:] if done.returncode else ""
 
 

@@ -11,12 +11,12 @@ import asyncio
 import os
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aiocg.build.commands import Start, Unit, object_name, run_build, units_of
+from aiocg.build.commands import Start, Unit, object_name, recording_environment, run_build, units_of
 from aiocg.build.compilation import ALWAYS, OLD_C, compile_unit
 from aiocg.build.proof import SHARED, UNALIASED, gcc_words, is_gcc, retold
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
@@ -25,7 +25,7 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words, parse
-from aiocg.llvm.recording import compilers, recording_commands
+from aiocg.llvm.recording import compilers
 from aiocg.llvm.tools import LoadedTool
 from aiocg.shrink import compiler
 from aiocg.shrink._linking import Form, Linker
@@ -63,18 +63,12 @@ def build(text: str, lock: Lock, commands: Path, scratch: Path) -> tuple[int, li
         commands: a folder for the commands that take the places of compilers.
         scratch: an empty folder.
     """
-    commands.mkdir(parents=True, exist_ok=True)
-    search_path = os.environ.get("PATH", os.defpath)
-    recording_commands(str(commands), search_path, compiler.__file__)
+    environment = {**os.environ, **recording_environment(commands, compiler.__file__)}
     plan = scratch / "plan"
     plan.write_text(compiler.plan_text(_plan(lock, scratch)), errors="surrogateescape")
     with LoadedTool(), _Requests(lock, scratch).served() as requests:
-        variables = {
-            compiler.VARIABLE: str(plan),
-            "PATH": os.pathsep.join((str(commands), search_path)),
-            "CCACHE_DISABLE": "1",
-        }
-        return run_build(["/bin/sh", "-c", text], {**os.environ, **variables}), requests.done
+        environment[compiler.VARIABLE] = str(plan)
+        return run_build(["/bin/sh", "-c", text], environment), requests.done
 
 
 def is_repeatable(lock: Lock) -> bool:
@@ -85,9 +79,12 @@ def is_repeatable(lock: Lock) -> bool:
 def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
     """Return what the compilers of the build are to do."""
     toolchain = find_toolchain()
-    clang = {
-        language: [*toolchain.command(language), *compile_flags(toolchain.clang, language)] for language in ("c", "c++")
-    }
+    clang = {one: [*toolchain.command(one), *compile_flags(toolchain.clang, one)] for one in ("c", "c++")}
+    entries = lock.images.values()
+
+    def paths(names: Iterable[tuple[str, ...]]) -> list[str]:
+        return sorted({os.path.abspath(name) for some in names for name in some})
+
     return {
         **clang,
         "bitcode": [LEVEL, "-Xclang", "-disable-llvm-passes", *ALWAYS, "-emit-llvm"],
@@ -101,10 +98,10 @@ def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
         "shared": list(SHARED),
         "unaliased": [UNALIASED],
         "gnu": [path for path in compilers(os.environ.get("PATH", os.defpath)).values() if is_gcc((path,))],
-        "left_out": sorted({word for entry in lock.images.values() for word in entry.left_out}),
-        "retold": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.retold}),
-        "kept": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.kept}),
-        "units": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.units}),
+        "left_out": sorted({word for entry in entries for word in entry.left_out}),
+        "retold": paths(entry.retold for entry in entries),
+        "kept": paths(entry.kept for entry in entries),
+        "units": paths(entry.units for entry in entries),
         "images": [os.path.abspath(name) for name in lock.images],
         "folder": [str(scratch)],
     }
@@ -313,8 +310,5 @@ def _shrunk(build: Build, folder: Path, scratch: Path) -> str:
         asyncio.run(search())
         work.choose(missing)
     work.place(None)
-    return (
-        "only the core set was tried"
-        if work.images
-        else f"it is the build's own: {next(iter(work.left_alone.values()))}"
-    )
+    left_alone = next(iter(work.left_alone.values()), "")
+    return "only the core set was tried" if work.images else f"it is the build's own: {left_alone}"

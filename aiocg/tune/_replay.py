@@ -19,14 +19,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aiocg.build.commands import Start, Unit, is_probe, object_name, read_record, run_build, units_of
+from aiocg.build.commands import (
+    Start,
+    Unit,
+    is_probe,
+    object_name,
+    read_record,
+    recording_environment,
+    run_build,
+    units_of,
+)
 from aiocg.build.compilation import each
 from aiocg.build.objects import archive_members, elf_symbols
 from aiocg.build.proof import UNCONTRACTED, check_repeatable, compile_again, has_used, reads_level, recorded_words
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.scratch import parent_folder
 from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, level_words, parse
-from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool, recording_commands
+from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool
 from aiocg.shrink.gcc_linking import NAMING, GccUnits
 from aiocg.shrink.image import loader_difference, read_image, special_sections
 from aiocg.shrink.inputs import STARTING, linker_words
@@ -117,18 +126,9 @@ class Replay:
             TuneError: when it fails, compiles nothing, or comes out otherwise when it is replayed; it says why.
         """
         self = cls(workspace, scratch, only)
-        log, commands = scratch / "build.jsonl", scratch / "commands"
-        commands.mkdir()
-        search_path = os.environ.get("PATH", os.defpath)
-        recording_commands(str(commands), search_path, archivers=True)
-        environment = {
-            **os.environ,
-            **(variables or {}),
-            "PATH": os.pathsep.join((str(commands), search_path)),
-            VARIABLE: str(log),
-            FILES_VARIABLE: ALL,
-            "CCACHE_DISABLE": "1",
-        }
+        log = scratch / "build.jsonl"
+        recording = {**recording_environment(scratch / "commands", archivers=True), VARIABLE: str(log)}
+        environment = {**os.environ, **(variables or {}), **recording, FILES_VARIABLE: ALL}
         words = workspace.line(["/bin/sh", "-c", f"cd {shlex.quote(str(workspace.seen))} && {text}"])
         status = run_build(words, workspace.variables(environment))
         starts = read_record(log) if log.exists() else []

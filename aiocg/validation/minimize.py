@@ -15,7 +15,7 @@ import anyio
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError
 from aiocg.search.command_lines import option_space
-from aiocg.search.lanes import open_lanes, spread
+from aiocg.search.lanes import bare_sibling, open_lanes, spread
 from aiocg.search.result import reward_space_of
 
 __all__ = [
@@ -287,8 +287,7 @@ async def reproducer_of(env: Env, actions: tuple[str, ...], seconds: float, **op
         smallest = (" ".join((actions[0].partition(" ")[0], *items)),) if is_line else items
 
     hypothesis = functools.partial(validation_fails, **options)
-    async with await env.sibling() as own:
-        own.observation_space = own.reward_space = None
+    async with await bare_sibling(env) as own:
         with anyio.move_on_after(seconds), contextlib.suppress(MinimizationError):
             if is_line:
                 await minimize_line(own, actions[0], hypothesis, progress=keep)

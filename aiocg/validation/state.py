@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, RuntimeClosed, ServiceError, UnknownName
-from aiocg.search.lanes import spread
+from aiocg.search.lanes import bare_sibling, spread
 from aiocg.search.reference import COMPARING, first_run, runnable, undefined
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.executions import in_words
@@ -142,7 +143,7 @@ async def validate_env(
     if isinstance(state, LegacyState):
         state, translation = await modern_state(runtime, state, env.spec.id)
         reward = state.reward if env.reward_space is not None else None
-        state = msgspec.structs.replace(state, reward_space=env.reward_space, reward=reward)
+        state = replace(state, reward_space=env.reward_space, reward=reward)
     if (state.environment, state.benchmark) != (env.spec.id, str(env.benchmark.uri)):
         async with await runtime.make(state.environment, benchmark=state.benchmark) as other:
             if other.spec.id == env.spec.id:  # with rewards and observations of the user's own, too
@@ -163,16 +164,16 @@ async def _validate(
     started = time.monotonic()
     result = await _replay(env, state, state_hash, translation)
     if result.actions_replay_failed:
-        result = msgspec.structs.replace(result, reason="its actions cannot be applied again")
+        result = replace(result, reason="its actions cannot be applied again")
     elif not options.semantics:
-        result = msgspec.structs.replace(result, reason="it was not to be run")
+        result = replace(result, reason="it was not to be run")
     else:
         result = ValidationResult.join([result, await _semantics(runtime, env, state, options)])
         if result.behaviour is Behaviour.DIFFERS:
             result = await _explained(runtime, env, result, options)
         if result.behaviour is Behaviour.DIFFERS and options.minimize:
-            result = msgspec.structs.replace(result, reproducer=await _reproducer(env, result, options))
-    return msgspec.structs.replace(result, walltime=time.monotonic() - started)
+            result = replace(result, reproducer=await _reproducer(env, result, options))
+    return replace(result, walltime=time.monotonic() - started)
 
 
 async def _replay(
@@ -196,15 +197,15 @@ async def _replay(
             data = {"expected": f"{state_hash:016x}", "actual": f"{fresh.state_hash:016x}"}
             return _replay_failed(none, ValidationError(kind=ErrorKind.ANOTHER_STATE, data=data))
         reward = fresh.episode_reward
-        result = msgspec.structs.replace(none, reward=reward)
+        result = replace(none, reward=reward)
         if state.reward is None or reward is None or state.reward_space is None or result.another_compiler:
             return result
         if not fresh.reward_spaces[state.reward_space].deterministic:
             return result
         if rewards_agree(state.reward, reward):
-            return msgspec.structs.replace(result, reward_validated=True)
+            return replace(result, reward_validated=True)
         wrong = ValidationError(kind=ErrorKind.WRONG_REWARD, data={"expected": state.reward, "actual": reward})
-        return msgspec.structs.replace(result, reward_validated=True, reward_validation_failed=True, errors=(wrong,))
+        return replace(result, reward_validated=True, reward_validation_failed=True, errors=(wrong,))
 
 
 def rewards_agree(said: float, found: float) -> bool:
@@ -213,7 +214,7 @@ def rewards_agree(said: float, found: float) -> bool:
 
 
 def _replay_failed(result: ValidationResult, error: ValidationError) -> ValidationResult:
-    return msgspec.structs.replace(result, actions_replay_failed=True, errors=(error,))
+    return replace(result, actions_replay_failed=True, errors=(error,))
 
 
 async def _semantics(runtime: "Owner", env: Env, state: CompilerEnvState, options: Options) -> ValidationResult:
@@ -232,23 +233,18 @@ async def _explained(runtime: "Owner", env: Env, result: ValidationResult, optio
     """
     if reason := await _allowed(runtime, env, result.state, options):
         return _varies(result, reason)
-    async with await env.sibling() as own:
-        own.observation_space = own.reward_space = None
+    async with await bare_sibling(env) as own:
         signs = await undefined(own, first_run(runnable(env.benchmark)))
-    return (
-        _varies(result, str(signs))
-        if signs.found
-        else msgspec.structs.replace(result, reason=f"{result.reason}{signs}")
-    )
+    return _varies(result, str(signs)) if signs.found else replace(result, reason=f"{result.reason}{signs}")
 
 
 def _varies(result: ValidationResult, reason: str) -> ValidationResult:
-    return msgspec.structs.replace(
+    return replace(
         result,
         reason=f"{result.reason}{reason}",
         behaviour=Behaviour.VARIES,
         benchmark_semantics_validation_failed=False,
-        errors=tuple(msgspec.structs.replace(error, by_itself=True) for error in result.errors),
+        errors=tuple(replace(error, by_itself=True) for error in result.errors),
     )
 
 
@@ -258,7 +254,7 @@ async def _allowed(runtime: "Owner", env: Env, state: CompilerEnvState, options:
     words = notation.effects(state.actions) if notation is not None else {}
     if notation is None or not words:
         return ""
-    plain = msgspec.structs.replace(state, actions=tuple(notation.without_effects(state.actions)))
+    plain = replace(state, actions=tuple(notation.without_effects(state.actions)))
     if (await _semantics(runtime, env, plain, options)).behaviour is not Behaviour.SAME:
         return ""
     return "".join(f"; {word} allows that: {effect}" for word, effect in words.items())
