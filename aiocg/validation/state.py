@@ -442,12 +442,9 @@ async def _validated(
         wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error, trace=True)
     replayed = wrong.kind == ErrorKind.UNKNOWN_RUN
     result = ValidationResult(
-        state=modern,
-        actions_replay_failed=not replayed,
-        benchmark_semantics_validation_failed=replayed,
-        errors=(wrong,),
-        translation=translation,
-    )
+        state=modern, actions_replay_failed=not replayed, benchmark_semantics_validation_failed=replayed,
+        errors=(wrong,), translation=translation,
+    )  # fmt: skip
     missing.learn(result)
     return result
 

@@ -184,14 +184,9 @@ class CsmithDataset(SeededDataset):
             return program_tree("c", files, flags=_PERMISSIVE)
 
         return Benchmark(
-            uri,
-            compiled,
-            sources=sources,
-            description=f"{' '.join(('csmith', *options))} ({_release()})",
-            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS),
-            recompile=compiled,
-            source_tree=source_tree,
-        )
+            uri, compiled, sources=sources, description=f"{' '.join(('csmith', *options))} ({_release()})",
+            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS), recompile=compiled, source_tree=source_tree,
+        )  # fmt: skip
 
 
 def _release() -> str:

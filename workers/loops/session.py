@@ -105,39 +105,20 @@ def _at_cursor(action: str) -> bool:
 def _action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
     """Return the action spaces for a target."""
     primitives = _primitives(target)
+    moved = [ActionSpec("cursor_up", "go to the loop before, which is the next outer one of a stage"),
+             ActionSpec("cursor_down", "go to the loop behind, which is the next inner one of a stage")]  # fmt: skip
+    for one in primitives:
+        names = [f"{one.name}<{argument}>" for argument in one.arguments] or [one.name]
+        moved += [ActionSpec(name, _WHAT[one.name]) for name in names]
+    single = tuple(ActionSpec(step.text, _WHAT[step.primitive]) for step in steps(target))
     return (
-        ActionSpaceSpec(
-            "steps",
-            tuple(ActionSpec(step.text, _WHAT[step.primitive]) for step in steps(target)),
-            description="one change of one loop",
-        ),
-        ActionSpaceSpec(
-            "primitives",
-            tuple(_parametrized(one) for one in primitives),
-            kind="parametrized",
-            description="a primitive, the number of a loop, and what else the primitive takes",
-        ),
-        ActionSpaceSpec(
-            "cursor",
-            (
-                ActionSpec("cursor_up", "go to the loop before, which is the next outer one of a stage"),
-                ActionSpec("cursor_down", "go to the loop behind, which is the next inner one of a stage"),
-                *(
-                    ActionSpec(f"{one.name}<{argument}>" if argument else one.name, _WHAT[one.name])
-                    for one in primitives
-                    for argument in one.arguments or ("",)
-                ),
-            ),
-            description="moves of a cursor, and changes of the loop that it is at",
-        ),
-        ActionSpaceSpec(
-            "recipes",
-            kind="options",
-            options=_places(target),
-            program=RECIPE,
-            description=f"whole schedules: {PLACES} steps from the start, or fewer",
-        ),
-    )
+        ActionSpaceSpec("steps", single, description="one change of one loop"),
+        ActionSpaceSpec("primitives", tuple(map(_parametrized, primitives)), kind="parametrized",
+                        description="a primitive, the number of a loop, and what else the primitive takes"),
+        ActionSpaceSpec("cursor", tuple(moved), description="moves of a cursor, and changes of the loop that it is at"),
+        ActionSpaceSpec("recipes", kind="options", options=_places(target), program=RECIPE,
+                        description=f"whole schedules: {PLACES} steps from the start, or fewer"),
+    )  # fmt: skip
 
 
 def _read_recipe(target: str, text: str) -> tuple[Step, ...]:

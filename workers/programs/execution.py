@@ -103,16 +103,12 @@ class Ended(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Return the run as JSON data, without values that vary between runs."""
         return {
-            "name": self.run.name,
-            "exit_code": None if self.exit_code < 0 else self.exit_code,
+            "name": self.run.name, "exit_code": None if self.exit_code < 0 else self.exit_code,
             "signal": _signal_name(self.exit_code) if self.exit_code < 0 and not self.stopped else None,
-            "timed_out": self.stopped == "time",
-            "boxed": self.boxed,
-            "problem": self.problem(),
-            "stdout": _describe(self.stdout),
-            "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
+            "timed_out": self.stopped == "time", "boxed": self.boxed, "problem": self.problem(),
+            "stdout": _describe(self.stdout), "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
             "files": {name: _describe(scratch.read(self.folder, name)) for name in sorted(self.run.outputs)},
-        }
+        }  # fmt: skip
 
 
 class Runner:

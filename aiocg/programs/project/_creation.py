@@ -210,17 +210,11 @@ def _recorded(program: Path, request: RunRequest, draft: Draft, problems: list[t
         else:
             outputs[name] = _kept_if(content == second.output_files[name], content, draft)
     return Run(
-        name=request.name or ONLY,
-        arguments=asked.arguments,
-        stdout=_kept_if(not varies, first.stdout, draft),
-        exit_status=first.exit_status,
-        stdin=draft.keep(asked.stdin) if asked.stdin else None,
-        files=_kept(asked.files, draft),
-        environment=dict(asked.environment),
-        output_files=outputs,
-        output_varies=varies,
-        timeout=asked.timeout,
-    )
+        name=request.name or ONLY, arguments=asked.arguments, stdout=_kept_if(not varies, first.stdout, draft),
+        exit_status=first.exit_status, stdin=draft.keep(asked.stdin) if asked.stdin else None,
+        files=_kept(asked.files, draft), environment=dict(asked.environment), output_files=outputs,
+        output_varies=varies, timeout=asked.timeout,
+    )  # fmt: skip
 
 
 def _kept_if(known: bool, content: bytes, draft: Draft) -> str | None:
@@ -409,13 +403,10 @@ def _programs(
                 path = name if name not in programs else _free(name, programs)
                 part = known[module.digest] = Part(path, found, _is_cplusplus(module.origin, found))
                 programs[path] = Program(
-                    path=path,
-                    module=module.digest,
-                    language=_language(part.cplusplus),
-                    flags=tuple(map(_plain, module.flags)),
-                    sources=module.sources,
+                    path=path, module=module.digest, language=_language(part.cplusplus),
+                    flags=tuple(map(_plain, module.flags)), sources=module.sources,
                     tree=_tree([module.origin] if isinstance(module.origin, Unit) else [], draft),
-                )
+                )  # fmt: skip
             parts[module.origin] = known[module.digest]
     if not programs:
         raise ProjectError(f"LLVM reads none of {len(modules)} modules: {problems[-1].subject}: {problems[-1].reason}")
@@ -511,13 +502,10 @@ def _joined(
         files = {f"object-{number}.o": draft.keep(content) for number, content in enumerate(objects)}
         members = tuple(part.name for part in target.parts if not part.content)
         program = Program(
-            path=path,
-            module=module,
-            language=_language(target.cplusplus),
+            path=path, module=module, language=_language(target.cplusplus),
             tree=_tree([units[name] for name in members] if units.keys() >= set(members) else [], draft),
-            members=members,
-            link=Link(words=(*files, *target.words), files=files) if target.is_program else None,
-        )
+            members=members, link=Link(words=(*files, *target.words), files=files) if target.is_program else None,
+        )  # fmt: skip
         taken[path] = program
         result.append(program)
     return result

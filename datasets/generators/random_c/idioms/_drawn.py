@@ -254,15 +254,9 @@ def _polynomial(kit: Kit) -> Function:
     for number in numbers[1:]:
         total = f"({total}) * y + {number}"
     return kit.define(
-        Lvalue("", F64, -20.0, 20.0),
-        [scalar_parameter("x", F64)],
-        200,
-        kit.pick("polynomial/row", "polynomial/loop"),
-        x=x,
-        sum=total,
-        count=degree + 1,
-        numbers=", ".join(numbers),
-    )
+        Lvalue("", F64, -20.0, 20.0), [scalar_parameter("x", F64)], 200, kit.pick("polynomial/row", "polynomial/loop"),
+        x=x, sum=total, count=degree + 1, numbers=", ".join(numbers),
+    )  # fmt: skip
 
 
 def _sum(kit: Kit) -> Function:
