@@ -146,27 +146,17 @@ class Runner:
             process.put(executable, run)
             left = remaining(deadline)
             timeout = min(run.timeout, left, LONGEST)
-            answer = process.ask(
-                {
-                    "executable": str(process.enclosure.root / EXECUTABLE),
-                    "arguments": run.arguments,
-                    "environment": run.environment,
-                    "folder": str(process.enclosure.root / FOLDER),
-                    "timeout": timeout,
-                    "resident": RESIDENT_LIMIT,
-                    "cpu": cpu,
-                    "limits": {
-                        **({} if memory is None else {"RLIMIT_AS": memory}),
-                        "RLIMIT_FSIZE": FILE_LIMIT,
-                        "RLIMIT_CPU": int(timeout) + 2,
-                        "RLIMIT_CORE": 0,
-                        "RLIMIT_MSGQUEUE": 0,
-                        "RLIMIT_NOFILE": OPEN_FILES,
-                        "RLIMIT_NPROC": PROCESSES,
-                    },
-                },
-                timeout + PATIENCE,
-            )
+            limits = {
+                **({} if memory is None else {"RLIMIT_AS": memory}), "RLIMIT_FSIZE": FILE_LIMIT,
+                "RLIMIT_CPU": int(timeout) + 2, "RLIMIT_CORE": 0, "RLIMIT_MSGQUEUE": 0,
+                "RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_NPROC": PROCESSES,
+            }  # fmt: skip
+            request = {
+                "executable": str(process.enclosure.root / EXECUTABLE), "arguments": run.arguments,
+                "environment": run.environment, "folder": str(process.enclosure.root / FOLDER),
+                "timeout": timeout, "resident": RESIDENT_LIMIT, "cpu": cpu, "limits": limits,
+            }  # fmt: skip
+            answer = process.ask(request, timeout + PATIENCE)
             if answer["problem"]:
                 raise failure(f"the program cannot be started: {answer['problem']}")
             if answer["stopped"] == "time" and left < run.timeout:

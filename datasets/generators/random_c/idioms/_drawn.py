@@ -341,16 +341,10 @@ def _filter(kit: Kit) -> Function:
     taps = kit.rng.choice((3, 4, 5, 8))
     length = kit.length(20 * taps)
     return kit.define(
-        I64,
-        [Array("data", I16, (length,), writable=False)],
-        length * taps * 22,
-        "filter",
-        taps=taps,
-        numbers=", ".join(str(kit.rng.between(-99, 99)) for _ in range(taps)),
-        before=taps - 1,
-        length=length,
+        I64, [Array("data", I16, (length,), writable=False)], length * taps * 22, "filter", taps=taps,
+        numbers=", ".join(str(kit.rng.between(-99, 99)) for _ in range(taps)), before=taps - 1, length=length,
         **{"and": kit.pick(">> 4", "/ 16", "% 1000")},
-    )
+    )  # fmt: skip
 
 
 def _multiply(kit: Kit) -> Function:
@@ -362,17 +356,9 @@ def _multiply(kit: Kit) -> Function:
         inner = f"(uint32_t){inner.split(' * ')[0]} * (uint32_t){inner.split(' * ')[1]}"
     parameters = [Array(name, kind, (n, n)) for name in "cab"]
     return kit.define(
-        kind,
-        parameters,
-        28 * n**3 + 30 * n**2,
-        "multiply",
-        n=n,
-        S=total,
-        inner=inner,
-        value=_stored(kind, "sum"),
-        row=kit.rng.below(n),
-        column=kit.rng.below(n),
-    )
+        kind, parameters, 28 * n**3 + 30 * n**2, "multiply", n=n, S=total, inner=inner, value=_stored(kind, "sum"),
+        row=kit.rng.below(n), column=kit.rng.below(n),
+    )  # fmt: skip
 
 
 def _apply(kit: Kit) -> Function:
@@ -381,15 +367,9 @@ def _apply(kit: Kit) -> Function:
     value = "sum" if isinstance(kind, Integer) else _stored(kind, "sum")
     parameters = [Array("y", kind, (16,)), Array("a", kind, (rows, columns)), Array("x", kind, (8,), writable=False)]
     return kit.define(
-        kind,
-        parameters,
-        rows * columns * 26,
-        "apply",
-        rows=rows,
-        columns=columns,
-        value=value,
+        kind, parameters, rows * columns * 26, "apply", rows=rows, columns=columns, value=value,
         some=kit.rng.below(rows),
-    )
+    )  # fmt: skip
 
 
 def _relax(kit: Kit) -> Function:
@@ -399,30 +379,19 @@ def _relax(kit: Kit) -> Function:
     value = _stored(kind, f"{value} / 4" if isinstance(kind, Integer) else f"0.25 * {value}")
     parameters = [Array(name, kind, (rows, columns)) for name in ("to", "from")]
     return kit.define(
-        kind,
-        parameters,
-        rows * columns * 44,
-        "relax",
-        rows=rows,
-        columns=columns,
-        value=value,
-        row=kit.rng.below(rows),
-        column=kit.rng.below(columns),
-    )
+        kind, parameters, rows * columns * 44, "relax", rows=rows, columns=columns, value=value,
+        row=kit.rng.below(rows), column=kit.rng.below(columns),
+    )  # fmt: skip
 
 
 def _knapsack(kit: Kit) -> Function:
     capacity, items = kit.rng.choice((20, 40, 60)), kit.rng.between(4, 8)
     return kit.define(
-        Lvalue("", U32, 0, 255 * items),
-        [scalar_parameter("capacity", I32, 0, capacity)],
-        capacity * items * 32,
-        "knapsack",
-        items=items,
-        capacity=capacity,
+        Lvalue("", U32, 0, 255 * items), [scalar_parameter("capacity", I32, 0, capacity)], capacity * items * 32,
+        "knapsack", items=items, capacity=capacity,
         weights=", ".join(str(kit.rng.between(1, 20)) for _ in range(items)),
         values=", ".join(str(kit.rng.between(1, 200)) for _ in range(items)),
-    )
+    )  # fmt: skip
 
 
 def _hash(kit: Kit) -> Function:
