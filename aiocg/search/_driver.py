@@ -240,10 +240,8 @@ async def tune(
         made = _Watched(made, watch, record, 0 if resume is None else resume.round)
     memory = Memory(merging=isinstance(reward, CostReward) and reward.deterministic)
     async with open_lanes(env, options.get("lanes")) as crew:
-        lanes, checker = (
-            [Lane(one, space, costs, looks, features) for one in crew],
-            Checker(env, run=options.get("run", True), seconds=budget.seconds),
-        )
+        lanes = [Lane(one, space, costs, looks, features) for one in crew]
+        checker = Checker(env, run=options.get("run", True), seconds=budget.seconds)
         finals = None if reward.deterministic else Finals()
         search = Dispatcher(record, made, memory, pace or Pace(), lanes, checker, resume, finals)
         try:
@@ -251,7 +249,7 @@ async def tune(
             levels = meter.elapsed
             await search.run()
             state = search.state()
-            record.meter.extend(budget)
+            record.meter.budget = budget
             if finals is not None:
                 record.actions, record.reward = await finals.decide(lanes[0], record.meter, checker.is_right)
             elif peels and record.actions in known.values():  # a level is not minimized: its part is for searching
@@ -266,11 +264,9 @@ async def tune(
                 lane.close()
             await checker.close()
         await go_to(env, record.actions)
-    elapsed = state.elapsed if finals is None else record.elapsed
+    elapsed, checks = state.elapsed if finals is None else record.elapsed, checker.checks()
     state = msgspec.structs.replace(state, actions=record.actions, reward=record.reward, elapsed=elapsed)
-    found = record.result(
-        complete=search.exhausted, baselines=known, earned=earned, state=state, checks=checker.checks()
-    )
+    found = record.result(complete=search.exhausted, baselines=known, earned=earned, state=state, checks=checks)
     return replace(found, levels=levels)
 
 
@@ -290,7 +286,7 @@ class _Watched:
         if self._record.round < self._repeated or proposal.look:
             return
         if self._watch(outcome) is False:
-            self._record.meter.stop()
+            self._record.meter.stopped = True
 
 
 def _main_part(budget: Budget, peels: bool, deterministic: bool) -> Budget:

@@ -6,7 +6,7 @@ import itertools
 import math
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -81,23 +81,15 @@ LARGE_BASES: tuple[Actions, ...] = (_oz(0), _oz(25))
 """Of programs whose code takes so long to generate that there is time for few evaluations."""
 
 CLEANUPS: tuple[Actions, ...] = (
-    ("globaldce",),
-    ("mergefunc", "globaldce"),
-    ("constmerge", "globaldce"),
-    ("globalopt", "globaldce", "deadargelim"),
+    ("globaldce",), ("mergefunc", "globaldce"), ("constmerge", "globaldce"), ("globalopt", "globaldce", "deadargelim"),
     ("ipsccp", "globalopt", "globaldce", "deadargelim"),
-    ("function-attrs", "rpo-function-attrs", "early-cse", "globaldce"),
-    ("argpromotion", "globaldce", "deadargelim"),
+    ("function-attrs", "rpo-function-attrs", "early-cse", "globaldce"), ("argpromotion", "globaldce", "deadargelim"),
     ("{inliner-threshold=0}scc-oz-module-inliner", "globaldce"),
-    ("{inliner-threshold=25}scc-oz-module-inliner", "globaldce"),
-    ("iroutliner", "globaldce"),
-    ("mergefunc", "iroutliner", "mergefunc", "globaldce"),
-    ("partial-inliner", "globaldce"),
-    ("hotcoldsplit", "globaldce"),
-    ("called-value-propagation", "globalopt", "globaldce"),
-    ("default<Oz>",),
+    ("{inliner-threshold=25}scc-oz-module-inliner", "globaldce"), ("iroutliner", "globaldce"),
+    ("mergefunc", "iroutliner", "mergefunc", "globaldce"), ("partial-inliner", "globaldce"),
+    ("hotcoldsplit", "globaldce"), ("called-value-propagation", "globalopt", "globaldce"), ("default<Oz>",),
     ("default<Os>",),
-)
+)  # fmt: skip
 
 
 FILES = {  # by the observation of function costs
@@ -183,6 +175,11 @@ class Chunk:
     costs: asyncio.Task[list[Costs]]
 
 
+def by_name(names: Iterable[str], costs: Iterable[float]) -> dict[str, float]:
+    """Return what functions cost, by their names."""
+    return dict(zip(names, map(float, costs), strict=True))
+
+
 async def costs_of(
     lane: Env, names: Sequence[str], observation: str, proposals: Sequence[Mapping[str, Passes]]
 ) -> list[Costs]:
@@ -194,16 +191,12 @@ async def costs_of(
         observation: the observation space of function costs.
         proposals: the passes for each function, by name.
     """
-    results = await lane.expand_texts(
-        [(text_of(proposal),) for proposal in proposals],
-        observation_spaces=[observation],
-        reward_spaces=[],
-        timeout=TIMEOUT + TIMEOUT_PER_FUNCTION * len(names),
-    )
+    lists, timeout = [(text_of(one),) for one in proposals], TIMEOUT + TIMEOUT_PER_FUNCTION * len(names)
+    results = await lane.expand_texts(lists, observation_spaces=[observation], reward_spaces=[], timeout=timeout)
     costs: list[Costs] = []
     for proposal, result in zip(proposals, results, strict=True):
         if result.error is None:
-            costs.append((dict(zip(names, map(float, result.observation[0]), strict=True)), result.state))
+            costs.append((by_name(names, result.observation[0]), result.state))
         elif len(proposal) > 1:  # one of the halves may be valid
             items = list(proposal.items())
             halves = [dict(items[: len(items) // 2]), dict(items[len(items) // 2 :])]
@@ -386,7 +379,7 @@ async def _search(
         search = _Search(record, cost, seeds, progress, watch, checker.assembles, first, sequences, passes, deciding)
         try:
             await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
-            record.meter.extend(whole)
+            record.meter.budget = whole
             await search.finish(crew, total)
             await search.confirm(crew[0], checker, known)
             await checker.explain()
@@ -489,17 +482,15 @@ class _Search:
             self._late = {}
         else:
             ending = min(ENDING * self._meter.elapsed / len(EARLY), LONGEST_ENDING * seconds)
-            self._meter.extend(replace(self._meter.budget, seconds=seconds - ending))
+            self._meter.budget = replace(self._meter.budget, seconds=seconds - ending)
 
     async def _choose_codegen(self, lanes: list[Env], actions: Actions) -> None:
         """Choose options of the code generator for what actions lead to: those that help alone, as far as together."""
         (current,) = self._codegen
         costs = await self._evaluate(lanes, (), [(*actions, _with(current, [one])) for one in ("", *SETTINGS)])
         known = zip(costs[1:], SETTINGS, strict=True)
-        helpful = [
-            one
-            for cost, one in sorted((cost, one) for cost, one in known if cost is not None and cost < (costs[0] or 0.0))
-        ]
+        better = sorted((cost, one) for cost, one in known if cost is not None and cost < (costs[0] or 0.0))
+        helpful = [one for _, one in better]
         lists = [_with(current, helpful[: count + 1][::-1]) for count in range(len(helpful))]
         together = await self._evaluate(lanes, (), [(*actions, one) for one in lists])
         ranked = zip([*costs[:1], *together], [current, *lists], strict=True)
@@ -633,14 +624,11 @@ class _Search:
         self._planned += len(lists)
         results = await evaluate(lanes, lists, ["Functions", COSTS[self._cost]])
         self._meter.evaluations += len(results)
-        return [
-            gain
-            for trial, one in zip(trials, results, strict=True)
-            if one.error is None
-            for gain in decisions.gains(
-                trial, dict(zip(one.observation[0], map(float, one.observation[1]), strict=True))
-            )
-        ]
+        found = list[Gain]()
+        for trial, one in zip(trials, results, strict=True):
+            if one.error is None:
+                found += decisions.gains(trial, by_name(*one.observation))
+        return found
 
     async def _decided(
         self, lanes: list[Env], before: Actions, texts: Sequence[str]
@@ -650,10 +638,8 @@ class _Search:
         self._planned += len(lists)
         results = await evaluate(lanes, lists, [self._cost, "Functions", COSTS[self._cost]])
         costs = self._learn(before, lists, results)
-        return [
-            None if cost is None else (cost, dict(zip(one.observation[1], map(float, one.observation[2]), strict=True)))
-            for cost, one in zip(costs, results, strict=True)
-        ]
+        known = zip(costs, results, strict=True)
+        return [None if cost is None else (cost, by_name(*one.observation[1:])) for cost, one in known]
 
     async def _attempt(self, crew: list[Env], attempt: int) -> bool:
         """Let bases compete, including the best known program, and continue from the winner while that helps.
@@ -708,10 +694,7 @@ class _Search:
         planned = in_time if limit is None else min(limit, in_time)
         large = self._cost in OF_CODE and in_time < PER_BASE
         marks = MARKS[:1] if self._framed else (MARK,)
-        bases = (
-            self._record.actions,
-            *([(*marks, *base) for base in LARGE_BASES] if large else BASES),
-        )
+        bases = (self._record.actions, *([(*marks, *base) for base in LARGE_BASES] if large else BASES))
         count = int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))
         return [(*base, *(one for one in self._codegen if one not in base)) for base in bases[:count]]
 
@@ -740,7 +723,7 @@ class _Search:
 
     def _tell(self, outcome: Outcome) -> None:
         if self._watch(outcome) is False:
-            self._meter.stop()
+            self._meter.stopped = True
 
     def _learn_scale(self, results: Sequence[Candidate], costs: Sequence[float | None]) -> None:
         """Find the whole number that the reward divides costs by; the first result is the unchanged program."""
@@ -778,25 +761,17 @@ class _Search:
         lanes = await go_on(forks, base)
         if not lanes:
             return None
+        spaces = ("Functions", COSTS[self._cost], "Calls", "RemovableFunctions")
         try:
-            names, costs, calls, removable = await lanes[0].observe(
-                "Functions", COSTS[self._cost], "Calls", "RemovableFunctions"
-            )
+            names, costs, calls, removable = await lanes[0].observe(*spaces)
             total = self._costs.get(lanes[0].state_hash or 0)
             total = await lanes[0].observe(self._cost) if total is None else total
         except AiocgError:
-            for lane in lanes:
-                await lane.close()
+            await close_all(lanes)
             return None
-        population = Population(
-            dict(zip(names, map(float, costs), strict=True)),
-            seed,
-            self._core,
-            self._passes,
-            marks=self._marks(actions),
-            calls=[(caller, callee) for caller, callee in map(NAME.findall, calls)],
-            removable=removable,
-        )
+        pairs = [(caller, callee) for caller, callee in map(NAME.findall, calls)]
+        marks, known = self._marks(actions), by_name(names, costs)
+        population = Population(known, seed, self._core, self._passes, marks, pairs, removable)
         return Site(actions, lanes, population, float(total) - population.start)
 
     def _marks(self, actions: Actions) -> Passes:

@@ -21,6 +21,7 @@ from aiocg.search._driver import SpaceAlphabet
 from aiocg.search._evolution import Evolver
 from aiocg.search.budget import Budget, checked
 from aiocg.search.lanes import close_all, go_to
+from aiocg.search.reference import first_line
 from aiocg.search.result import (
     Checks,
     ProgressCallback,
@@ -117,9 +118,8 @@ async def racing(
     await go_to(env, record.actions)  # with the reward, which is measured again
     earned = {name: race.reward(one.median) for name, one in race.levels.items()}
     checks = Checks(Behaviour.SAME, "each run was compared with the program as it came")
-    return dataclasses.replace(
-        record.result(complete=complete, baselines=LEVELS, earned=earned, checks=checks), timing=timing
-    )
+    found = record.result(complete=complete, baselines=LEVELS, earned=earned, checks=checks)
+    return dataclasses.replace(found, timing=timing)
 
 
 class Race:
@@ -154,7 +154,7 @@ class Race:
                 if name == "O0":
                     raise
                 self.levels.pop(name, None)
-                self._failures[_reason(error)] += 1
+                self._failures[first_line(error)] += 1
         await run_in_turns(list(self.levels.values()), LEAST_RUNS)
         self.best = min(self.levels.values(), key=lambda one: one.median)
         for _ in range(MOST_RUNS - LEAST_RUNS):
@@ -198,7 +198,7 @@ class Race:
         except ServiceError as error:
             if named.pop("found", None) is None:
                 raise
-            self._failures[_reason(error)] += 1
+            self._failures[first_line(error)] += 1
             await _measure_anew(named.values(), rounds)
         baseline = min((name for name in named if name != "found"), key=lambda name: named[name].median)
         if speedup(named[self._usual].times, named[baseline].times)[1] <= 1:
@@ -232,11 +232,9 @@ class Race:
         chosen = await self._env.send_parameter("llvm.get_measured_run", "")
         name = chosen or program.measured or next(iter(program.runs))
         run = program.runs.get(name)
-        return (
-            run is None
-            or run.output_varies
-            or (run.expected_output_path is not None and None not in run.output_files.values())
-        )
+        if run is None or run.output_varies:
+            return True
+        return run.expected_output_path is not None and None not in run.output_files.values()
 
     async def _evaluate(self, actions: Actions) -> Outcome:
         """Return what becomes of a list of actions: of most of them, after two runs."""
@@ -245,7 +243,7 @@ class Race:
             return self._known[candidate.state]
         self._record.meter.evaluations += 1
         if candidate.error is not None:
-            self._failures[_reason(candidate.error)] += 1
+            self._failures[first_line(candidate.error)] += 1
             return Outcome(FAILED)
         actions = tuple([text for text, matters in zip(actions, candidate.effects, strict=True) if matters])
         contender = None
@@ -256,7 +254,7 @@ class Race:
             if wins:
                 contender, self.best = self.best, contender
         except ServiceError as error:
-            self._failures[_reason(error)] += 1
+            self._failures[first_line(error)] += 1
             outcome = Outcome(FAILED, actions, candidate.state)
         finally:
             if contender is not None and contender not in self.levels.values():
@@ -326,7 +324,7 @@ class Race:
 
     def _tell(self, outcome: Outcome) -> None:
         if self._watch is not None and self._watch(outcome) is False:
-            self._record.meter.stop()
+            self._record.meter.stopped = True
 
     def _report(self) -> None:
         record, (best, usual) = self._record, self._times
@@ -342,8 +340,3 @@ async def _measure_anew(contenders: Iterable[Contender], rounds: int) -> None:
         one.times.clear()
         await one.warm_up()
     await run_in_turns(contenders, rounds)
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of an error."""
-    return str(error).partition("\n")[0]

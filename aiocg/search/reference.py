@@ -226,25 +226,19 @@ class _Trial:
         await env.reset(benchmark=patient)
         seen = await self._at_levels(levels)
         again = first if endless else await env.observe(name)
-        found = Reference(
-            Behaviour.SAME,
-            "",
-            patient,
-            (first, *(execution for execution, _ in seen.values())),
-            (env.state_hash, *(state for _, state in seen.values())),
-            ends_alone=endless,
-            boxed=all(run["boxed"] for run in first),
-        )
-        return await self._judged(found, again, {level: execution for level, (execution, _) in seen.items()})
+        executions = {level: execution for level, (execution, _) in seen.items()}
+        right, states = (first, *executions.values()), (env.state_hash, *(state for _, state in seen.values()))
+        boxed = all(run["boxed"] for run in first)
+        found = Reference(Behaviour.SAME, "", patient, right, states, ends_alone=endless, boxed=boxed)
+        return await self._judged(found, again, executions)
 
     async def _at_levels(self, levels: Levels) -> dict[str, tuple[Sequence[Run], int]]:
         """Return the execution and state at a level for small and one for fast code, where there are such."""
         names = [next((name for name in kind if name in levels), "") for kind in (_SMALL, _FAST)]
         chosen = {name: levels[name] for name in names if name}
         tried = await runs_of(self._env, [*chosen.values()], self._name)
-        return {
-            name: (one.observation[0], one.state) for name, one in zip(chosen, tried, strict=True) if one.error is None
-        }
+        known = zip(chosen, tried, strict=True)
+        return {name: (one.observation[0], one.state) for name, one in known if one.error is None}
 
     async def _judged(self, found: Reference, again: Sequence[Run], seen: Mapping[str, Sequence[Run]]) -> Reference:
         """Say whether the executions agree."""

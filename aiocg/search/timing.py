@@ -50,6 +50,7 @@ async def _set(env: Env, parameters: Mapping[str, str]) -> None:
         await env.send_parameter(name, value)
 
 
+@dataclass(slots=True, eq=False)
 class Contender:
     """A state of a program whose time is measured.
 
@@ -59,10 +60,9 @@ class Contender:
         times: seconds of each run so far.
     """
 
-    def __init__(self, env: Env, actions: tuple[str, ...]) -> None:
-        self.actions = actions
-        self.times: list[float] = []
-        self.env = env
+    env: Env
+    actions: tuple[str, ...]
+    times: list[float] = field(default_factory=list, init=False)
 
     @property
     def median(self) -> float:

@@ -157,7 +157,7 @@ class Job:
         meter = Budget(seconds=self.settings.budget * SEARCHING).start()
         self.tell(f"searching: {len(self.tuning.sources) or 'no'} files apart, {len(space.options)} options")
         search(self.tuning, space, meter)
-        meter.extend(Budget(seconds=max(self.settings.budget, meter.elapsed / SEARCHING)))
+        meter.budget = Budget(seconds=max(self.settings.budget, meter.elapsed / SEARCHING))
         self.tell("leaving out what does nothing")
         minimise(self.tuning, space, meter)
 

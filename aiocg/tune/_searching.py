@@ -108,7 +108,7 @@ def _choose_by_file(judge: Judge, space: Space, meter: Meter) -> None:
     sizes = dict(zip(files, judge.sizes([(name, (*base, *files[name])) for name in files]), strict=True))
     known = {name: size for name, size in sizes.items() if size is not None and size >= LEAST_BYTES}
     whole = meter.budget
-    meter.extend(whole.part_of_time(SHARE_OF_FILES))
+    meter.budget = whole.part_of_time(SHARE_OF_FILES)
     for option in (*space.levels, *space.options):
         if not _go_on(meter):
             break
@@ -130,7 +130,7 @@ def _choose_by_file(judge: Judge, space: Space, meter: Meter) -> None:
                 for name in group:
                     files[name], known[name] = with_option(files[name], option), better[name]
                 break
-    meter.extend(whole)
+    meter.budget = whole
 
 
 def _leading(sizes: Mapping[str, int]) -> tuple[list[str], list[str]]:
@@ -188,7 +188,7 @@ def _gather(judge: Judge, meter: Meter) -> None:
 def _screen(judge: Judge, space: Space, meter: Meter) -> None:
     """Add options for all files one after the other, as far as each helps; then those for single files."""
     whole = meter.budget
-    meter.extend(whole.part_of_time(max(SHARE_OF_SCREENING, (1 + meter.used) / 2)))
+    meter.budget = whole.part_of_time(max(SHARE_OF_SCREENING, (1 + meter.used) / 2))
     useful = []
     for option in space.options:
         if not _go_on(meter):
@@ -201,7 +201,7 @@ def _screen(judge: Judge, space: Space, meter: Meter) -> None:
         for option in (*space.levels, *useful[::-1]):
             if _go_on(meter):
                 judge.improves(_combined(judge.best, {name: option}))
-    meter.extend(whole)
+    meter.budget = whole
 
 
 def _vary(judge: Judge, space: Space, meter: Meter, dice: random.Random) -> None:
