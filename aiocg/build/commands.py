@@ -74,6 +74,11 @@ class Unit:
     origin: Origin | None = None
 
     @property
+    def language(self) -> str:
+        """Which of C's and C++'s compilers is for it: "c" or "c++"."""
+        return "c++" if self.input.language.startswith("c++") else "c"
+
+    @property
     def front_end_level(self) -> str:
         """The level that the front end marks functions for: at -O0 it would keep all passes away from them."""
         level = self.command.level
@@ -374,21 +379,16 @@ def _project(starts: Iterable[Start], root: PathLike | None) -> Project:
         if command.mode not in ("link", "compile") or is_probe(command, directory):
             continue
         dropped.update({token.words[0] for token in whole.tokens} - {token.words[0] for token in command.tokens})
-        found = tuple(
-            replace(
-                unit, origin=start.origin(whole, start.files.get(object_name(whole, unit), "") if unit.object else "")
-            )
-            if start.environment
-            else unit
-            for unit in units_of(command, directory)
-        )
+        found = list(units_of(command, directory))
+        for place, unit in enumerate(found if start.environment else ()):
+            digest = start.files.get(object_name(whole, unit), "") if unit.object else ""
+            found[place] = replace(unit, origin=start.origin(whole, digest))
         if not found and command.mode == "compile":
             problems += [(one.path, "is neither C nor C++") for one in command.inputs]
-        for unit in found:
-            units.setdefault(unit)
+        units |= dict.fromkeys(found)
         if command.mode == "link":
             output = Path(os.path.normpath(directory / (command.output or "a.out")))
-            linkings.append(Linking(output, command, directory, found))
+            linkings.append(Linking(output, command, directory, tuple(found)))
     if not units and not problems:
         raise ProjectError("the project compiles no C or C++ source")
     for word, count in sorted(dropped.items()):

@@ -1,5 +1,6 @@
 """Members of ar archives, and symbols of ELF objects."""
 
+import hashlib
 import os
 import struct
 from collections.abc import Iterator
@@ -28,6 +29,12 @@ class Symbols:
     defined: frozenset[str] = frozenset()
     weak: frozenset[str] = frozenset()
     undefined: frozenset[str] = frozenset()
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_archive(path: Path) -> bool:

@@ -74,12 +74,9 @@ _PACKS = {
 }
 """What libstdc++'s <utility> says to GCC, and to clang."""
 _FLOATS = {
-    "_Float32": "float",
-    "_Float64": "double",
-    "_Float32x": "double",
-    "_Float64x": "long double",
+    "_Float32": "float", "_Float64": "double", "_Float32x": "double", "_Float64x": "long double",
     "_Float128": "__float128",
-}
+}  # fmt: skip
 """GCC's types of numbers that clang does not have in C, and others with the same values."""
 _FLOAT = re.compile(r"\b_Float(?:32x?|64x?|128)\b")
 _DIAGNOSTIC = re.compile(
@@ -314,7 +311,7 @@ def contracts(unit: Unit) -> bool:
         return False
     if said:
         return said[-1] != UNCONTRACTED
-    is_strict = bool(standards) and "gnu" not in standards[-1] and not unit.input.language.startswith("c++")
+    is_strict = bool(standards) and "gnu" not in standards[-1] and unit.language == "c"
     return unit.command.level not in UNTYPED_LEVELS and not is_strict
 
 
@@ -331,7 +328,7 @@ def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
 def _as_gcc(unit: Unit, origin: Origin) -> Unit:
     if not is_gcc(origin.compiler):
         return unit
-    cplusplus = unit.input.language.startswith("c++")
+    cplusplus = unit.language == "c++"
     words = gcc_words(unit.command.level, cplusplus=cplusplus)
     words += [UNALIASED] if cplusplus and not {*SHARED}.isdisjoint(unit.command.words) else []
     tokens = (*(Token("option", (word,)) for word in words), *unit.command.tokens)
@@ -403,7 +400,7 @@ def _same_text(
     headers = _by_files(ours.stdout, unit)[2]
     differing = _differing_macros(unit, origin, level, unknown)
     names = set(theirs)
-    cplusplus = unit.input.language.startswith("c++")
+    cplusplus = unit.language == "c++"
     if cplusplus and is_gcc(origin.compiler) and (name := next(iter(names & _OF_COMPILERS), "")):
         raise BenchmarkInitError(unit.input.path, f"compilers have different values for {name}")
     if not ours.returncode and theirs == _user_tokens(ours.stdout, unit) and names.isdisjoint(differing):
@@ -440,7 +437,7 @@ def retold(unit: Unit, scratch: Path) -> Unit:
 
 def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ()) -> Unit:
     by_build = [*origin.compiler, *recorded_words(unit), "-E", *more]
-    cplusplus = unit.input.language.startswith("c++")
+    cplusplus = unit.language == "c++"
     language = "c++-cpp-output" if cplusplus else "cpp-output"
     path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
     pretty = [] if cplusplus or not is_gcc(origin.compiler) else [_PRETTY]
@@ -529,12 +526,9 @@ def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractS
 
 def _literals(text: str, unit: Unit) -> list[str]:
     """Return the numbers and strings in the user's lines."""
-    tokens = (_HEX.sub(_decimal, token) for token in _user_tokens(text, unit))  # GCC's INT_MAX is 0x7fffffff
+    # GCC's INT_MAX is 0x7fffffff
+    tokens = (_HEX.sub(lambda number: str(int(number[0], 16)), token) for token in _user_tokens(text, unit))
     return [token for token in tokens if token.isdigit() or token.startswith('"')]
-
-
-def _decimal(number: "re.Match[str]") -> str:
-    return str(int(number[0], 16))
 
 
 def _own_folders(unit: Unit) -> tuple[str, ...]:
@@ -632,13 +626,11 @@ def _line(path: Path, number: int) -> str:
 
 def _is_free(option: str, compiler: Sequence[str]) -> bool:
     """Say whether a program is the same without an option."""
+    free = _FREE_OPTIONS.fullmatch(option) is not None
     if is_meaning(option):
-        return _FREE_OPTIONS.fullmatch(option) is not None and not option.startswith("-f")
-    return (
-        _FREE_OPTIONS.fullmatch(option) is not None
-        or option.startswith("--param")
-        or re.sub(r"^-fno-", "-f", option).partition("=")[0] in optimisers(tuple(compiler))
-    )
+        return free and not option.startswith("-f")
+    name = re.sub(r"^-fno-", "-f", option).partition("=")[0]
+    return free or option.startswith("--param") or name in optimisers(tuple(compiler))
 
 
 @functools.lru_cache(maxsize=16)

@@ -48,7 +48,7 @@ class Check:
         Raises:
             OSError: when an image cannot be written.
         """
-        if self._holds(images):
+        if self._holds_with(images, images):
             return
         changed = [one for one in images if one.chosen != OWN]
         self.tell(f"{self.name} fails, so what makes it fail is looked for")
@@ -61,7 +61,7 @@ class Check:
         _install(images, ())
         for one in wrong:
             self._mend(one)
-        if not self._holds(images):
+        if not self._holds_with(images, images):
             for one in changed:
                 one.chosen = OWN
                 one.notes.append(
@@ -144,9 +144,6 @@ class Check:
             other.contents[FOUND], image.quick, other.linker, f"{self.name} fails with {told} compiled anew: kept"
         )
         return True
-
-    def _holds(self, images: Sequence[Candidates]) -> bool:
-        return self._holds_with(images, images)
 
     def _holds_with(self, images: Sequence[Candidates], some: Sequence[Candidates]) -> bool:
         """Run the check with some of the images, and the build's own in the places of the others."""

@@ -113,17 +113,15 @@ class Inputs:
         for token, place in zip(self.link.command.tokens, self.places, strict=True):
             path = self.link.directory / next(named).path if token.kind == "input" else None
             is_near = path is not None and place is None and path.is_relative_to(self.link.directory)
-            if path is not None and is_near and (is_archive(path) or _is_object(path)):
+            if path is not None and is_near and (is_archive(path) or _type_of(path) == 1):
                 found.append(path.name)
         return found
 
     @property
     def has_archive(self) -> bool:
         """Whether an archive is named, that is not the system's."""
-        tokens = self.link.command.tokens
-        return any(isinstance(place, _Archive) for place in self.places) or any(
-            token.kind == "input" and token.value.endswith(".a") for token in tokens
-        )
+        named = any(one.kind == "input" and one.value.endswith(".a") for one in self.link.command.tokens)
+        return named or any(isinstance(place, _Archive) for place in self.places)
 
     @property
     def writes_files(self) -> bool:
@@ -135,13 +133,10 @@ class Inputs:
         """Whether the link reads a text that was written after one of its objects, such as a list of their symbols."""
         words = linker_words(self.link.command.words)
         named = {self.link.directory / word.rpartition("=")[2] for word in words} - {self.link.output}
-        texts = [
-            path for path in named if path.is_file() and not (is_archive(path) or _type_of(path) or _is_bitcode(path))
-        ]
-        objects = [
-            place.path for place in self.places if isinstance(place, (_Single, _Archive)) and place.path is not None
-        ]
-        written = [path.stat().st_mtime_ns for path in objects if path.exists()]
+        files = filter(Path.is_file, named)
+        texts = [path for path in files if not (is_archive(path) or _type_of(path) or _is_bitcode(path))]
+        objects = [place.path for place in self.places if place is not None]
+        written = [path.stat().st_mtime_ns for path in objects if path is not None and path.exists()]
         return any(path.stat().st_mtime_ns > min(written, default=0) for path in texts)
 
     @property
@@ -208,9 +203,8 @@ class Inputs:
         wrapped = set(wrapped_names(self.link.command.words))
         for part, content in self.objects() if wrapped else ():
             if content.startswith(b"\x7fELF") and (names := wrapped & used_definitions(content)):
-                raise ValueError(
-                    f"the link wraps what {name_of(part) if part else 'an object'} defines and calls: {min(names)}"
-                )
+                what = name_of(part) if part else "an object"
+                raise ValueError(f"the link wraps what {what} defines and calls: {min(names)}")
 
     @property
     def overridden(self) -> set[str]:
@@ -247,7 +241,7 @@ class Inputs:
             word = "".join(token.words)
             names = [f"lib{word[2:]}.so"] if word.startswith("-l") else [word] if token.kind == "input" else []
             for folder in (self.link.directory, *folders):
-                yield from (path for name in names if (path := folder / name).is_file() and _is_linked(path))
+                yield from (path for name in names if _type_of(path := folder / name) == 3)
 
     def original_words(self) -> list[str]:
         """Return the words after the driver of the link as it was, with objects in the places of sources."""
@@ -421,16 +415,6 @@ def _is_bitcode(path: Path) -> bool:
         return False
     with open(path, "rb") as file:
         return is_bitcode(file.read(4))
-
-
-def _is_object(path: Path) -> bool:
-    """Say whether a file is an ELF object that has not been linked."""
-    return _type_of(path) == 1
-
-
-def _is_linked(path: Path) -> bool:
-    """Say whether a file is a shared library."""
-    return _type_of(path) == 3
 
 
 def _type_of(path: Path) -> int:

@@ -8,6 +8,7 @@ has everything imported, and LLVM loaded beside it.
 """
 
 import asyncio
+import itertools
 import os
 import socketserver
 import threading
@@ -80,6 +81,9 @@ def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
     """Return what the compilers of the build are to do."""
     toolchain = find_toolchain()
     clang = {one: [*toolchain.command(one), *compile_flags(toolchain.clang, one)] for one in ("c", "c++")}
+    levels = {f"level{level}": level_words(level) for level in (*UNTYPED_LEVELS, "-O2", "-Os", "-Oz", "-Ofast")}
+    for language, level in itertools.product(clang, (*UNTYPED_LEVELS, "-O2")):
+        levels[f"gcc {language}{level}"] = gcc_words(level, cplusplus=language == "c++")
     entries = lock.images.values()
 
     def paths(names: Iterable[tuple[str, ...]]) -> list[str]:
@@ -89,12 +93,7 @@ def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
         **clang,
         "bitcode": [LEVEL, "-Xclang", "-disable-llvm-passes", *ALWAYS, "-emit-llvm"],
         "lenient": list(OLD_C),
-        **{f"level{level}": level_words(level) for level in (*UNTYPED_LEVELS, "-O2", "-Os", "-Oz", "-Ofast")},
-        **{
-            f"gcc {language}{level}": gcc_words(level, cplusplus=language == "c++")
-            for language in clang
-            for level in (*UNTYPED_LEVELS, "-O2")
-        },
+        **levels,
         "shared": list(SHARED),
         "unaliased": [UNALIASED],
         "gnu": [path for path in compilers(os.environ.get("PATH", os.defpath)).values() if is_gcc((path,))],

@@ -1,7 +1,6 @@
 """What a build costs: bytes of its images, or the numbers that a command prints."""
 
 import contextlib
-import hashlib
 import json
 import math
 import re
@@ -9,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiocg.build.objects import digest_of
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.shrink.image import MEASURES, measure, read_image
 from aiocg.tune._workspace import TuneError, Workspace
@@ -127,11 +127,9 @@ class Cost:
             numbers = printed_numbers(workspace.run([self.how], timeout=self.timeout), self.how)
             with contextlib.suppress(ValueError, OSError):
                 contents = [path.read_bytes() for path in images.values()]
-                sizes = {
-                    SIZE: float(sum(read_image(one).bytes for one in contents)),
-                    FILE: float(sum(map(len, contents))),
-                }
-                numbers = {**numbers, **{name: size for name, size in sizes.items() if images and name not in numbers}}
+                if contents:
+                    numbers.setdefault(SIZE, float(sum(read_image(one).bytes for one in contents)))
+                    numbers.setdefault(FILE, float(sum(map(len, contents))))
         else:
             try:
                 sizes = {SIZE: 0.0, FILE: 0.0, self.how: 0.0}
@@ -166,26 +164,14 @@ def printed_numbers(output: str, command: str) -> dict[str, float]:
         words = last.split()
         digits = [word for word in words if re.search(r"\d", word)]
         # the last word, or the only one with a digit, or the first of two, as `wc -c` prints it
-        chosen = next(
-            (
-                word
-                for word in (words[-1:] + digits[: len(digits) == 1] + words[: len(words) == 2])
-                if _NUMBER.fullmatch(word)
-            ),
-            "",
-        )
+        tried = words[-1:] + digits[: len(digits) == 1] + words[: len(words) == 2]
+        chosen = next(filter(_NUMBER.fullmatch, tried), "")
         numbers = {"cost": float(chosen.replace(",", ""))} if chosen else {}
     if not numbers or not all(map(math.isfinite, numbers.values())):
         raise TuneError(
             f"the cost `{command}` should print a number, or a JSON object of numbers, last; it printed {last[-200:]!r}"
         )
     return numbers
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def together(each: Sequence[Measured], *, worst: bool) -> Measured:

@@ -30,7 +30,7 @@ from aiocg.build.commands import (
     units_of,
 )
 from aiocg.build.compilation import each
-from aiocg.build.objects import archive_members, elf_symbols
+from aiocg.build.objects import archive_members, digest_of, elf_symbols
 from aiocg.build.proof import UNCONTRACTED, check_repeatable, compile_again, has_used, reads_level, recorded_words
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.scratch import parent_folder
@@ -41,7 +41,6 @@ from aiocg.shrink.image import loader_difference, read_image, special_sections
 from aiocg.shrink.inputs import STARTING, linker_words
 from aiocg.shrink.record import RELOCATABLE
 from aiocg.transport.elf import sections
-from aiocg.tune._cost import digest_of
 from aiocg.tune._options import ALL_FILES, LINK, LTO, Choice, Words, joined, name_of, words_of
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 
@@ -52,6 +51,11 @@ _USAGE = re.compile(r"^ *[\w.]+: +(\d+) ([KMG]?B) +(\d+) ([KMG]?B) ", re.MULTILI
 _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 _LEVEL = re.compile(r"-O\w*")
 _CHANGING = ("objcopy", "strip")
+_REMEDY = "If it was built before, clean it first (make clean); for other compilers there is --space"
+_REMEDY_OF_CMAKE = (
+    "CMake calls compilers by their paths: configure anew within the build, as in "
+    "sh -c 'cmake -B build-tune && cmake --build build-tune'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +145,8 @@ class Replay:
             self._events = [one for one in self._events if one.output is None or workspace.inside(one.output).is_file()]
         self._check_inside()
         if not self.units and not any(one.sources for one in self._events):
-            cmake = any(True for _ in workspace.copy.glob("**/CMakeCache.txt"))
-            raise TuneError(
-                f"`{text}` has compiled no C or C++ by a compiler's name. "
-                + (
-                    "CMake calls compilers by their paths: configure anew within the build, as in "
-                    "sh -c 'cmake -B build-tune && cmake --build build-tune'"
-                    if cmake
-                    else "If it was built before, clean it first (make clean); for other compilers there is --space"
-                )
-            )
+            remedy = _REMEDY_OF_CMAKE if any(workspace.copy.glob("**/CMakeCache.txt")) else _REMEDY
+            raise TuneError(f"`{text}` has compiled no C or C++ by a compiler's name. {remedy}")
         if not any(map(self._counts, self.images)):
             raise TuneError(f"none of the images is named like {only!r}: {', '.join(self.images) or 'none is linked'}")
         self._events = self._needed()
@@ -422,9 +418,7 @@ class Replay:
             raise TuneError("the build failed, and not because memory was too small; what it said is above")
         for name, path in made.items():
             if digest_of(path) != before[name]:
-                raise TuneError(
-                    f"{name} comes out otherwise when its link is repeated, so the build cannot be replayed"
-                )
+                raise TuneError(f"{name} comes out otherwise when its link is repeated: the build cannot be replayed")
 
     def _path(self, unit: Unit, words: Words) -> Path:
         text = "\0".join((str(unit.object), *words))
@@ -473,10 +467,8 @@ class Replay:
             return f"{self._name(starting[0])} and other files have code that starts in the order of the link"
         others = {path for event in self._events for path in event.named if path.suffix in (".o", ".obj")}
         others -= {self._outside(place) for unit in units for place in self._places[unit]}
-        contents = [
-            self.workspace.inside(path).read_bytes() for path in others if self.workspace.inside(path).is_file()
-        ]
-        strong = {name for content in contents for name in elf_symbols(content).defined}
+        places = filter(Path.is_file, map(self.workspace.inside, others))
+        strong = {name for path in places for name in elf_symbols(path.read_bytes()).defined}
         weak = {name for content in objects.values() for name in elf_symbols(content).weak}
         return f"machine code defines {min(strong & weak)}, which a source defines weakly" if strong & weak else ""
 
@@ -493,11 +485,8 @@ class Replay:
     def _symbols(self, path: Path) -> frozenset[str]:
         """Return what an object, if a file is one, defines for others."""
         place = self.workspace.inside(path)
-        return (
-            elf_symbols(place.read_bytes()).defined
-            if path.suffix in (".o", ".obj") and place.is_file()
-            else frozenset()
-        )
+        is_object = path.suffix in (".o", ".obj") and place.is_file()
+        return elf_symbols(place.read_bytes()).defined if is_object else frozenset()
 
     def _check_same(self, made: Mapping[str, Path]) -> None:
         """Refuse images that a loader, or who reads their sections, would find to be others.

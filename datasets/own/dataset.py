@@ -305,12 +305,8 @@ class OwnDataset(ListedDataset):
             header = _read_header(self.directory)
         except OSError as error:
             raise InstallError(str(directory), f"its manifest cannot be read: {error.strerror}") from error
-        super().__init__(
-            header.name,
-            header.description or "programs of the user's own",
-            license=header.license,
-            validatable=header.validatable,
-        )
+        about = header.description or "programs of the user's own"
+        super().__init__(header.name, about, license=header.license, validatable=header.validatable)
         self.compiler = header.compiler
         self._count = header.programs
 
@@ -380,13 +376,9 @@ class OwnDataset(ListedDataset):
     def _how_to_link_and_run(self, program: Program) -> BenchmarkProgram | None:
         if program.link is None:
             return None
-        return BenchmarkProgram(
-            program.language,
-            runs={run.name: self._run(run) for run in program.runs},
-            command=link_command(program.language, program.link.words),
-            files=self._files(program.link.files),
-            measured=program.measured,
-        )
+        runs, files = {run.name: self._run(run) for run in program.runs}, self._files(program.link.files)
+        command = link_command(program.language, program.link.words)
+        return BenchmarkProgram(program.language, runs=runs, command=command, files=files, measured=program.measured)
 
     def _run(self, run: Run) -> ProgramRun:
         return ProgramRun(

@@ -170,12 +170,8 @@ class AnghaBenchDataset(SourcesDataset):
 CHSTONE_NAMES = ("adpcm", "aes", "blowfish", "dfadd", "dfdiv", "dfmul", "dfsin", "gsm", "jpeg", "mips", "motion", "sha")
 """The names of the programs."""
 
-_CHSTONE_MAIN = {
-    "blowfish": "bf.c",
-    "motion": "mpeg2.c",
-    "sha": "sha_driver.c",
-    "jpeg": "main.c",
-}  # the others: <name>.c
+# The others are in <name>.c.
+_CHSTONE_MAIN = {"blowfish": "bf.c", "motion": "mpeg2.c", "sha": "sha_driver.c", "jpeg": "main.c"}
 
 
 class CHStoneDataset(TarDataset):
@@ -257,12 +253,10 @@ class CLgenDataset(SourcesDataset):
         def compile_with(more: Sequence[str]) -> bytes:
             return compile_file(fetch(), (*self.flags(), *more), timeout=TIMEOUT)
 
-        return Benchmark(
-            uri,
-            lambda: compile_with(()),
-            sources=lambda: [BenchmarkSource("kernel.cl", read_file(fetch(), uri))],
-            recompile=compile_with,
-        )
+        def sources() -> list[BenchmarkSource]:
+            return [BenchmarkSource("kernel.cl", read_file(fetch(), uri))]
+
+        return Benchmark(uri, lambda: compile_with(()), sources=sources, recompile=compile_with)
 
     def flags(self) -> tuple[str, ...]:
         """Return the flags with which a kernel is compiled, once the dataset is installed."""
@@ -302,13 +296,9 @@ _HEADERS = """
 """
 _CONSTANTS = {"LEN": 128, "MAX_LENGTH": 1024, "MAX": 1024}  # names that many programs use and do not define
 
-PRELUDE = "".join(
-    (
-        *(f"#include <{header}>\n" for header in _HEADERS.split()),
-        "using namespace std;\n",
-        *(f"#define {name} {value}\n" for name, value in _CONSTANTS.items()),
-    )
-).encode()
+_INCLUDES = "".join(f"#include <{header}>\n" for header in _HEADERS.split())
+_DEFINITIONS = "".join(f"#define {name} {value}\n" for name, value in _CONSTANTS.items())
+PRELUDE = f"{_INCLUDES}using namespace std;\n{_DEFINITIONS}".encode()
 """What stands before each program: all of the library of C++11, and some constants."""
 
 _VOID_MAIN = re.compile(rb"\bvoid[ \t]+main\b")

@@ -204,9 +204,8 @@ class CBenchDataset(TarDataset):
 
             with self._locked():
                 self.site_data_path.mkdir(parents=True, exist_ok=True)
-                archive = download(
-                    self.input_urls, self.input_sha256, description="Downloading the inputs of cbench-v1"
-                )
+                title = "Downloading the inputs of cbench-v1"
+                archive = download(self.input_urls, self.input_sha256, description=title)
                 unpack(archive, self.inputs_path, strip_prefix="runtime_data")
         return self.inputs_path
 

@@ -184,6 +184,9 @@ class _Contents(NamedTuple):
     by_name: dict[str, Program]
 
 
+_ABOUT = "C and C++ source files out of the source distributions of Python packages, fetched from the package index"
+
+
 class SdistDataset(ListedDataset):
     """C and C++ source files out of the source distributions of Python packages.
 
@@ -196,13 +199,8 @@ class SdistDataset(ListedDataset):
     """
 
     def __init__(self, directory: Path = PROJECTS_DIRECTORY) -> None:
-        super().__init__(
-            "sdist-v0",
-            "C and C++ source files out of the source distributions of Python packages, fetched from the package index",
-            license="each package's own",
-            references={"The Python Package Index": "https://pypi.org"},
-            sort_order=-2,
-        )
+        references = {"The Python Package Index": "https://pypi.org"}
+        super().__init__("sdist-v0", _ABOUT, license="each package's own", references=references, sort_order=-2)
         self._directory = directory
 
     @property
@@ -231,11 +229,11 @@ class SdistDataset(ListedDataset):
 
     def install(self) -> None:
         """Fetch all packages, and the headers."""
-        with progress(
-            f"Installing {self.name}", sum(one.bytes for one in self._projects.values()), unit="bytes"
-        ) as advance:
+        wanted = self._projects.values()
+        total = sum(one.bytes for one in wanted)
+        with progress(f"Installing {self.name}", total, unit="bytes") as advance:
             headers_directory()
-            for project in self._projects.values():
+            for project in wanted:
                 check_cancelled()
                 install_project(project, self.site_data_path)
                 advance(project.bytes)

@@ -1,5 +1,6 @@
 """Random expressions without side effects."""
 
+import dataclasses
 from collections.abc import Callable
 
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Scope
@@ -176,9 +177,8 @@ class Expressions:
         return arithmetic(operator, self.integer(depth), self.integer(depth if self._rng.chance(50) else 0))
 
     def _bitwise(self, depth: int) -> Value:
-        return bitwise(
-            self._rng.choice("&|^^"), self.integer(depth), self.integer(depth if self._rng.chance(50) else 0)
-        )
+        operator = self._rng.choice("&|^^")
+        return bitwise(operator, self.integer(depth), self.integer(depth if self._rng.chance(50) else 0))
 
     def _shift(self, depth: int) -> Value:
         value = self.integer(depth)
@@ -219,9 +219,7 @@ class Expressions:
         function = self._rng.choice(affordable)
         self.work_left -= function.work
         text = ", ".join(value.text for value in self.arguments(function, min(depth, 1)))
-        called = Value(
-            f"{function.name}({text})", function.result.type, function.result.low, function.result.high, True
-        )
+        called = dataclasses.replace(function.result, text=f"{function.name}({text})").value
         return cast(called, I64) if isinstance(called.type, Real) else called
 
     def _real_arithmetic(self, depth: int) -> Value:

@@ -1,6 +1,7 @@
 """Random functions: their statements, and the text that these are built into."""
 
 import contextlib
+import dataclasses
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -31,9 +32,7 @@ from aiocg.datasets.generators.random_c._values import (
 )
 
 _TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("cost.toml").read_text(encoding="utf-8"))
-_WEIGHT: dict[str, float] = {
-    kind: weight for kinds in ("words", "signs") for kind, (weight, _) in _TABLES[kinds].items()
-}
+_WEIGHT: dict[str, float] = {kind: weight for kind, (weight, _) in (_TABLES["words"] | _TABLES["signs"]).items()}
 
 
 def _alternatives(kinds: str) -> str:
@@ -167,12 +166,8 @@ def _matching(scope: Scope, parameter: Array, *, alone: bool) -> list[Array]:
 
 
 def _matching_records(scope: Scope, parameter: Record) -> list[Record]:
-    return [
-        record
-        for record in scope.records
-        if record.structure == parameter.structure
-        and (record.writable or not parameter.pointer or not parameter.writable)
-    ]
+    alike = [record for record in scope.records if record.structure == parameter.structure]
+    return [record for record in alike if record.writable or not (parameter.pointer and parameter.writable)]
 
 
 MAX_DEPTH = 4
@@ -202,10 +197,8 @@ class Body(Block):
     def accumulate(self, total: str, function: Function) -> None:
         """Call a function and mix what it returns into a variable of 64 bits."""
         factor = self._rng.choice((31, 33, 131, 1000003))
-        result = mixed(
-            Value(self._called(function), function.result.type, function.result.low, function.result.high, True)
-        )
-        self.write(f"{total} = {total} * {factor} + {result};")
+        called = dataclasses.replace(function.result, text=self._called(function)).value
+        self.write(f"{total} = {total} * {factor} + {mixed(called)};")
 
     def _target(self) -> Lvalue | None:
         """Choose something to assign to."""
