@@ -10,7 +10,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import LANGUAGES, absolute_flags
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
-from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.scratch import scratch_folder, write_below
 from aiocg.datasets.source_files import gather_files, gather_texts, sort_flags
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import USER, BenchmarkUri
@@ -59,12 +59,8 @@ def make_benchmark(
         return dataclasses.replace(tree, units_in_c=in_c)
 
     driver = "{clang++}" if language == "c++" else "{clang}"
-    program = BenchmarkProgram(
-        language,
-        runs=dict(runs or {}),
-        command=(driver, "-o", "program", "program.o", *sort_flags(words).linking, "-lm"),
-        measured=measured,
-    )
+    command = (driver, "-o", "program", "program.o", *sort_flags(words).linking, "-lm")
+    program = BenchmarkProgram(language, runs=dict(runs or {}), command=command, measured=measured)
     return Benchmark(
         _uri(paths, texts, words, name or Path(units[0]).stem), lambda: _bitcode(source_tree()),
         sources=lambda: [BenchmarkSource(path, content) for path, content in source_tree().files.items()],
@@ -123,9 +119,6 @@ def _uri(paths: Sequence[Path], texts: Mapping[str, bytes], flags: Sequence[str]
 def _bitcode(tree: SourceTree, more: Sequence[str] = ()) -> bytes:
     """Compile the units by clang and link them, for environments of LLVM's."""
     with scratch_folder() as folder:
-        for name, content in tree.files.items():
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        write_below(folder, tree.files)
         flags = [*tree.flags, *(f"-I{Path(folder, name)}" for name in tree.include), *more]
         return llvm.make_benchmark([Path(folder, unit) for unit in tree.units], flags).content

@@ -210,10 +210,8 @@ class PhaseOrdering:
                     ended.append(True)
                 else:
                     assert episode is not None
-                    no_effect = bool(idle[place])
-                    gain = episode.advance(
-                        int(self._sent[index]), counts[place], int(states[place]), no_effect=no_effect
-                    )
+                    action, state, no_effect = int(self._sent[index]), int(states[place]), bool(idle[place])
+                    gain = episode.advance(action, counts[place], state, no_effect=no_effect)
                     rewards.append(gain - self.step_cost)
                     ended.append(episode.over)
                 began.append(plan is not None)

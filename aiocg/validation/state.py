@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from aiocg.env.base import Owner
 
 
+_State = CompilerEnvState | LegacyState
+
 RELATIVE, ABSOLUTE = 1e-5, 1e-10  # by which rewards may differ, as in CompilerGym
 
 
@@ -239,13 +241,9 @@ async def _explained(runtime: "Owner", env: Env, result: ValidationResult, optio
 
 
 def _varies(result: ValidationResult, reason: str) -> ValidationResult:
-    return replace(
-        result,
-        reason=f"{result.reason}{reason}",
-        behaviour=Behaviour.VARIES,
-        benchmark_semantics_validation_failed=False,
-        errors=tuple(replace(error, by_itself=True) for error in result.errors),
-    )
+    errors = tuple(replace(error, by_itself=True) for error in result.errors)
+    known: dict[str, Any] = {"behaviour": Behaviour.VARIES, "benchmark_semantics_validation_failed": False}
+    return replace(result, reason=f"{result.reason}{reason}", errors=errors, **known)
 
 
 async def _allowed(runtime: "Owner", env: Env, state: CompilerEnvState, options: Options) -> str:
@@ -263,12 +261,9 @@ async def _allowed(runtime: "Owner", env: Env, state: CompilerEnvState, options:
 async def _reproducer(env: Env, result: ValidationResult, options: Options) -> tuple[str, ...]:
     """Return the actions that miscompile a program, by the tests that failed."""
     found = {error.data.get("sanitizer") for error in result.errors if not error.by_itself}
-    chosen = {
-        "runs": options.runs,
-        "sanitizers": () if None in found else tuple(one for one in options.sanitizers if one in found),
-        "sanitized_runs": options.sanitized_runs,
-        "timeout": options.timeout,
-    }
+    sanitizers = () if None in found else tuple(one for one in options.sanitizers if one in found)
+    chosen: dict[str, Any] = {"runs": options.runs, "sanitizers": sanitizers, "timeout": options.timeout}
+    chosen["sanitized_runs"] = options.sanitized_runs
     return await reproducer_of(env, result.state.actions, options.timeout, **chosen)
 
 
@@ -340,13 +335,10 @@ async def _test(state: CompilerEnvState, test: Callable[[], Awaitable[Finding]],
     except Skipped as skipped:
         return ValidationResult(state=state, reason=str(skipped), skipped=(str(skipped),))
     return ValidationResult(
-        state=state,
+        state=state, behaviour=found.behaviour, reason=found.reason, errors=found.errors,
         benchmark_semantics_validated=found.behaviour is not Behaviour.NOT_RUN,
         benchmark_semantics_validation_failed=found.behaviour is Behaviour.DIFFERS,
-        behaviour=found.behaviour,
-        reason=found.reason,
-        errors=found.errors,
-    )
+    )  # fmt: skip
 
 
 def validate_states(
@@ -382,11 +374,7 @@ def validate_states(
 
 
 async def _results(
-    runtime: "Owner",
-    waiting: Iterator[CompilerEnvState | LegacyState],
-    environment: str | None,
-    options: Options,
-    ordered: bool,
+    runtime: "Owner", waiting: Iterator[_State], environment: str | None, options: Options, ordered: bool
 ) -> AsyncGenerator[ValidationResult, None]:
     missing = _Missing()
     # Plain tasks: a task group must be exited in the task that entered it, which generators do not guarantee.
@@ -416,11 +404,7 @@ async def _results(
 
 
 async def _validated(
-    runtime: "Owner",
-    state: CompilerEnvState | LegacyState,
-    environment: str | None,
-    options: Options,
-    missing: "_Missing",
+    runtime: "Owner", state: _State, environment: str | None, options: Options, missing: "_Missing"
 ) -> ValidationResult:
     """Validate a state; errors become its result, unless the runtime is closed."""
     modern, translation = _untranslated(state, environment)
@@ -479,16 +463,10 @@ def _dataset(benchmark: str) -> str:
     return benchmark.rpartition("://")[2].partition("/")[0]
 
 
-def _untranslated(
-    state: CompilerEnvState | LegacyState, environment: str | None
-) -> tuple[CompilerEnvState, Translation | None]:
+def _untranslated(state: _State, environment: str | None) -> tuple[CompilerEnvState, Translation | None]:
     """Return a placeholder for a state whose command line cannot be read."""
     if isinstance(state, CompilerEnvState):
         return state, None
-    modern = CompilerEnvState(
-        environment=environment or DEFAULT_ENVIRONMENT,
-        benchmark=state.benchmark,
-        reward=state.reward,
-        walltime=state.walltime,
-    )
+    known: dict[str, Any] = {"benchmark": state.benchmark, "reward": state.reward, "walltime": state.walltime}
+    modern = CompilerEnvState(environment=environment or DEFAULT_ENVIRONMENT, **known)
     return modern, Translation(commandline=state.commandline)

@@ -291,10 +291,8 @@ class SeededDataset(Dataset):
         seed = Integer(0, SEEDS - 1).parse(uri.path)
         if seed is None or uri.fragment:
             rest = uri.path + (f"#{uri.fragment}" if uri.fragment else "")
-            reason = (
-                f"{self.name} has no program {rest!r}: its programs are named by seeds, which are whole numbers from 0"
-            )
-            raise BenchmarkNotFound(str(uri), f"{reason} to {SEEDS - 1}", self._first_names())
+            seeds = f"its programs are named by seeds, which are whole numbers from 0 to {SEEDS - 1}"
+            raise BenchmarkNotFound(str(uri), f"{self.name} has no program {rest!r}: {seeds}", self._first_names())
         return seed
 
 

@@ -40,6 +40,7 @@ from aiocg.datasets.frontend import LANGUAGES, compile_file
 from aiocg.datasets.locking import make_folder
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
+from aiocg.datasets.scratch import write_below
 from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
@@ -304,10 +305,7 @@ def install_project(project: Project, folder: Path) -> Path:
     def install(new: Path) -> None:
         archive = fetch_archive(project.file, project.sha256, f"Downloading {title}")
         unpack_into(archive, new, project.top, f"Unpacking {title}")
-        for name, text in project.files.items():
-            path = new / FILES_FOLDER / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_below(new / FILES_FOLDER, {name: text.encode() for name, text in project.files.items()})
         archive.unlink(missing_ok=True)
 
     try:

@@ -344,7 +344,6 @@ def _readable(stream: socket.socket, seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LOOK_TIMEOUT = 30.0  # seconds for the commands that inspect a new container
 
 
@@ -480,7 +479,7 @@ def _give_away(root: str, folder: str, user: int) -> None:
     Links are not followed: programs may have created them.
     """
     part = os.path.relpath(folder, root).partition(os.sep)[0]
-    directory = os.open(root, _FOLDER)
+    directory = os.open(root, _OPEN_FOLDER)
     try:
         _give(part, directory, user)
     except RecursionError:
@@ -496,7 +495,7 @@ def _give(name: str, directory: int, user: int) -> None:
             os.chown(name, user, -1, dir_fd=directory, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             return
-        inside = os.open(name, _FOLDER, dir_fd=directory)
+        inside = os.open(name, _OPEN_FOLDER, dir_fd=directory)
         try:
             for one in os.listdir(inside):
                 _give(one, inside, user)

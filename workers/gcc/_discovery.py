@@ -241,10 +241,8 @@ def _proposal(stem: str, family: list[Entry]) -> Proposal | Dropped:
     if low > high:
         return Dropped(stem, f"takes numbers from {low}, which are too large")
     kind = "param" if param else "integer"
-    return Proposal(
-        Option(stem, kind, description, texts, f"{stem}={{}}", low, high, initial),
-        ask=valued.low is None and not number,
-    )
+    option = Option(stem, kind, description, texts, f"{stem}={{}}", low, high, initial)
+    return Proposal(option, ask=valued.low is None and not number)
 
 
 PATIENCE = 120.0  # seconds to wait for another process's discovery; less than a worker's start timeout
@@ -547,11 +545,8 @@ def discover(runner: CommandRunner, cache_dir: str = "") -> CompilerOptions:
 
 def _discovered(runner: CommandRunner, version: str) -> CompilerOptions:
     trials = Trials(runner)
-    entries = [
-        entry
-        for topic in _TOPICS
-        for entry in read_help(question(runner, f"--help={topic}", "-Q"), question(runner, f"--help={topic}"))
-    ]
+    helps = [(question(runner, f"--help={topic}", "-Q"), question(runner, f"--help={topic}")) for topic in _TOPICS]
+    entries = [entry for settings, descriptions in helps for entry in read_help(settings, descriptions)]
     proposals, dropped = propose(entries)
     wanted = []
     for option, ask in proposals:

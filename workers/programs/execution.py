@@ -203,13 +203,10 @@ class _Process:
             raise no_place(error) from None
         numbers = [self._input, *(file.fileno() for file in self.files[1:])]
         script = [python(), "-I", "-S", str(self.enclosure.root / RUNNER.name), *map(str, numbers)]
+        command, pipe, null = [*self.enclosure.command, *script], subprocess.PIPE, subprocess.DEVNULL
+        # It must briefly outlive this process, to end the programs that it runs.
         self._process = subprocess.Popen(
-            [*self.enclosure.command, *script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            pass_fds=numbers,
-            start_new_session=True,  # it must briefly outlive this process, to end the programs that it runs
+            command, stdin=pipe, stdout=pipe, stderr=null, pass_fds=numbers, start_new_session=True
         )
 
     def usable(self) -> bool:
@@ -396,8 +393,5 @@ def _describe(content: bytes | None) -> dict[str, Any] | None:
     """Return size, hash and beginning of an output; None if it is missing."""
     if content is None:
         return None
-    return {
-        "size": len(content),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "head": content[:HEAD].decode(errors="backslashreplace"),
-    }
+    digest, head = hashlib.sha256(content).hexdigest(), content[:HEAD].decode(errors="backslashreplace")
+    return {"size": len(content), "sha256": digest, "head": head}

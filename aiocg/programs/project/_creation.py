@@ -26,7 +26,7 @@ from aiocg.datasets.own.draft import Draft
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.recipe import BenchmarkProgram
-from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.scratch import scratch_folder, write_below
 from aiocg.datasets.source_files import gather_files, sort_flags
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 from aiocg.datasets.uri import DEFAULT_SCHEME, BenchmarkUri
@@ -79,9 +79,7 @@ def _link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathL
     recipe = msgspec.msgpack.decode(benchmark.recipe)
     with scratch_folder() as scratch:
         folder = Path(scratch)
-        for file, content in {**recipe["files"], "program.bc": bitcode}.items():
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_bytes(content)
+        write_below(folder, {**recipe["files"], "program.bc": bitcode})
         code = [str(toolchain.clang), "-O2", "-Xclang", "-disable-llvm-passes", "-Wno-override-module", "-fPIC"]
         code += clang_words(bitcode)
         common = {**os.environ, **loader_environment(), "LC_ALL": "C"}
@@ -208,17 +206,13 @@ def _recorded(program: Path, request: RunRequest, draft: Draft, problems: list[t
         if content is None:
             problems.append((subject, f"writes no file {name!r}"))
         else:
-            outputs[name] = _kept_if(content == second.output_files[name], content, draft)
+            outputs[name] = draft.keep(content) if content == second.output_files[name] else None
     return Run(
-        name=request.name or ONLY, arguments=asked.arguments, stdout=_kept_if(not varies, first.stdout, draft),
+        name=request.name or ONLY, arguments=asked.arguments, stdout=None if varies else draft.keep(first.stdout),
         exit_status=first.exit_status, stdin=draft.keep(asked.stdin) if asked.stdin else None,
         files=_kept(asked.files, draft), environment=dict(asked.environment), output_files=outputs,
         output_varies=varies, timeout=asked.timeout,
     )  # fmt: skip
-
-
-def _kept_if(known: bool, content: bytes, draft: Draft) -> str | None:
-    return draft.keep(content) if known else None
 
 
 def _kept(files: Mapping[str, bytes], draft: Draft) -> dict[str, str]:
@@ -320,12 +314,9 @@ def create(
         recorded = _record_runs(joined, [run for run in runs if run.target not in failed], draft)
         problems += [Problem(*problem) for problem in recorded.problems]
         all_targets = [recorded.programs.get(one.path, one) for one in joined]
-        dataset = draft.finish(
-            [*all_targets, *programs.values()],
-            description=description or f"{project.root.name}: targets: {len(all_targets)}, units: {len(programs)}",
-            license=license,
-            compiler=find_toolchain().identity,
-        )
+        about = description or f"{project.root.name}: targets: {len(all_targets)}, units: {len(programs)}"
+        kept, compiler = [*all_targets, *programs.values()], find_toolchain().identity
+        dataset = draft.finish(kept, description=about, license=license, compiler=compiler)
     return Creation(dataset, tuple(one.path for one in all_targets), len(programs), tuple(problems))
 
 
@@ -547,7 +538,7 @@ def _free(name: str, taken: Mapping[str, object]) -> str:
 
 def _is_cplusplus(origin: Unit | Path, symbols: Symbols) -> bool:
     if isinstance(origin, Unit):
-        return origin.input.language.startswith("c++")
+        return origin.language == "c++"
     return any(name.startswith("_Z") for name in symbols.defined | symbols.weak | symbols.undefined)
 
 
@@ -576,17 +567,13 @@ def _keep_tree(units: Sequence[Unit], draft: Draft) -> Tree:
     flags = [absolute_flags(unit.command.options("level", "linking", "dependency"), unit.directory) for unit in units]
     if len({(kept.include, kept.kept, kept.included) for kept in map(sort_flags, flags)}) > 1:
         raise BenchmarkInitError(units[0].input.path, "its units are compiled with different flags")
-    languages = ["c++" if unit.input.language.startswith("c++") else "c" for unit in units]
+    languages = [unit.language for unit in units]
     language = max(languages)
     tree = gather_files([unit.source for unit in units], flags[0], language)
     try:
         check_flags(tree.flags, tree.files)
     except ValueError as error:
         raise BenchmarkInitError(units[0].input.path, str(error)) from None
-    return Tree(
-        units=tree.units,
-        files={name: draft.keep(content) for name, content in tree.files.items()},
-        include=tree.include,
-        flags=tree.flags,
-        units_in_c=tuple([unit for unit, one in zip(tree.units, languages, strict=True) if one != language]),
-    )
+    in_c = tuple([unit for unit, one in zip(tree.units, languages, strict=True) if one != language])
+    files = _kept(tree.files, draft)
+    return Tree(units=tree.units, files=files, include=tree.include, flags=tree.flags, units_in_c=in_c)
