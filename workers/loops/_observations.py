@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.compilation import Observation
-from aiocg.workers.loops._expression import ELEMENT_BYTES, Affine, Computation, Read, Stage
+from aiocg.workers.loops._expression import ELEMENT_BYTES, Computation, Read, Stage
 from aiocg.workers.loops._nest import Kind, Nest, Split
 from aiocg.workers.loops._rules import span, staged_tile
 from aiocg.workers.loops._schedule import MAX_LOOPS, Layout, Schedule, unparse, write_layout
@@ -44,8 +44,7 @@ from aiocg.workers.loops._target import Roof, Timing
 
 def accesses(stage: Stage) -> list[Read]:
     """Return the element that a stage writes, followed by the distinct ones that it reads, in textual order."""
-    written = Read(stage.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in stage.spatial))
-    return [written, *dict.fromkeys(stage.reads())]
+    return [stage.written, *dict.fromkeys(stage.reads())]
 
 
 def stride(nest: Nest, access: Read, shape: Sequence[int], variable: str) -> int:

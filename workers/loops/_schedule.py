@@ -413,9 +413,8 @@ def arranged(nest: Nest, layout: Layout) -> Nest:
         halves = [f"{axis}{'.1' * depth}.0" for depth in range(len(places) - 1)]
         variables |= zip(places, [*halves, axis + ".1" * len(halves)], strict=True)
     loops = {loop.variable: loop for loop in nest.loops}
-    nest = replace(
-        nest, loops=tuple(_of_kind(loops[variables[index]], place.kind) for index, place in enumerate(layout))
-    )
+    ordered = tuple(_of_kind(loops[variables[index]], place.kind) for index, place in enumerate(layout))
+    nest = replace(nest, loops=ordered)
     for index, place in enumerate(layout):
         for tensor in place.staged:
             nest = nests.stage(nest, index, tensor)

@@ -135,15 +135,10 @@ def _read_recipe(target: str, text: str) -> tuple[Step, ...]:
 
 @cache
 def _places(target: str) -> tuple[Option, ...]:
-    texts = [
-        step.text
-        for step in steps(target, loops=_LOOPS)
-        if step.primitive not in ("split", "serial") or step.argument in _FACTORS
-    ]
-    return tuple(
-        Option(str(place), "enum", f"the step at place {place}", tuple(f"{place}:{text}" for text in texts))
-        for place in range(1, PLACES + 1)
-    )
+    offered = steps(target, loops=_LOOPS)
+    kept = [one for one in offered if one.primitive not in ("split", "serial") or one.argument in _FACTORS]
+    texts = [(place, tuple(f"{place}:{one.text}" for one in kept)) for place in range(1, PLACES + 1)]
+    return tuple(Option(str(place), "enum", f"the step at place {place}", own) for place, own in texts)
 
 
 @cache

@@ -86,9 +86,8 @@ class _Templates:
         self._tensor_cores = "tensor" in rules.kinds
         self._multiprocessors = multiprocessors
         self._read = accesses(nest.stage)[1:]
-        self._strides = {
-            axis: [stride(nest, read, shapes[read.tensor], axis) for read in self._read] for axis in nest.extent
-        }
+        known = [(read, shapes[read.tensor]) for read in self._read]
+        self._strides = {axis: [stride(nest, *one, axis) for one in known] for axis in nest.extent}
         long = [axis.name for axis in nest.stage.axes if axis.extent > 1]
         self._short = [Place(axis.name) for axis in nest.stage.axes if axis.extent == 1]
         self._spatial = [axis.name for axis in nest.stage.spatial if axis.name in long]
@@ -211,11 +210,8 @@ class _Templates:
 
     def _cost(self, layout: Layout) -> float:
         """Return a sort key: what threads read for a multiply-add, times how little of the device they fill."""
-        counts = {
-            kind: [place for place in layout if place.kind == kind] for kind in ("unroll", "thread.x", "thread.y")
-        }
-        results = [place.turns for place in counts["unroll"] if place.axis in self._spatial]
-        threads = math.prod(place.turns for kind in ("thread.x", "thread.y") for place in counts[kind])
+        results = [place.turns for place in layout if place.kind == "unroll" and place.axis in self._spatial]
+        threads = math.prod(place.turns for place in layout if place.kind in ("thread.x", "thread.y"))
         tile = threads * math.prod(results)
         blocks = math.prod(self._nest.extent[axis] for axis in self._spatial) / tile
         filled = min(1.0, blocks * threads / (8 * WARP * self._multiprocessors))
