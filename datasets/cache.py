@@ -113,6 +113,14 @@ class Cache:
         return self.directory / key[:2] / key[2:]
 
 
+def key_of(*fields: str | bytes) -> str:
+    """Return a key of what an entry is made of; other fields have another one, wherever one ends."""
+    digest = hashlib.sha256()
+    for field in map(os.fsencode, fields):
+        digest.update(len(field).to_bytes(8, "little") + field)
+    return digest.hexdigest()
+
+
 def _header(payload: bytes) -> bytes:
     return _HEADER + hashlib.sha256(payload).hexdigest().encode() + b"\n"
 

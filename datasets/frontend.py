@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.cache import Cache, cache_directory, key_of
 from aiocg.datasets.dependency import Dependencies
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.locking import ForkedLock
@@ -309,11 +309,7 @@ class _Compilation:
         search = [f"{name}={self.environment.get(name, '')}" for name in _SEARCH_VARIABLES]
         fields = [_FORMAT, self.toolchain.identity, self.name, self.directory, *search, *self.flags]
         fields += [f"inputs={self.inputs}"] if self.inputs else []
-        digest = hashlib.sha256()
-        for field in (*map(os.fsencode, fields), self.text):
-            digest.update(len(field).to_bytes(8, "little"))
-            digest.update(field)
-        return digest.hexdigest()
+        return key_of(*fields, self.text)
 
     def _cached(self, key: str) -> bytes | None:
         entry = self.cache.read(key)

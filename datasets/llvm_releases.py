@@ -8,7 +8,6 @@ import importlib.metadata
 import os
 import re
 import shutil
-import urllib.parse
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -189,15 +188,8 @@ def _wheels(project: str) -> dict[str, tuple[str, str]]:
     """Return the name and the SHA-256 of each version's wheel for this kind of machine."""
     from aiocg.datasets.package_index import published
 
-    wheels = {}
-    for link in published(project):
-        parts = urllib.parse.urlsplit(link)
-        name = urllib.parse.unquote(parts.path).rpartition("/")[2]
-        if found := _WHEEL.fullmatch(name):
-            digest = re.search(r"sha256=([0-9a-f]{64})", parts.fragment)
-            if digest:
-                wheels[found["version"]] = name, digest[1]
-    return wheels
+    files = ((name, digest, _WHEEL.fullmatch(name)) for name, digest in published(project) if digest)
+    return {found["version"]: (name, digest) for name, digest, found in files if found}
 
 
 def _unpack(archive: Path, folder: Path) -> None:

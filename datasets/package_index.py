@@ -59,15 +59,15 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
     return list(dict.fromkeys(urllib.parse.urldefrag(_with_password(link, place)).url for place, link in found))
 
 
-def published(project: str) -> list[str]:
-    """Return the links to all files of a project, with their checksums as fragments, where pip would look for them.
+def published(project: str) -> list[tuple[str, str]]:
+    """Return the names of all files of a project where pip would look, and their SHA-256, "" where none is said.
 
     Raises:
         DownloadError: when no place has any; it says what each answered.
     """
     wanted, reason = _normalized(project), "none of the package indexes that pip is configured with has it"
     found = _found(project, project, lambda link: _normalized(_project(_name(link))) == wanted, reason)
-    return [link for _, link in found]
+    return [(_name(link), _digest(link)) for _, link in found]
 
 
 def _found(project: str, sought: str, is_it: Callable[[str], bool], reason: str) -> list[tuple[str, str]]:
@@ -235,10 +235,14 @@ def _name(link: str) -> str:
     return urllib.parse.unquote(urllib.parse.urlsplit(link).path).rpartition("/")[2]
 
 
+def _digest(link: str) -> str:
+    """Return the SHA-256 that a link has as a fragment."""
+    said = re.search(r"sha256=([0-9a-f]{64})", urllib.parse.urlsplit(link).fragment)
+    return said[1] if said else ""
+
+
 def _is_file(link: str, file_name: str, sha256: str) -> bool:
-    parts = urllib.parse.urlsplit(link)
-    said = re.search(r"sha256=([0-9a-f]{64})", parts.fragment)
-    return _name(link) == file_name and (not sha256 or said is None or said[1] == sha256)
+    return _name(link) == file_name and (not sha256 or _digest(link) in ("", sha256))
 
 
 def _project(file_name: str) -> str:

@@ -247,6 +247,9 @@ class TarDataset(ListedDataset):
 class TarDatasetWithManifest(TarDataset):
     """A published archive with a separate list of names, which can be listed without fetching the archive.
 
+    The list may be gone while the archive is not. Without addresses of it (`manifest_urls=()`) there are all files of
+    the archive, in the order of their names.
+
     Args:
         name: the dataset's name, such as `github-v0`.
         description: one line for people.
@@ -268,15 +271,22 @@ class TarDatasetWithManifest(TarDataset):
         self.manifest_urls = tuple(manifest_urls)
         self.manifest_sha256 = manifest_sha256
 
+    @property
+    def size(self) -> int:
+        return super().size if self.manifest_urls else len(self.names)
+
     def _install(self) -> None:
         """Store the list of names with the contents as well, because the cache may be cleared."""
-        manifest = self._manifest()
-        self.site_data_path.mkdir(parents=True, exist_ok=True)
-        with replacing(self.site_data_path / "names", 0o644) as file:
-            file.write(manifest.read_bytes())
+        if self.manifest_urls:
+            manifest = self._manifest()
+            self.site_data_path.mkdir(parents=True, exist_ok=True)
+            with replacing(self.site_data_path / "names", 0o644) as file:
+                file.write(manifest.read_bytes())
         super()._install()
 
     def _read_names(self) -> Sequence[str]:
+        if not self.manifest_urls:
+            return super()._read_names()
         kept = self.site_data_path / "names"
         return Manifest.read(kept if kept.exists() else self._manifest())
 

@@ -3,7 +3,6 @@
 import concurrent.futures
 import contextvars
 import functools
-import hashlib
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from aiocg.build.commands import Unit
-from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.cache import Cache, cache_directory, key_of
 from aiocg.datasets.dependency import Dependencies, includes_files, prerequisites, with_absolute_files
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled
 from aiocg.datasets.frontend import absolute_flags, compile_words
@@ -143,10 +142,7 @@ def _compiled(
 def _key(unit: Unit, words: Sequence[str], toolchain: Toolchain) -> str:
     """Hash all that determines the result, except the files that clang reads."""
     search = [f"{name}={unit.environment.get(name, '')}" for name in _SEARCH_VARIABLES]
-    digest = hashlib.sha256()
-    for field in map(os.fsencode, (_FORMAT, toolchain.identity, str(unit.directory), *search, *words)):
-        digest.update(len(field).to_bytes(8, "little") + field)
-    return digest.hexdigest()
+    return key_of(_FORMAT, toolchain.identity, str(unit.directory), *search, *words)
 
 
 def _without(words: Sequence[str], left_out: Sequence[str]) -> tuple[str, ...]:

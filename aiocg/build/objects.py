@@ -37,6 +37,14 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def beginning(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file; nothing if there is none."""
+    if not path.is_file():
+        return b""
+    with open(path, "rb") as file:
+        return file.read(count)
+
+
 def is_archive(path: Path) -> bool:
     """Say whether a file begins like an ar archive."""
     try:

@@ -1,12 +1,12 @@
 """Making benchmarks of your own C and C++ sources, from one or several files."""
 
 import dataclasses
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.cache import key_of
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import LANGUAGES, absolute_flags
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
@@ -107,11 +107,7 @@ def _languages(units: Sequence[str]) -> list[str]:
 def _uri(paths: Sequence[Path], texts: Mapping[str, bytes], flags: Sequence[str], name: str) -> BenchmarkUri:
     params = [("file", str(path)) for path in paths]
     if texts:
-        digest = hashlib.sha256()
-        for part in (part for text in texts.items() for part in text):
-            data = part.encode() if isinstance(part, str) else part
-            digest.update(len(data).to_bytes(8, "little") + data)
-        params.append(("sha256", digest.hexdigest()[:16]))
+        params.append(("sha256", key_of(*(part for text in texts.items() for part in text))[:16]))
     params += [("flag", flag) for flag in flags]
     return BenchmarkUri("benchmark", USER, name, tuple(params))
 

@@ -226,7 +226,7 @@ async def tune(
     space, known = space or env.action_space, baselines(env)
     lines, start = env.action_spaces.language.line is not None, options.get("start", AS_IT_IS)
     prefix = beginning(env, start)
-    reward, resume = env.reward_spaces[reward_space_of(env)], options.get("resume")
+    reward, resume, watch = env.reward_spaces[reward_space_of(env)], options.get("resume"), options.get("watch")
     peels = options.get("minimize", False) and reward.deterministic
     budget = checked(options.get("budget"), default or Budget())
     said = start if isinstance(start, str) else ", ".join(prefix)
@@ -235,9 +235,9 @@ async def tune(
     if prefix:
         made = Prefixed(made, prefix)
     meter = _main_part(budget, peels, reward.deterministic).start()
-    record = Record(base, meter, _rank_lines if lines else alphabet.rank, options.get("progress"), resume)
-    if (watch := options.get("watch")) is not None:
-        made = _Watched(made, watch, record, 0 if resume is None else resume.round)
+    record = Record(base, meter, _rank_lines if lines else alphabet.rank, options.get("progress"), resume, watch)
+    if watch is not None:
+        made = _Watched(made, record, 0 if resume is None else resume.round)
     memory = Memory(merging=isinstance(reward, CostReward) and reward.deterministic)
     async with open_lanes(env, options.get("lanes")) as crew:
         lanes = [Lane(one, space, costs, looks, features) for one in crew]
@@ -273,9 +273,8 @@ async def tune(
 class _Watched:
     """A tuner of which somebody watches what it is told, but for what is only repeated to go on from there."""
 
-    def __init__(self, tuner: Tuner, watch: WatchCallback, record: Record, repeated: int) -> None:
+    def __init__(self, tuner: Tuner, record: Record, repeated: int) -> None:
         self._tuner = tuner
-        self._watch = watch
         self._record = record
         self._repeated = repeated
         self.ask = tuner.ask
@@ -283,10 +282,8 @@ class _Watched:
     def tell(self, proposal: Proposal, outcome: Outcome) -> None:
         """Tell the tuner, and whoever watches."""
         self._tuner.tell(proposal, outcome)
-        if self._record.round < self._repeated or proposal.look:
-            return
-        if self._watch(outcome) is False:
-            self._record.meter.stopped = True
+        if self._record.round >= self._repeated and not proposal.look:
+            self._record.tell(outcome)
 
 
 def _main_part(budget: Budget, peels: bool, deterministic: bool) -> Budget:

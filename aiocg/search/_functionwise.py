@@ -154,11 +154,6 @@ class Site:
         self._turn += 1
         return self.lanes[self._turn % len(self.lanes)]
 
-    async def close(self) -> None:
-        """Close the lanes."""
-        for lane in self.lanes:
-            await lane.close()
-
 
 Costs = tuple[Mapping[str, float], int]
 """The cost of each function after a proposal, and the hash of the program, 0 if some passes failed."""
@@ -369,14 +364,15 @@ async def _search(
     alphabet = SpaceAlphabet(env.action_space)
     progress = options["progress"] and _finished(options["progress"], cost)
     base = begin_state(name, env)
-    record = Record(base, meter, lambda one: (sum(map(len, one)), alphabet.rank(one)), progress, resume)
+    watch = options["watch"]
+    record = Record(base, meter, lambda one: (sum(map(len, one)), alphabet.rank(one)), progress, resume, watch)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     known = baselines(env)
     *sequences, passes = await usable(env, (*core(COSTS[cost]), PASSES))
     checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
     async with open_lanes(env, options["lanes"], rewarded=False) as crew:
-        watch, first = options.get("watch") or (lambda outcome: None), (CODEGEN,) if codegen and cost in OF_CODE else ()
-        search = _Search(record, cost, seeds, progress, watch, checker.assembles, first, sequences, passes, deciding)
+        first = (CODEGEN,) if codegen and cost in OF_CODE else ()
+        search = _Search(record, cost, seeds, progress, checker.assembles, first, sequences, passes, deciding)
         try:
             await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
             record.meter.budget = whole
@@ -422,7 +418,6 @@ class _Search:
     _cost: str
     _seed: Sequence[int]
     _progress: ProgressCallback | None
-    _watch: WatchCallback
     _assembles: Callable[[Actions], Awaitable[bool]]
     _codegen: Actions
     _core: Sequence[Passes]
@@ -658,7 +653,7 @@ class _Search:
                 if not (sites or stage):  # what all inline cannot be assembled
                     sites = await self._open(site, [()], (attempt, stage))
                 if stage:
-                    await site.close()
+                    await close_all(site.lanes)
                 if not sites:
                     break
                 site = await self._compete(sites, until)
@@ -717,13 +712,9 @@ class _Search:
                 self._evaluated.append(outcome)
                 self._record.offer(outcome.actions, outcome.reward)
                 if told:
-                    self._tell(outcome)
+                    self._record.tell(outcome)
         self._record.report()
         return costs
-
-    def _tell(self, outcome: Outcome) -> None:
-        if self._watch(outcome) is False:
-            self._meter.stopped = True
 
     def _learn_scale(self, results: Sequence[Candidate], costs: Sequence[float | None]) -> None:
         """Find the whole number that the reward divides costs by; the first result is the unchanged program."""
@@ -747,7 +738,7 @@ class _Search:
                 continue
             program = opened.lanes[0].state_hash
             if program in found or not opened.population.functions:
-                await opened.close()
+                await close_all(opened.lanes)
             else:
                 found[program] = opened
         return list(found.values())
@@ -798,7 +789,7 @@ class _Search:
             while len(sites) > keep:
                 left = sites.pop()
                 self._left_behind.append((self._reward(left.cost), left.combined()))
-                await left.close()
+                await close_all(left.lanes)
         return sites[0]
 
     async def _improve(self, site: Site, until: float) -> None:
@@ -842,7 +833,7 @@ class _Search:
             site.population.learn({name: proposal[name] for name in cost if name in proposal}, cost)
             if state:
                 reward = self._reward(site.rest + sum(cost.values()))
-                self._tell(Outcome(reward, (*site.actions, text_of(proposal)), state))
+                self._record.tell(Outcome(reward, (*site.actions, text_of(proposal)), state))
         reward, meter = self._reward(site.cost), self._meter
         if self._progress is not None and reward > self._record.reward:
             self._progress(Progress(site.combined(), reward, 0, meter.evaluations, meter.elapsed))

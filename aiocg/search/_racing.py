@@ -103,10 +103,10 @@ async def racing(
             "of programs-v0",
         )
     meter = checked(budget, DEFAULT_BUDGET).start()
-    record = Record(base, meter, len, progress, resume)
+    record = Record(base, meter, len, progress, resume, watch)
     starts = STARTS if resume is None else (resume.actions, *STARTS)
     async with measuring(env, ALONE_AND_ONCE):
-        race = Race(env, record, watch)
+        race = Race(env, record)
         try:
             await race.begin()
             complete = await race.search(Evolver(SpaceAlphabet(env.action_space), seed, starts))
@@ -130,10 +130,9 @@ class Race:
         best: the fastest so far.
     """
 
-    def __init__(self, env: Env, record: Record, watch: WatchCallback | None = None) -> None:
+    def __init__(self, env: Env, record: Record) -> None:
         self._env = env
         self._record = record
-        self._watch = watch
         self._known: dict[int, Outcome] = {}  # by state
         self._failures: Counter[str] = Counter()
         self._expected: object = None  # what the program prints and writes, where the benchmark does not know
@@ -163,7 +162,7 @@ class Race:
         self.best = min(self._close_levels().values(), key=lambda one: one.median)
         for one in self.levels.values():
             self._known[one.env.state_hash] = outcome = await self._outcome(one)
-            self._tell(outcome)
+            self._record.tell(outcome)
         self._times = self.best.median, self.levels[self._usual].median
         self._report()
 
@@ -183,7 +182,7 @@ class Race:
                 stale += 1
                 if meter.evaluations > before:
                     stale = 0
-                    self._tell(outcome)
+                    self._record.tell(outcome)
                 self._report()
         return True
 
@@ -321,10 +320,6 @@ class Race:
         """Is the rest of the time needed for the last measurement?"""
         meter = self._record.meter
         return meter.seconds is not None and meter.elapsed + self._rounds() * self._round() >= meter.seconds
-
-    def _tell(self, outcome: Outcome) -> None:
-        if self._watch is not None and self._watch(outcome) is False:
-            self._record.meter.stopped = True
 
     def _report(self) -> None:
         record, (best, usual) = self._record, self._times

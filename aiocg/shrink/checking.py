@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiocg.build.objects import beginning
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.errors import AiocgError
@@ -151,14 +152,9 @@ class Check:
         return self._run()
 
     def _holds_content(self, image: Candidates, content: bytes) -> bool:
-        with self._in_place(image, content):
-            return self._run()
-
-    @contextlib.contextmanager
-    def _in_place(self, image: Candidates, content: bytes) -> Iterator[None]:
         put(_place(image), content)
         try:
-            yield
+            return self._run()
         finally:
             put(_place(image), image.contents[OWN])
 
@@ -265,8 +261,7 @@ class Smoke(Check):
 def _is_program(link: Link) -> bool:
     """Say whether the image of a link can be started on this machine."""
     try:
-        with open(link.output, "rb") as file:
-            head = file.read(20)
+        head = beginning(link.output, 20)
         machine = Path("/proc/self/exe").read_bytes()[18:20]
     except OSError:
         return False

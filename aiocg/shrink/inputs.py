@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.build.commands import Unit
-from aiocg.build.objects import archive_members, elf_symbols, is_archive
+from aiocg.build.objects import archive_members, beginning, elf_symbols, is_archive
 from aiocg.build.proof import compile_again
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
@@ -134,7 +134,7 @@ class Inputs:
         words = linker_words(self.link.command.words)
         named = {self.link.directory / word.rpartition("=")[2] for word in words} - {self.link.output}
         files = filter(Path.is_file, named)
-        texts = [path for path in files if not (is_archive(path) or _type_of(path) or _is_bitcode(path))]
+        texts = [path for path in files if not (is_archive(path) or _type_of(path) or is_bitcode(beginning(path, 4)))]
         objects = [place.path for place in self.places if place is not None]
         written = [path.stat().st_mtime_ns for path in objects if path is not None and path.exists()]
         return any(path.stat().st_mtime_ns > min(written, default=0) for path in texts)
@@ -351,7 +351,7 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
                 place = _Single(path, known)
             elif is_archive(path):
                 place = _archive(path, units, scratch)
-            elif _is_bitcode(path):
+            elif is_bitcode(beginning(path, 4)):
                 place = _Single(path, Module(path))
         elif token.words[0].startswith("-l") and (library := _library(token, folders, static)):
             place = _archive(library, units, scratch)
@@ -410,19 +410,9 @@ def _archive(path: Path, units: Mapping[str, Unit], scratch: Path) -> _Archive |
     return _Archive(path, tuple(members)) if any(part for _, part in members) else None
 
 
-def _is_bitcode(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return is_bitcode(file.read(4))
-
-
 def _type_of(path: Path) -> int:
     """Return the type of an ELF file, 0 of any other."""
-    if not path.is_file():
-        return 0
-    with open(path, "rb") as file:
-        head = file.read(18)
+    head = beginning(path, 18)
     return max(head[16:18], default=0) if head[:4] == b"\x7fELF" else 0  # in either order of bytes
 
 

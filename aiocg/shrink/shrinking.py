@@ -13,7 +13,7 @@ import msgspec
 
 from aiocg.build.commands import Unit
 from aiocg.build.compilation import each
-from aiocg.build.objects import digest_of
+from aiocg.build.objects import beginning, digest_of
 from aiocg.build.proof import check_relinkable, is_gcc, unasked_words
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
@@ -408,8 +408,7 @@ def _renamed(links: Sequence[Link], folder: Path) -> list[Link]:
 
 def _is_image(path: Path) -> bool:
     try:
-        with open(path, "rb") as file:
-            return file.read(4) == b"\x7fELF"
+        return beginning(path, 4) == b"\x7fELF"
     except OSError:
         return False
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aiocg.build.objects import digest_of
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.shrink.image import MEASURES, measure, read_image
+from aiocg.shrink.image import MEASURES, measure
 from aiocg.tune._workspace import TuneError, Workspace
 
 SIZE, FILE = "size", "file"
@@ -126,23 +126,24 @@ class Cost:
         if self.is_command:
             numbers = printed_numbers(workspace.run([self.how], timeout=self.timeout), self.how)
             with contextlib.suppress(ValueError, OSError):
-                contents = [path.read_bytes() for path in images.values()]
-                if contents:
-                    numbers.setdefault(SIZE, float(sum(read_image(one).bytes for one in contents)))
-                    numbers.setdefault(FILE, float(sum(map(len, contents))))
+                for how, size in _sizes(images, (SIZE, FILE) if images else ()).items():
+                    numbers.setdefault(how, size)
         else:
             try:
-                sizes = {SIZE: 0.0, FILE: 0.0, self.how: 0.0}
-                for path in images.values():
-                    content = path.read_bytes()
-                    found = measure(content, "" if self.how in (SIZE, FILE) else self.how)
-                    sizes[self.how] += found.bytes if self.how != FILE else 0
-                    sizes[SIZE] += measure(content, "").bytes if self.how != SIZE else 0
-                    sizes[FILE] += len(content)
+                numbers = _sizes(images, (self.how, SIZE, FILE))
             except (BenchmarkInitError, ValueError, OSError) as error:
                 raise TuneError(f"the images cannot be measured: {error}") from None
-            numbers = {self.how: sizes.pop(self.how), **sizes}
         return Measured(next(iter(numbers.values())), numbers, identity=identity)
+
+
+def _sizes(images: Mapping[str, Path], measures: Sequence[str]) -> dict[str, float]:
+    """Return the bytes of all images by each measure."""
+    contents = [path.read_bytes() for path in images.values()]
+
+    def size(content: bytes, how: str) -> int:
+        return len(content) if how == FILE else measure(content, "" if how == SIZE else how).bytes
+
+    return {how: float(sum(size(one, how) for one in contents)) for how in dict.fromkeys(measures)}
 
 
 def printed_numbers(output: str, command: str) -> dict[str, float]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiocg.build.objects import beginning
 from aiocg.tune._options import ALL_FILES, Choice, Space, Words
 from aiocg.tune._workspace import TuneError, Workspace
 
@@ -212,6 +213,5 @@ def changed_files(workspace: Workspace) -> list[str]:
 
 
 def _is_image(path: Path) -> bool:
-    with open(path, "rb") as file:
-        head = file.read(18)
+    head = beginning(path, 18)
     return head.startswith(b"\0asm") or (head.startswith(b"\x7fELF") and head[16:18] in (b"\2\0", b"\3\0"))

@@ -1,6 +1,7 @@
 """`loops-v0`, tensor expressions of many shapes and sizes, and `loop_tool`'s sums of two vectors."""
 
 import difflib
+import functools
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -54,18 +55,11 @@ def _window(values: Values, size: str, kernel: str, stride: int) -> int:
     return (values[size] - values[kernel]) // stride + 1
 
 
-def _windows(values: Values, rows: str, columns: str, stride: int) -> Derived:
+def _windows(values: Values, rows: str, columns: str) -> Derived:
     """Return the number of windows in an image along each axis, and the text of the stride."""
+    stride = values["stride"]
     y, x = _window(values, "h", rows, stride), _window(values, "w", columns, stride)
     return {"y": y, "x": x, "by": "" if stride == 1 else f"{stride}*"}
-
-
-def _convolution(values: Values) -> Derived:
-    return _windows(values, "r", "s", values["stride"])
-
-
-def _pooling(values: Values) -> Derived:
-    return _windows(values, "r", "r", values["stride"])
 
 
 def _stencil(values: Values) -> Derived:
@@ -75,7 +69,11 @@ def _stencil(values: Values) -> Derived:
     return {"y": values["m"] - 2, "x": values["n"] - 2}
 
 
-_DERIVED = {"convolution": _convolution, "pooling": _pooling, "stencil": _stencil}
+_DERIVED: Mapping[str, Callable[[Values], Derived]] = {
+    "convolution": functools.partial(_windows, rows="r", columns="s"),
+    "pooling": functools.partial(_windows, rows="r", columns="r"),
+    "stencil": _stencil,
+}
 
 
 def _template(known: Mapping[str, Any]) -> _Template:

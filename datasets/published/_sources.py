@@ -88,27 +88,6 @@ TREE_FLAGS = ("-std=gnu17", "-fpermissive")
 """The flags for C where another compiler sees its own headers. GCC refuses since version 14 what it only warned of."""
 
 
-class SourcesDataset(TarDatasetWithManifest):
-    """A published archive of sources. CompilerGym published a list of those that compile.
-
-    That list may be gone while the archive is not. Then a dataset can be made without addresses of the list
-    (`manifest_urls=()`): it has all sources of the archive, in the order of their names.
-    """
-
-    @property
-    def size(self) -> int:
-        return super().size if self.manifest_urls else len(self.names)
-
-    def _install(self) -> None:
-        if self.manifest_urls:
-            super()._install()
-        else:
-            TarDataset._install(self)
-
-    def _read_names(self) -> Sequence[str]:
-        return super()._read_names() if self.manifest_urls else TarDataset._read_names(self)
-
-
 def _c_benchmark(
     uri: BenchmarkUri,
     path: Callable[[], Path],
@@ -152,7 +131,7 @@ def _header_flags(uri: BenchmarkUri, language: str) -> tuple[str, ...]:
         raise CompilationCancelled(str(uri), "fetching the headers was cancelled") from None
 
 
-class AnghaBenchDataset(SourcesDataset):
+class AnghaBenchDataset(TarDatasetWithManifest):
     """A million C functions, each cut out of a project on GitHub and made to compile by itself.
 
     Args:
@@ -203,7 +182,7 @@ JOTAI_PROGRAM = BenchmarkProgram("c", runs={"0": ProgramRun(("0",), timeout=30.0
 """How a program is run: the argument is the number of the data. Each program has several, and this one always."""
 
 
-class JotaiBenchDataset(SourcesDataset):
+class JotaiBenchDataset(TarDatasetWithManifest):
     """Functions of AnghaBench, each with a `main` that calls it.
 
     Args:
@@ -231,7 +210,7 @@ def jotai_runnable() -> JotaiBenchDataset:
 TARGET = "nvptx64-nvidia-nvcl"
 
 
-class CLgenDataset(SourcesDataset):
+class CLgenDataset(TarDatasetWithManifest):
     """The kernels of CLgen, compiled when they are asked for with the headers of libclc and not those of clang.
 
     Attributes:
@@ -319,7 +298,7 @@ def _with_type(match: "re.Match[bytes]") -> bytes:
     return match[0] if is_code and re.search(rb"[\w*&]$", before) else b"int " + match[0]
 
 
-class POJ104Dataset(SourcesDataset):
+class POJ104Dataset(TarDatasetWithManifest):
     """The programs, compiled when they are asked for.
 
     Args:

@@ -159,11 +159,6 @@ def exclusion(name: str) -> str:
     return next(found, "")
 
 
-def ceiling(name: str) -> int | None:
-    """Return the greatest value of an option in the space; None for the compiler's own limit."""
-    return _CEILINGS.get(name)
-
-
 Kind = Literal["level", "flag", "enum", "integer", "alignment", "param"]
 
 _PARAM = "--param="
@@ -553,8 +548,8 @@ def _discovered(runner: CommandRunner, version: str) -> CompilerOptions:
         if reason := exclusion(option.name):
             dropped.append(Dropped(option.name, reason))
             continue
-        highest = ceiling(option.name)
-        if option.template and highest is not None and highest < option.high:
+        highest = _CEILINGS.get(option.name, option.high)  # that there is memory for
+        if option.template and highest < option.high:
             dropped.append(Dropped(option.template.replace("{}", str(option.high)), "too much memory"))
             option = msgspec.structs.replace(option, high=highest)
         wanted.append(Proposal(option, ask))

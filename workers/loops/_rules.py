@@ -230,11 +230,11 @@ def check(nest: Nest, rules: Rules) -> None:
     if "unrolled" in kinds:
         _check_unrolled(nest)
     if "parallel" in kinds:
-        _check_parallel(nest)
+        _check_outermost(nest, "parallel")
     if "vectorized" in kinds:
         _check_vectorized(nest)
     if "joined" in kinds:
-        _check_joined(nest)
+        _check_outermost(nest, "joined")
     if tensor_loops(nest) and RESULTS * math.prod(loop.extent for loop in accumulated(nest)) > MOST_ACCUMULATORS:
         raise Refusal(f"a lane of a warp has at most {MOST_ACCUMULATORS} results")
     if not kinds.isdisjoint(LONGEST_BOUND):
@@ -251,14 +251,6 @@ def _check_unrolled(nest: Nest) -> None:
         raise Refusal(f"unrolling would make {math.prod(extents)} copies of the body, {MOST_COPIES} are the most")
 
 
-def _check_parallel(nest: Nest) -> None:
-    for outer, loop in pairwise(nest.loops):
-        if loop.kind == "parallel":
-            raise Refusal(f"{loop.variable} would be parallel inside {outer.variable}: only the outermost loop can be")
-    if (outermost := nest.loops[0].variable) in nest.reductions:
-        raise Refusal(f"{outermost} is reduced over and cannot be parallel")
-
-
 def _check_vectorized(nest: Nest) -> None:
     for loop, inner in pairwise(nest.loops):
         if loop.kind == "vectorized":
@@ -270,14 +262,14 @@ def _check_vectorized(nest: Nest) -> None:
         )
 
 
-def _check_joined(nest: Nest) -> None:
+def _check_outermost(nest: Nest, kind: Kind) -> None:
     for outer, loop in pairwise(nest.loops):
-        if loop.kind == "joined":
-            raise Refusal(f"{loop.variable} would be joined inside {outer.variable}: only the outermost loop can be")
-        if loop.kind in BLOCKS:
+        if loop.kind == kind:
+            raise Refusal(f"{loop.variable} would be {kind} inside {outer.variable}: only the outermost loop can be")
+        if kind == "joined" and loop.kind in BLOCKS:
             raise Refusal(f"{loop.variable} would be {loop.kind} inside {nest.loops[0].variable}, which is joined")
     if (outermost := nest.loops[0].variable) in nest.reductions:
-        raise Refusal(f"{outermost} is reduced over and cannot be joined")
+        raise Refusal(f"{outermost} is reduced over and cannot be {kind}")
 
 
 def block_threads(nest: Nest) -> dict[str, int]:

@@ -18,7 +18,7 @@ from aiocg.build.compilation import compile_unit, each
 from aiocg.build.objects import Symbols
 from aiocg.build.proof import proved
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.frontend import absolute_flags
 from aiocg.datasets.linking import link, run_linker
 from aiocg.datasets.own.dataset import Link, OwnDataset, Program, Run, Tree, check_flags, is_harmless, link_command
@@ -172,8 +172,8 @@ def _runs_of(
         try:
             _link_benchmark(benchmark, draft.path(target.module).read_bytes(), program)
         except BenchmarkInitError as error:
-            lines = [line for line in error.diagnostics.splitlines() if "error" in line] or [error.reason]
-            problems.append((target.path, f"cannot be linked, and so not be run: {lines[0]}"))
+            why = first_diagnostic(error, error.source)
+            problems.append((target.path, f"cannot be linked, and so not be run: {why}"))
             return []
         runs = []
         for request in requests:
@@ -350,7 +350,7 @@ def _modules(project: Project, draft: Draft, problems: list[Problem]) -> list[_M
     for origin, result in results:
         subject = _name_of(origin, project.root)
         if isinstance(result, BenchmarkInitError):
-            problems.append(Problem(subject, _first_diagnostic(result)))
+            problems.append(Problem(subject, first_diagnostic(result, result.source)))
             continue
         if result.left_out:
             unknown = " ".join(result.left_out)
@@ -544,12 +544,6 @@ def _is_cplusplus(origin: Unit | Path, symbols: Symbols) -> bool:
 
 def _language(cplusplus: bool) -> Literal["c", "c++"]:
     return "c++" if cplusplus else "c"
-
-
-def _first_diagnostic(error: BenchmarkInitError) -> str:
-    lines = error.diagnostics.splitlines()
-    first = next((line for line in lines if "error:" in line), "")
-    return first or error.reason.splitlines()[0]
 
 
 def _few(names: Iterable[str]) -> str:

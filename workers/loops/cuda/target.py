@@ -322,13 +322,13 @@ SOURCE = f"#define THREADS {THREADS}\n#define CHAINS {CHAINS}\n#define TURNS {TU
 )
 
 
-def _measure_roof(device: Device) -> Roof:
-    """Return a device's roofline; nothing else may run on it.
+def _measure_roof(device: Device, deadline: float) -> Roof:
+    """Return a device's roofline, measured while no other process measures on it.
 
     Raises:
         MemoryError, CompilationError: as `Device.use`.
     """
-    with device.use():
+    with device_lock.held(device.lock, deadline), device.use():
         module = device.cupy.RawModule(code=SOURCE, options=("--std=c++17",))
         largest = min(LARGEST, device.free_memory() // 4)
         sizes = [1 << power for power in range(SMALLEST.bit_length() - 1, largest.bit_length())]
@@ -496,11 +496,7 @@ class CudaTarget:
             CompilationError: with `FailureCode.OBSERVATION` if others measure on the device until the deadline.
         """
         key: dict[str, str | int] = {"target": self.name, "device": self.description, "measured by": ROOF_VERSION}
-        return remembered(self._cache_dir, key, lambda: self._measure_roof(deadline))
-
-    def _measure_roof(self, deadline: float) -> Roof:
-        with device_lock.held(self._device.lock, deadline):
-            return _measure_roof(self._device)
+        return remembered(self._cache_dir, key, lambda: _measure_roof(self._device, deadline))
 
 
 class _CudaKernel:
