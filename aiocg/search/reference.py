@@ -120,8 +120,7 @@ def program_of(benchmark: Benchmark) -> BenchmarkProgram:
 
 def first_run(benchmark: Benchmark) -> Benchmark:
     """Return a benchmark with the first of its runs only, which is its shortest."""
-    program = benchmark.program
-    assert program is not None
+    program = program_of(benchmark)
     return benchmark.with_runs([next(iter(program.carried or program.runs))])
 
 
@@ -196,12 +195,8 @@ class _Trial:
     def __init__(self, env: Env, benchmark: Benchmark, patience: float) -> None:
         self._env = env
         self._benchmark = _patient(benchmark, patience)
+        self._runs = program_of(self._benchmark).runs
         self._name = observation_of_runs(env)
-
-    @property
-    def _program(self) -> BenchmarkProgram:
-        assert self._benchmark.program is not None
-        return self._benchmark.program
 
     async def reference(self, levels: Levels) -> Reference:
         """Run the program.
@@ -213,7 +208,7 @@ class _Trial:
         if not name:
             return Reference(Behaviour.NOT_RUN, f"{env.spec.id} does not run programs")
         await env.reset(benchmark=self._benchmark)
-        named = UNASKED in self._program.runs and "Functions" in env.observation_spaces
+        named = UNASKED in self._runs and "Functions" in env.observation_spaces
         if named and "@main" not in await env.observe("Functions"):
             return Reference(Behaviour.NOT_RUN, "it has no main")
         started = time.monotonic()
@@ -242,7 +237,7 @@ class _Trial:
 
     async def _judged(self, found: Reference, again: Sequence[Run], seen: Mapping[str, Sequence[Run]]) -> Reference:
         """Say whether the executions agree."""
-        replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._program.runs
+        replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._runs
         found = found.after(again)
         if not found.right:
             return found
@@ -255,12 +250,12 @@ class _Trial:
         if found.behaviour is Behaviour.VARIES:
             return found
         if not asked and first[0]["timed_out"]:
-            seconds = next(iter(self._program.runs.values())).timeout
+            seconds = next(iter(self._runs.values())).timeout
             reason = f"{UNASKED} it does not end within {seconds:g} s: say with --run how it is run"
             return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason)
         if any(run["signal"] == "SIGXFSZ" for run in first):
             return replace(found, behaviour=Behaviour.NOT_RUN, reason="it writes more than a run may")
-        if wrong := faults(self._program.runs, first):
+        if wrong := faults(self._runs, first):
             signs = await undefined(self._env, self._benchmark)
             errors = tuple(msgspec.structs.replace(one, by_itself=True) for one in wrong)
             reason = f"{in_words(wrong)}{signs}"
@@ -328,8 +323,7 @@ def _sign(run: Mapping[str, Any]) -> str:
 
 def _patient(benchmark: Benchmark, seconds: float) -> Benchmark:
     """Return a program with no more time than this for each run."""
-    program = benchmark.program
-    assert program is not None
+    program = program_of(benchmark)
     runs = {name: dataclasses.replace(run, timeout=min(run.timeout, seconds)) for name, run in program.runs.items()}
     return benchmark.replace(program=dataclasses.replace(program, runs=runs, measured="", carried=None))
 

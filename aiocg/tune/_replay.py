@@ -36,7 +36,7 @@ from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.scratch import parent_folder
 from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, level_words, parse
 from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool
-from aiocg.shrink.gcc_linking import NAMING, GccUnits
+from aiocg.shrink.gcc_linking import GccUnits, naming_word
 from aiocg.shrink.image import loader_difference, read_image, special_sections
 from aiocg.shrink.inputs import STARTING, linker_words
 from aiocg.shrink.record import RELOCATABLE
@@ -157,9 +157,13 @@ class Replay:
         return self
 
     @property
+    def _compiled(self) -> list[Unit]:
+        return [unit for units in self.units.values() for unit in units]
+
+    @property
     def compiler(self) -> str:
         """The compiler of most files."""
-        units = (unit for name, units in self.units.items() if name not in self.kept for unit in units)
+        units = [unit for unit in self._compiled if self._name(unit) not in self.kept]
         used = Counter(unit.origin.compiler[0] for unit in units if unit.origin is not None)
         used.update(one.words[0] for one in self._events if one.sources)
         return max(used, key=lambda name: used[name], default="cc")
@@ -198,8 +202,8 @@ class Replay:
             BenchmarkInitError: when something does not compile.
             CommandFailed: when something does not link; its `overflow` is by how many bytes too much.
         """
-        jobs = [(unit, words_of(choice, name)) for name, units in self.units.items() for unit in units]
-        jobs = [(unit, words if self._name(unit) not in self.kept else ()) for unit, words in jobs]
+        names = {unit: self._name(unit) for unit in self._compiled}
+        jobs = [(unit, words_of(choice, name) if name not in self.kept else ()) for unit, name in names.items()]
         for one in each("Compiling", lambda job: self.object(*job), jobs):
             if isinstance(one, BenchmarkInitError):
                 raise one
@@ -318,8 +322,7 @@ class Replay:
             TuneError: when it does; it names a file.
         """
         seen, root, ours = self.workspace.seen, self.workspace.root, Path(parent_folder())
-        written = [unit.object for units in self.units.values() for unit in units]
-        for path in (*written, *(event.output for event in self._events)):
+        for path in (*(unit.object for unit in self._compiled), *(event.output for event in self._events)):
             if path is None or path.is_relative_to(seen) or not path.exists():
                 continue
             if path.is_relative_to(root):
@@ -348,7 +351,7 @@ class Replay:
     def _locate(self) -> None:
         """Find all files that have the content of an object or an image: builds rename, copy and install them."""
         wanted: dict[str, list[Unit]] = {}
-        for unit in (unit for units in self.units.values() for unit in units if unit.origin is not None):
+        for unit in self._compiled:
             assert unit.origin is not None
             wanted.setdefault(unit.origin.digest, []).append(unit)
         outputs: dict[str, Path] = {}
@@ -361,7 +364,7 @@ class Replay:
             for path in (Path(folder, name) for name in names):
                 if path.is_file() and not path.is_symlink():
                     places.setdefault(digest_of(path), []).append(path)
-        objects = {unit.object for units in self.units.values() for unit in units}
+        objects = {unit.object for unit in self._compiled}
         for digest, some in wanted.items():
             found = places.get(digest, ())
             free = [path for path in found if self._outside(path) not in objects]
@@ -379,15 +382,13 @@ class Replay:
         for digest, output in outputs.items():
             others = [self._outside(path) for path in places.get(digest, ())]
             self._copies[output] = tuple(path for path in others if path not in written)
-        for name, units in self.units.items():
-            for unit in units:
-                self._places.setdefault(unit, ())
-                if not self._places[unit]:
-                    self.kept[name] = "the build has changed or removed its object"
+        for unit in self._compiled:
+            if not self._places[unit]:
+                self.kept[self._name(unit)] = "the build has changed or removed its object"
 
     def _prove(self, overflows: bool) -> None:
         """Keep each unit that does not compile to the same object again, and see that the images come out the same."""
-        units = [unit for units in self.units.values() for unit in units if self._name(unit) not in self.kept]
+        units = [unit for unit in self._compiled if self._name(unit) not in self.kept]
 
         def check(unit: Unit) -> bool:
             check_repeatable(self._ours(unit), self.scratch)
@@ -398,7 +399,7 @@ class Replay:
                 self.kept[self._name(unit)] = first_diagnostic(found, self._name(unit))
             elif found:
                 self._reading.add(self._name(unit))
-        for unit in (unit for units in self.units.values() for unit in units):
+        for unit in self._compiled:
             if self._places[unit]:
                 shutil.copyfile(self._places[unit][0], self._path(unit, ()))
             else:
@@ -433,7 +434,7 @@ class Replay:
 
     def obstacle(self, choice: Choice) -> str:
         """Say why options for the whole may make another program; "" if they do not."""
-        units = [unit for name, units in self.units.items() for unit in units if name not in self.kept]
+        units = [unit for unit in self._compiled if self._name(unit) not in self.kept]
         words = {word for some in choice.values() for word in some}
         given = [word for event in self._events if event.is_image for word in linker_words(event.words)]
         if any(map(_is_script, given)):
@@ -454,10 +455,8 @@ class Replay:
         if lost := next((unit for unit in units if known.loses(unit)), None):
             return f"it would lose an option of {self._name(lost)}"
         for event in self._events:
-            given = linker_words(event.words)
-            for word in given if event.is_image else ():
-                if word.startswith("-") and word.lstrip("-").partition("=")[0] in NAMING:
-                    return f"{word} may mean something else with it"
+            if event.is_image and (word := naming_word(linker_words(event.words))):
+                return f"{word} may mean something else with it"
             twice = Counter(name for path in self._linked_by(event) for name in self._symbols(path))
             if event.is_image and (name := next((name for name, count in twice.items() if count > 1), "")):
                 return f"{name} is defined more than once, and it may take another definition"
