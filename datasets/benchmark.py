@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import os
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -166,14 +166,10 @@ class Benchmark:
             filename: what it is called among the benchmark's sources.
         """
         return Benchmark(
-            uri,
-            file.content,
-            sources=lambda: [BenchmarkSource(filename, file.read())],
-            description=f"the file {file.path}",
-            program=file.program,
-            recompile=file.content if file.language else None,
-            source_tree=file.source_tree if file.language else None,
-        )
+            uri, file.content, sources=lambda: [BenchmarkSource(filename, file.read())],
+            description=f"the file {file.path}", program=file.program,
+            recompile=file.content if file.language else None, source_tree=file.source_tree if file.language else None,
+        )  # fmt: skip
 
     @classmethod
     def from_file_contents(cls, uri: BenchmarkUri | str, contents: bytes) -> Self:
@@ -183,21 +179,17 @@ class Benchmark:
 
     def replace(self, *, program: BenchmarkProgram | None) -> "Benchmark":
         """Return a benchmark with the same content and tests, but another program or recipe."""
-        other = self._copy(lambda: self.content, program=program)
-        other._callbacks = self._callbacks
-        return other
+        return self._copy(lambda: self.content, program=program)
 
     def _copy(self, loader: Callable[[], bytes], **changes: Any) -> "Benchmark":
         """Return a benchmark of the same name with another loader, and perhaps other arguments."""
         same: dict[str, Any] = {
-            "sources": self._sources,
-            "description": self.description,
-            "program": self.program,
-            "recompile": self._recompile,
-            "source_tree": self._source_tree,
-            "release": self._release,
-        }
-        return Benchmark(self.uri, loader, **(same | changes))
+            "sources": self._sources, "description": self.description, "program": self.program,
+            "recompile": self._recompile, "source_tree": self._source_tree, "release": self._release,
+        }  # fmt: skip
+        other = Benchmark(self.uri, loader, **(same | changes))
+        other._callbacks = self._callbacks
+        return other
 
     def with_runs(self, names: Sequence[str]) -> "Benchmark":
         """Return a benchmark with only some of its runs, all carried; it must have a `program`."""
@@ -231,9 +223,7 @@ class Benchmark:
         """
         if _SOURCES not in self._forms:
             program = linked_by_compiler(self.program)
-            form = self._copy(lambda: self.source_tree.encode(), program=program, recompile=None)
-            form._callbacks = self._callbacks
-            self._forms[_SOURCES] = form
+            self._forms[_SOURCES] = self._copy(lambda: self.source_tree.encode(), program=program, recompile=None)
         return self._forms[_SOURCES]
 
     def compiled_by(self, release: str) -> "Benchmark":
@@ -244,9 +234,7 @@ class Benchmark:
         if release in ("", self._release):
             return self
         if release not in self._forms:
-            form = self._copy(self._loader, release=release)
-            form._callbacks = self._callbacks
-            self._forms[release] = form
+            self._forms[release] = self._copy(self._loader, release=release)
         return self._forms[release]
 
     @property
@@ -308,9 +296,8 @@ class Benchmark:
         for source in sources:
             relative = Path(source.filename)
             if relative.is_absolute() or ".." in relative.parts:
-                raise BenchmarkInitError(
-                    str(self.uri), f"the source name {source.filename!r} is not a path below its benchmark"
-                )
+                reason = f"the source name {source.filename!r} is not a path below its benchmark"
+                raise BenchmarkInitError(str(self.uri), reason)
             target = root / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source.contents)
@@ -328,8 +315,8 @@ class Benchmark:
         if self._source_tree is not None:
             with contextlib.suppress(DatasetError):
                 tree = self._source_tree()
-        state = (self.uri, self.content, self.sources, self.description, self.program, self.validation_callbacks, tree)
-        return _unpickled, state
+        known = {"description": self.description, "program": self.program}
+        return _unpickled, (self.uri, self.content, self.sources, self.validation_callbacks, tree, known)
 
     def __eq__(self, other: object) -> bool:
         return self.uri == other.uri if isinstance(other, Benchmark) else NotImplemented
@@ -348,19 +335,11 @@ def _unpickled(
     uri: BenchmarkUri,
     content: bytes,
     sources: tuple[BenchmarkSource, ...],
-    description: str,
-    program: BenchmarkProgram | None,
-    callbacks: Sequence[ValidationCallback],
-    tree: SourceTree | None = None,
+    callbacks: Iterable[ValidationCallback],
+    tree: SourceTree | None,
+    known: Mapping[str, Any],
 ) -> Benchmark:
-    benchmark = Benchmark(
-        uri,
-        lambda: content,
-        sources=lambda: sources,
-        description=description,
-        program=program,
-        source_tree=None if tree is None else lambda: tree,
-    )
-    for callback in callbacks:
-        benchmark.add_validation_callback(callback)
+    source_tree = None if tree is None else lambda: tree
+    benchmark = Benchmark(uri, lambda: content, sources=lambda: sources, source_tree=source_tree, **known)
+    benchmark._callbacks = list(callbacks)
     return benchmark

@@ -5,11 +5,13 @@ import errno
 import hashlib
 import os
 import re
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
 
-from aiocg.datasets.errors import CacheError
+from aiocg.datasets.errors import CacheError, CacheWarning
 from aiocg.datasets.locking import replacing
 
 ATTEMPTS = 100  # to put an entry where others put theirs; that of the last one stays
@@ -53,6 +55,22 @@ def cache_directory() -> Path:
     return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("aiocg")
 
 
+@contextlib.contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Turn what keeps us from writing to the cache into its error.
+
+    Args:
+        place: to name where the system does not say which file it is.
+
+    Raises:
+        CacheError: instead of `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise CacheError(str(error.filename or place), error.strerror or str(error)) from error
+
+
 class Cache:
     """A directory of entries that may vanish at any time.
 
@@ -78,16 +96,29 @@ class Cache:
             CacheError: when it cannot be written; nothing is left behind then.
         """
         target = self._path(key)
-        try:
+        with writing(target.parent):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _write_unnamed(target, payload):
                 with replacing(target) as file:
                     file.write(_header(payload) + payload)
-        except OSError as error:
-            raise CacheError(str(error.filename or target.parent), error.strerror or str(error)) from error
+
+    def keep(self, key: str, payload: bytes, what: str) -> None:
+        """Write an entry, or warn that `what` happened, and that the result is lost."""
+        try:
+            self.write(key, payload)
+        except CacheError as error:
+            warnings.warn(f"{what} but not kept: {error}", CacheWarning, stacklevel=4)
 
     def _path(self, key: str) -> Path:
         return self.directory / key[:2] / key[2:]
+
+
+def key_of(*fields: str | bytes) -> str:
+    """Return a key of what an entry is made of; other fields have another one, wherever one ends."""
+    digest = hashlib.sha256()
+    for field in map(os.fsencode, fields):
+        digest.update(len(field).to_bytes(8, "little") + field)
+    return digest.hexdigest()
 
 
 def _header(payload: bytes) -> bytes:

@@ -14,10 +14,10 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 from aiocg.datasets._index_views import Permutation, Places, RandomGenerator, index_of, parts, random_index
-from aiocg.datasets._named_set import NamedSet
+from aiocg.datasets._named_set import Details, NamedSet
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.index import DatasetIndex
@@ -277,16 +277,8 @@ class DatasetView(Dataset):
     """
 
     def __init__(self, whole: Dataset, indices: Places) -> None:
-        super().__init__(
-            str(whole.root),
-            whole.description,
-            license=whole.license,
-            references=whole.references,
-            deprecated=whole.deprecated,
-            validatable=whole.validatable,
-            sort_order=whole.sort_order,
-            kind=whole.kind,
-        )
+        details: Any = {name: getattr(whole, name) for name in Details.__annotations__}
+        super().__init__(str(whole.root), whole.description, **details)
         self.whole = whole
         self.indices = indices
         in_order = isinstance(indices, range) and indices.step > 0

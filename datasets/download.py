@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password
+from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password, writing
 from aiocg.datasets.errors import CacheError, DownloadError
 from aiocg.datasets.locking import locked
 from aiocg.datasets.process import check_cancelled
@@ -233,15 +233,13 @@ def download(urls: Sequence[str], sha256: str, *, file_name: str = "", descripti
         raise DownloadError(
             name, f"AIOCG_OFFLINE is set, and it is not in the cache; unset it, or put the file at {target}"
         )
-    try:
+    with writing(target.parent):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(target.with_name(".lock"), f"Waiting for another download of {name}"):
             if digest_of(target) != sha256:
                 partial = _Partial(target.with_name(f"{name}.partial"), sha256)
                 _fetch([_Address(url) for url in sources], partial, name, description or f"Downloading {name}", target)
                 partial.path.replace(target)
-    except OSError as error:
-        raise CacheError(str(error.filename or target.parent), error.strerror or str(error)) from error
     return target
 
 
@@ -412,6 +410,5 @@ def _continue(partial: _Partial, url: str, title: str) -> None:
 def _check_room(partial: _Partial, total: int | None) -> None:
     free = shutil.disk_usage(partial.path.parent).free
     if total is not None and total - partial.size > free:
-        raise CacheError(
-            str(partial.path.parent), f"{total - partial.size:,} bytes are to be fetched, and {free:,} are free"
-        )
+        reason = f"{total - partial.size:,} bytes are to be fetched, and {free:,} are free"
+        raise CacheError(str(partial.path.parent), reason)

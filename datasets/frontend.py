@@ -7,14 +7,13 @@ import os
 import re
 import tempfile
 import time
-import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.cache import Cache, cache_directory, key_of
 from aiocg.datasets.dependency import Dependencies
-from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning
+from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.process import run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
@@ -108,16 +107,11 @@ def _remedy(language: str, packages: str) -> str:
 DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")
 """Optimisable code that no optimisation has touched: at -O0 every function would be marked `optnone`."""
 
-LENIENT = tuple(
-    f"-Wno-error={name}"
-    for name in (
-        "implicit-function-declaration",
-        "implicit-int",
-        "int-conversion",
-        "incompatible-function-pointer-types",
-        "incompatible-pointer-types",
-    )
-)
+_BECAME_ERRORS = (
+    "implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types",
+    "incompatible-pointer-types",
+)  # fmt: skip
+LENIENT = tuple(f"-Wno-error={name}" for name in _BECAME_ERRORS)
 """Flags for C of an older standard, of whose errors clang only warned until 2022, as did the one of CompilerGym."""
 
 LANGUAGES = {".c": "c", **dict.fromkeys((".cc", ".cpp", ".cxx", ".c++", ".C"), "c++"), ".i": "c", ".ii": "c++"}
@@ -228,16 +222,8 @@ def compile_words(
     environment = {**environment, **loader_environment(), "LC_ALL": "C"}
     with scratch_folder() as scratch:
         output = Path(scratch, "output.bc")
-        command = [
-            *toolchain.command(),
-            *LENIENT,
-            *words,
-            "-fno-crash-diagnostics",
-            "-c",
-            "-emit-llvm",
-            "-o",
-            str(output),
-        ]
+        command = [*toolchain.command(), *LENIENT, *words]
+        command += ["-fno-crash-diagnostics", "-c", "-emit-llvm", "-o", str(output)]
         _run_clang(command, name, os.fspath(directory or os.getcwd()), environment, timeout)
         return _read_bitcode(output, name, words)
 
@@ -323,11 +309,7 @@ class _Compilation:
         search = [f"{name}={self.environment.get(name, '')}" for name in _SEARCH_VARIABLES]
         fields = [_FORMAT, self.toolchain.identity, self.name, self.directory, *search, *self.flags]
         fields += [f"inputs={self.inputs}"] if self.inputs else []
-        digest = hashlib.sha256()
-        for field in (*map(os.fsencode, fields), self.text):
-            digest.update(len(field).to_bytes(8, "little"))
-            digest.update(field)
-        return digest.hexdigest()
+        return key_of(*fields, self.text)
 
     def _cached(self, key: str) -> bytes | None:
         entry = self.cache.read(key)
@@ -338,10 +320,7 @@ class _Compilation:
 
     def _keep(self, key: str, content: bytes, dependencies: Dependencies) -> None:
         header = json.dumps(dependencies.to_json()).encode()
-        try:
-            self.cache.write(key, header + b"\n" + content)
-        except CacheError as error:
-            warnings.warn(f"{self.name} was compiled but not kept: {error}", CacheWarning, stacklevel=5)
+        self.cache.keep(key, header + b"\n" + content, f"{self.name} was compiled")
 
     def _compile(self) -> tuple[bytes, Dependencies | None]:
         try:
@@ -373,23 +352,17 @@ class _Compilation:
         except OSError:
             return None
         source = os.path.join(directory, self.spelling)
-        dependencies = Dependencies.collect(
-            text, directory, self.flags, started, exclude="" if self.directory else source
-        )
+        own = "" if self.directory else source
+        dependencies = Dependencies.collect(text, directory, self.flags, started, exclude=own)
         if dependencies and self.directory:
             unchanged = dependencies.files.pop(source, "") == hashlib.sha256(self.text).hexdigest()
             return dependencies if unchanged else None
         return dependencies
 
     def _command(self, output: str, rule: str) -> list[str]:
-        return [
-            *self.toolchain.command(self.language),
-            *LENIENT,
-            *self.flags,
-            "-fno-crash-diagnostics",
-            *("-c", "-emit-llvm", "-o", output, "-MD", "-MF", rule, "-MT", "output"),
-            *("-x", self.language, self.spelling),
-        ]
+        words = [*self.toolchain.command(self.language), *LENIENT, *self.flags, "-fno-crash-diagnostics"]
+        words += ["-c", "-emit-llvm", "-o", output, "-MD", "-MF", rule, "-MT", "output"]
+        return [*words, "-x", self.language, self.spelling]
 
 
 _FULL = re.compile(r"^(clang\S*: )?(fatal )?error: .*No space left on device", re.MULTILINE)  # of no line of a program

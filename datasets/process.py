@@ -94,15 +94,8 @@ def run_bounded(command: Sequence[str], *, cwd: str, env: Mapping[str, str], tim
     """
     cancelled = _cancellation.get()
     deadline = time.monotonic() + timeout
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=null, stdout=null, stderr=pipe, start_new_session=True)
     assert process.stderr is not None
     with process.stderr:
         try:

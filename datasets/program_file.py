@@ -56,9 +56,8 @@ class ProgramFile:
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
-            raise BenchmarkNotFound(
-                str(self.path), f"there is no file {self.path} any more", nearest_files(self.path)
-            ) from None
+            reason = f"there is no file {self.path} any more"
+            raise BenchmarkNotFound(str(self.path), reason, nearest_files(self.path)) from None
         except OSError as error:
             raise BenchmarkInitError(str(self.path), f"cannot be read: {error.strerror}") from error
 
@@ -72,9 +71,8 @@ class ProgramFile:
             return self._compiled((*self.flags, *more))
         content = self.read()
         if self.path.suffix == ".bc" and not is_bitcode(content):
-            raise BenchmarkInitError(
-                str(self.path), "is not LLVM bitcode: it does not begin with the letters BC and C0DE"
-            )
+            reason = "is not LLVM bitcode: it does not begin with the letters BC and C0DE"
+            raise BenchmarkInitError(str(self.path), reason)
         return content
 
     def _compiled(self, flags: Sequence[str]) -> bytes:
@@ -88,9 +86,8 @@ class ProgramFile:
             advice = flag_advice(error.diagnostics)
             if not advice:
                 raise
-            raise BenchmarkInitError(
-                error.source, f"{error.reason}; {advice}", error.diagnostics, error.missing_header
-            ) from None
+            reason, said = f"{error.reason}; {advice}", error.diagnostics
+            raise BenchmarkInitError(error.source, reason, said, error.missing_header) from None
         if not with_files:
             return content
         return with_absolute_files(content, self.path.parent, (*flags, f"-I{os.getcwd()}"), TIMEOUT)

@@ -55,27 +55,16 @@ def program_tree(language: str, files: Mapping[str, bytes], *, flags: Sequence[s
         shipped = PROGRAMS_DIRECTORY / path
         return files[path] if path in files else shipped.read_bytes() if shipped.is_file() else None
 
-    return gather(
-        [next(iter(files))],
-        read,
-        include=_TREE_INCLUDE[language],
-        flags=(*_TREE_FLAGS[language], *flags),
-        language=language,
-        freestanding=True,
-    )
+    include, words = _TREE_INCLUDE[language], (*_TREE_FLAGS[language], *flags)
+    return gather([next(iter(files))], read, include=include, flags=words, language=language, freestanding=True)
 
 
 class ProgramsDataset(ListedDataset):
     """Our own programs, which need no headers or libraries of the machine, and whose output is known."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "programs-v0",
-            "C and C++ programs with inputs of three sizes and checked outputs, shipped with aiocg",
-            license="MIT",
-            validatable=True,
-            sort_order=-4,
-        )
+        about = "C and C++ programs with inputs of three sizes and checked outputs, shipped with aiocg"
+        super().__init__("programs-v0", about, license="MIT", validatable=True, sort_order=-4)
         self._benchmarks: weakref.WeakValueDictionary[str, Benchmark] = weakref.WeakValueDictionary()
 
     @property
@@ -110,18 +99,17 @@ def _benchmark(uri: BenchmarkUri, path: Path) -> Benchmark:
     language = _LANGUAGES[path.suffix]
     flags = (*program_flags(language), *uri.param(FLAG))
     runs = {size: _run(path, size) for size in RUN_SIZES}
+    program = BenchmarkProgram(language, freestanding=True, runs=runs, measured="medium")
+
+    def tree() -> SourceTree:
+        found = program_tree(language, {path.name: path.read_bytes()}, flags=uri.param(FLAG))
+        return dataclasses.replace(found, origin=str(PROGRAMS_DIRECTORY))
+
     return Benchmark(
-        uri,
-        lambda: compile_file(path, flags),
+        uri, lambda: compile_file(path, flags), description=_description(path), program=program, source_tree=tree,
         sources=lambda: [BenchmarkSource(path.name, path.read_bytes())],
-        description=_description(path),
-        program=BenchmarkProgram(language, freestanding=True, runs=runs, measured="medium"),
         recompile=lambda more: compile_file(path, (*flags, *more)),
-        source_tree=lambda: dataclasses.replace(
-            program_tree(language, {path.name: path.read_bytes()}, flags=uri.param(FLAG)),
-            origin=str(PROGRAMS_DIRECTORY),
-        ),
-    )
+    )  # fmt: skip
 
 
 def _run(path: Path, size: str) -> ProgramRun:

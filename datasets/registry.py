@@ -87,20 +87,9 @@ def default_datasets() -> Datasets:
 
     It lists one folder; nothing is fetched, and no list of names is read.
     """
-    return Datasets(
-        [
-            *own_datasets(),
-            ProgramsDataset(),
-            RandomProgramsDataset(),
-            CsmithDataset(),
-            LlvmStressDataset(),
-            SdistDataset(),
-            *published_datasets(),
-            LoopNestsDataset(),
-            LoopToolDataset("cpu"),
-            LoopToolDataset("cuda"),
-        ]
-    )
+    generated: list[Dataset] = [RandomProgramsDataset(), CsmithDataset(), LlvmStressDataset()]
+    loops: list[Dataset] = [LoopNestsDataset(), LoopToolDataset("cpu"), LoopToolDataset("cuda")]
+    return Datasets([*own_datasets(), ProgramsDataset(), *generated, SdistDataset(), *published_datasets(), *loops])
 
 
 def mix(weights: Mapping[Key, float], seed: int = 0, datasets: Datasets | None = None) -> Mixture:

@@ -17,7 +17,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 PREFIX = "aiocg-scratch-"
 ATTEMPTS = 100  # to make a folder that nobody removes before it is locked; to learn what a process is
@@ -39,6 +40,14 @@ def scratch_folder() -> Iterator[str]:
         shutil.rmtree(path, ignore_errors=True)
         _owners.pop(path, None)
         os.close(lock)
+
+
+def write_below(folder: str | Path, files: Mapping[str, bytes]) -> None:
+    """Write files below a folder, and make the folders between."""
+    for name, content in files.items():
+        path = Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 def parent_folder() -> str:

@@ -81,15 +81,7 @@ def gather_texts(units: Sequence[str], texts: Mapping[str, bytes], flags: Iterab
     Raises:
         BenchmarkInitError: for a flag that names a place on this machine.
     """
-    include, kept, included, _ = sort_flags(flags)
-    return gather(
-        units,
-        lambda path: texts.get(posixpath.normpath(path)),
-        include=include,
-        flags=kept,
-        language=language,
-        included=included,
-    )
+    return _gathered(units, lambda path: texts.get(posixpath.normpath(path)), flags, language, str)
 
 
 def gather_text(text: bytes, filename: str, flags: Iterable[str], language: str) -> SourceTree:
@@ -105,15 +97,7 @@ def gather_text(text: bytes, filename: str, flags: Iterable[str], language: str)
         BenchmarkInitError: as `gather_files` does.
     """
     unit = f"/{filename}.d/{filename}"  # where there is nothing else
-    include, kept, included, _ = sort_flags(flags)
-    tree = gather(
-        [unit],
-        lambda path: text if path == unit else _read_from_disk(path),
-        include=[os.path.realpath(folder) for folder in include],
-        flags=kept,
-        language=language,
-        included=included,
-    )
+    tree = _gathered([unit], lambda path: text if path == unit else _read_from_disk(path), flags, language)
     return dataclasses.replace(tree, origin="")
 
 
@@ -130,16 +114,20 @@ def gather_files(paths: Sequence[str | os.PathLike[str]], flags: Iterable[str], 
     Raises:
         BenchmarkInitError: when a file is not there or cannot be read, or a name is not text.
     """
-    sorted_out = sort_flags(flags)
-    units = [_without_links(path) for path in paths]
-    return gather(
-        units,
-        _read_from_disk,
-        include=[os.path.realpath(folder) for folder in sorted_out.include],
-        flags=sorted_out.kept,
-        language=language,
-        included=sorted_out.included,
-    )
+    return _gathered([_without_links(path) for path in paths], _read_from_disk, flags, language)
+
+
+def _gathered(
+    units: Sequence[str],
+    read: Callable[[str], bytes | None],
+    flags: Iterable[str],
+    language: str,
+    place: Callable[[str], str] = os.path.realpath,
+) -> SourceTree:
+    """Collect the files of a program that a compiler's flags belong to, whose header folders lie at some place."""
+    include, kept, included, _ = sort_flags(flags)
+    folders = [place(folder) for folder in include]
+    return gather(units, read, include=folders, flags=kept, language=language, included=included)
 
 
 class _Flags(NamedTuple):

@@ -86,12 +86,8 @@ _DEFINITION = re.compile(rf"""{_START}define[ \t]+([A-Za-z_]\w*)[ \t]+("[^"\n]+"
 def inclusions(text: bytes) -> tuple[Inclusion, ...]:
     """Return the inclusions of a text, including `__has_include`, each once and in order."""
     plain = _without_comments(text)
-    found = (
-        _inclusion(operand, directive == "include_next")
-        for pattern in (_DIRECTIVE, _QUESTION)
-        for directive, operand in pattern.findall(plain)
-    )
-    return tuple(dict.fromkeys(found))
+    said = (*_DIRECTIVE.findall(plain), *_QUESTION.findall(plain))
+    return tuple(dict.fromkeys(_inclusion(operand, directive == "include_next") for directive, operand in said))
 
 
 def defined_inclusions(text: bytes) -> Iterator[tuple[str, Inclusion]]:

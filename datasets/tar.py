@@ -222,11 +222,8 @@ class TarDataset(ListedDataset):
         names = self.names
         if uri.path not in names:
             near = names.near(uri.path) if isinstance(names, Manifest) else difflib.get_close_matches(uri.path, names)
-            raise BenchmarkNotFound(
-                str(uri),
-                f"the dataset {self.name} has no program {uri.path!r}",
-                [str(BenchmarkUri(self.scheme, self.name, name)) for name in near],
-            )
+            nearest = [str(BenchmarkUri(self.scheme, self.name, name)) for name in near]
+            raise BenchmarkNotFound(str(uri), f"the dataset {self.name} has no program {uri.path!r}", nearest)
         unknown = [f"parameter {key!r}" for key, _ in uri.params if key not in self.parameters]
         unknown += [f"part {uri.fragment!r}"] if uri.fragment else []
         if unknown:
@@ -250,6 +247,9 @@ class TarDataset(ListedDataset):
 class TarDatasetWithManifest(TarDataset):
     """A published archive with a separate list of names, which can be listed without fetching the archive.
 
+    The list may be gone while the archive is not. Without addresses of it (`manifest_urls=()`) there are all files of
+    the archive, in the order of their names.
+
     Args:
         name: the dataset's name, such as `github-v0`.
         description: one line for people.
@@ -271,15 +271,22 @@ class TarDatasetWithManifest(TarDataset):
         self.manifest_urls = tuple(manifest_urls)
         self.manifest_sha256 = manifest_sha256
 
+    @property
+    def size(self) -> int:
+        return super().size if self.manifest_urls else len(self.names)
+
     def _install(self) -> None:
         """Store the list of names with the contents as well, because the cache may be cleared."""
-        manifest = self._manifest()
-        self.site_data_path.mkdir(parents=True, exist_ok=True)
-        with replacing(self.site_data_path / "names", 0o644) as file:
-            file.write(manifest.read_bytes())
+        if self.manifest_urls:
+            manifest = self._manifest()
+            self.site_data_path.mkdir(parents=True, exist_ok=True)
+            with replacing(self.site_data_path / "names", 0o644) as file:
+                file.write(manifest.read_bytes())
         super()._install()
 
     def _read_names(self) -> Sequence[str]:
+        if not self.manifest_urls:
+            return super()._read_names()
         kept = self.site_data_path / "names"
         return Manifest.read(kept if kept.exists() else self._manifest())
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from aiocg.datasets import llvm_releases
 from aiocg.datasets.cache import cache_directory
@@ -204,11 +205,8 @@ def _locate(chosen: str, library: str, search_path: str) -> Path:
         return _chosen_clang(chosen, search_path)
     if library:
         return _clang_of_library(library, search_path)
-    clang = (
-        llvm_releases.bundled(CLANG_WHEEL, r"clang-\d+")
-        or on_path("clang", search_path)
-        or newest_on_path("clang", search_path)
-    )
+    clang = llvm_releases.bundled(CLANG_WHEEL, r"clang-\d+") or on_path("clang", search_path)
+    clang = clang or newest_on_path("clang", search_path)
     if clang is None:
         raise ToolchainNotFound("no clang was found", _REMEDY)
     return clang
@@ -243,11 +241,9 @@ def _clang_of_library(library: str, search_path: str) -> Path:
             "set AIOCG_CLANG to the clang of the same release",
         )
     release = match[1]
-    if path := on_path(f"clang-{release}", search_path):
-        return path
-    debian = Path(f"/usr/lib/llvm-{release}/bin/clang")
-    if path := on_path(str(debian), search_path):
-        return path
+    for name in (f"clang-{release}", f"/usr/lib/llvm-{release}/bin/clang"):  # the second is Debian's
+        if path := on_path(name, search_path):
+            return path
     raise ToolchainNotFound(
         f"there is no clang {release} for the library {library} (AIOCG_LLVM_LIBRARY)",
         f"install it (Debian and Ubuntu: clang-{release}), or set AIOCG_CLANG to one",
@@ -282,18 +278,11 @@ def on_path(name: str, search_path: str | None = None) -> Path | None:
 
 def run_for_version(executable: Path, remedy: str) -> "subprocess.CompletedProcess[str]":
     """Run a program with `--version`; raise ToolchainNotFound, with a remedy, when that is not possible."""
+    words, environment = [str(executable), "--version"], {**os.environ, **loader_environment()}
+    how: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "timeout": 30}
     try:
         with scratch_folder() as folder:  # csmith writes a file wherever it runs
-            return subprocess.run(
-                [executable, "--version"],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                env={**os.environ, **loader_environment()},
-                timeout=30,
-            )
+            return subprocess.run(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, **how)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainNotFound(f"{executable} cannot be run: {error}", remedy) from error
 

@@ -62,11 +62,8 @@ class BenchmarkUri:
 
     def _check_dataset(self) -> None:
         if not _DATASET.fullmatch(self.dataset):
-            raise self._malformed(
-                "the dataset's name is missing"
-                if not self.dataset
-                else f"{self.dataset!r} is not a dataset name (letters, digits and _ . + -)"
-            )
+            wrong = f"{self.dataset!r} is not a dataset name (letters, digits and _ . + -)"
+            raise self._malformed(wrong if self.dataset else "the dataset's name is missing")
         if self.path and any(segment in ("", ".", "..") for segment in self.path.split("/")):
             raise self._malformed(f"the path {self.path!r} has an empty, '.' or '..' segment")
 

@@ -74,6 +74,11 @@ class Unit:
     origin: Origin | None = None
 
     @property
+    def language(self) -> str:
+        """Which of C's and C++'s compilers is for it: "c" or "c++"."""
+        return "c++" if self.input.language.startswith("c++") else "c"
+
+    @property
     def front_end_level(self) -> str:
         """The level that the front end marks functions for: at -O0 it would keep all passes away from them."""
         level = self.command.level
@@ -255,17 +260,16 @@ def record_build(
         ProjectError: when it cannot be started.
         Cancelled: when the event of `aiocg.datasets.cancellable` was set; the build is stopped.
     """
+    environment = {**os.environ, **recording_environment(folder, program), VARIABLE: str(log), **(variables or {})}
+    return run_build(["/bin/sh", "-c", text], environment)
+
+
+def recording_environment(folder: Path, program: str = "", *, archivers: bool = False) -> dict[str, str]:
+    """Make a folder of commands that take the places of compilers; return the variables by which a build finds them."""
     folder.mkdir(parents=True, exist_ok=True)
     search_path = os.environ.get("PATH", os.defpath)
-    recording_commands(str(folder), search_path, program)
-    environment = {
-        **os.environ,
-        "PATH": os.pathsep.join((str(folder), search_path)),
-        VARIABLE: str(log),
-        "CCACHE_DISABLE": "1",
-        **(variables or {}),
-    }
-    return run_build(["/bin/sh", "-c", text], environment)
+    recording_commands(str(folder), search_path, program, archivers=archivers)
+    return {"PATH": os.pathsep.join((str(folder), search_path)), "CCACHE_DISABLE": "1"}
 
 
 def run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -349,12 +353,8 @@ def read_record(path: Path) -> list[Start]:
     starts = []
     for line in path.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
-        more = (
-            entry.get("files", {}),
-            tuple(entry.get("compiler", ())),
-            entry.get("environment", {}),
-            entry.get("status", 0),
-        )
+        compiler, environment = tuple(entry.get("compiler", ())), entry.get("environment", {})
+        more = (entry.get("files", {}), compiler, environment, entry.get("status", 0))
         starts.append(Start(tuple(entry["arguments"]), Path(entry["directory"]), *more))
     return starts
 
@@ -379,26 +379,22 @@ def _project(starts: Iterable[Start], root: PathLike | None) -> Project:
         if command.mode not in ("link", "compile") or is_probe(command, directory):
             continue
         dropped.update({token.words[0] for token in whole.tokens} - {token.words[0] for token in command.tokens})
-        found = tuple(
-            replace(
-                unit, origin=start.origin(whole, start.files.get(object_name(whole, unit), "") if unit.object else "")
-            )
-            if start.environment
-            else unit
-            for unit in units_of(command, directory)
-        )
+        found = list(units_of(command, directory))
+        for place, unit in enumerate(found if start.environment else ()):
+            digest = start.files.get(object_name(whole, unit), "") if unit.object else ""
+            found[place] = replace(unit, origin=start.origin(whole, digest))
         if not found and command.mode == "compile":
             problems += [(one.path, "is neither C nor C++") for one in command.inputs]
-        for unit in found:
-            units.setdefault(unit)
+        units |= dict.fromkeys(found)
         if command.mode == "link":
             output = Path(os.path.normpath(directory / (command.output or "a.out")))
-            linkings.append(Linking(output, command, directory, found))
+            linkings.append(Linking(output, command, directory, tuple(found)))
     if not units and not problems:
         raise ProjectError("the project compiles no C or C++ source")
     for word, count in sorted(dropped.items()):
         problems.append((f"{count} command lines", f"are taken without {word}, which is about more than the program"))
-    return Project(_root(units, root), tuple(units), _last_of_each(linkings), (), archives, tuple(problems))
+    last_of_each = tuple({linking.output: linking for linking in linkings}.values())
+    return Project(_root(units, root), tuple(units), last_of_each, (), archives, tuple(problems))
 
 
 def is_probe(command: CommandLine, directory: Path) -> bool:
@@ -420,11 +416,6 @@ def units_of(command: CommandLine, directory: Path) -> Iterator[Unit]:
 def object_name(command: CommandLine, unit: Unit) -> str:
     """Return the name of the object that a command makes of a unit, as the command has it."""
     return command.output or f"{PurePath(unit.input.path).stem}.o"
-
-
-def _last_of_each(linkings: Iterable[Linking]) -> tuple[Linking, ...]:
-    """Drop links that were repeated later."""
-    return tuple({linking.output: linking for linking in linkings}.values())
 
 
 def _without_launcher(words: Sequence[str]) -> Sequence[str]:

@@ -2,22 +2,21 @@
 
 import concurrent.futures
 import contextvars
-import hashlib
+import functools
 import json
 import os
 import re
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from aiocg.build.commands import Unit
-from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.cache import Cache, cache_directory, key_of
 from aiocg.datasets.dependency import Dependencies, includes_files, prerequisites, with_absolute_files
-from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
+from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled
 from aiocg.datasets.frontend import absolute_flags, compile_words
 from aiocg.datasets.process import cancellable, check_cancelled
 from aiocg.datasets.progress import progress
@@ -35,12 +34,9 @@ PATIENCE = 0.2  # seconds between looks for a cancellation
 _FORMAT = "1"  # of the cache's entries and keys
 ALWAYS = ("-g0", "-w", "-Qunused-arguments")
 OLD_C = (  # what other compilers only warn of
-    "-Wno-error=implicit-function-declaration",
-    "-Wno-error=implicit-int",
-    "-Wno-error=int-conversion",
-    "-Wno-error=incompatible-function-pointer-types",
-    "-Wno-error=return-mismatch",
-)
+    "-Wno-error=implicit-function-declaration", "-Wno-error=implicit-int", "-Wno-error=int-conversion",
+    "-Wno-error=incompatible-function-pointer-types", "-Wno-error=return-mismatch",
+)  # fmt: skip
 _RECORDING = ("-frecord-gcc-switches", "-frecord-command-line")  # which would record ours, with our temporary files
 _UNKNOWN = re.compile(r"(?:unknown argument|unsupported (?:option|argument)|unknown target CPU)[^'\n]*'(-[^'\n]+)'")
 _SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
@@ -100,7 +96,7 @@ def front_end_words(unit: Unit, level: str, *, silent: bool = True) -> list[str]
         silent: without warnings.
     """
     toolchain = find_toolchain()
-    language = "c++" if unit.input.language.startswith("c++") else "c"
+    language = unit.language
     words = [*toolchain.command(language)[1:], *compile_flags(toolchain.clang, language)]
     words += level_words(level) if level == unit.command.level else ()  # GCC's may take less for granted than clang's
     words += [*unit.command.bitcode_words(unit.input, level), *(OLD_C if language == "c" else ())]
@@ -113,20 +109,14 @@ def _compiled(
     left_out = tuple(word for word in options if word in _RECORDING)
     flags = absolute_flags(words, unit.directory)
     with_files = includes_files(unit.source, unit.directory, flags)
+    compiled = functools.partial(compile_words, directory=unit.directory, toolchain=toolchain, timeout=TIMEOUT)
     with scratch_folder() as scratch:
         rule = Path(scratch, "output.d")
         started = time.time_ns()
         while True:
             line = [*_without(words, left_out), "-MD", "-MF", str(rule), "-MT", "output"]
             try:
-                bitcode = compile_words(
-                    line,
-                    directory=unit.directory,
-                    toolchain=toolchain,
-                    timeout=TIMEOUT,
-                    name=unit.input.path,
-                    environment=unit.environment,
-                )
+                bitcode = compiled(line, name=unit.input.path, environment=unit.environment)
                 break
             except BenchmarkInitError as error:
                 unknown = tuple(word for word in _UNKNOWN.findall(error.diagnostics) if word in words)
@@ -140,30 +130,19 @@ def _compiled(
         if rule.exists():  # which clang does not write for preprocessed text
             written = os.fsdecode(rule.read_bytes())
             dependencies = Dependencies.collect(written, os.path.realpath(unit.directory), words, started)
-            files = _files(written, unit.directory)
+            files = tuple(os.path.normpath(unit.directory / name) for name in prerequisites(written))
     result = _Compiled(bitcode, _without(options, left_out), left_out, files)
     if dependencies is None:  # it may be another program the next time
         return result
     header = json.dumps({"dependencies": dependencies.to_json(), "left_out": left_out, "files": result.files}).encode()
-    try:
-        cache.write(key, header + b"\n" + bitcode)
-    except CacheError as error:
-        warnings.warn(f"{unit.source} was compiled but not kept: {error}", CacheWarning, stacklevel=2)
+    cache.keep(key, header + b"\n" + bitcode, f"{unit.source} was compiled")
     return result
-
-
-def _files(rule: str, directory: Path) -> tuple[str, ...]:
-    """Return the files that a rule for `make` names after the colon, absolute."""
-    return tuple(os.path.normpath(directory / name) for name in prerequisites(rule))
 
 
 def _key(unit: Unit, words: Sequence[str], toolchain: Toolchain) -> str:
     """Hash all that determines the result, except the files that clang reads."""
     search = [f"{name}={unit.environment.get(name, '')}" for name in _SEARCH_VARIABLES]
-    digest = hashlib.sha256()
-    for field in map(os.fsencode, (_FORMAT, toolchain.identity, str(unit.directory), *search, *words)):
-        digest.update(len(field).to_bytes(8, "little") + field)
-    return digest.hexdigest()
+    return key_of(_FORMAT, toolchain.identity, str(unit.directory), *search, *words)
 
 
 def _without(words: Sequence[str], left_out: Sequence[str]) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
 """Members of ar archives, and symbols of ELF objects."""
 
+import hashlib
 import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiocg.transport.elf import sections
+
 _ARCHIVE, _THIN = b"!<arch>\n", b"!<thin>\n"
 _HEADER = struct.Struct("16s12s6s6s8s10s2s")  # name, date, user, group, mode, size, end
 
-_SECTION = struct.Struct("<4xI16xQQI4x8xQ")  # sh_type, sh_offset, sh_size, sh_link, sh_entsize
 _SYMBOL = struct.Struct("<IBBH16x")  # st_name, st_info, st_other, st_shndx
 _SYMBOL_TABLE, _LOCAL, _WEAK, _UNDEFINED = 2, 0, 2, 0
 
@@ -27,6 +29,20 @@ class Symbols:
     defined: frozenset[str] = frozenset()
     weak: frozenset[str] = frozenset()
     undefined: frozenset[str] = frozenset()
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def beginning(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file; nothing if there is none."""
+    if not path.is_file():
+        return b""
+    with open(path, "rb") as file:
+        return file.read(count)
 
 
 def is_archive(path: Path) -> bool:
@@ -93,17 +109,13 @@ def elf_symbols(content: bytes) -> Symbols:
         return Symbols()
     found: dict[str, set[str]] = {"defined": set(), "weak": set(), "undefined": set()}
     try:
-        (table,) = struct.unpack_from("<Q", content, 40)
-        stride, count = struct.unpack_from("<2H", content, 58)
-        sections = [_SECTION.unpack_from(content, table + index * stride) for index in range(count)]
-        for kind, offset, size, link, _ in sections:
-            if kind != _SYMBOL_TABLE:
-                continue
-            _, names, length, _, _ = sections[link]
-            for at in range(offset, offset + size, _SYMBOL.size):
+        there = sections(content)
+        for table in (one for one in there if one.kind == _SYMBOL_TABLE):
+            names, end = there[table.link].offset, there[table.link].offset + there[table.link].size
+            for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
                 start, info, _, section = _SYMBOL.unpack_from(content, at)
                 binding = info >> 4
-                name = content[names + start : content.index(b"\0", names + start, names + length)].decode()
+                name = content[names + start : content.index(b"\0", names + start, end)].decode()
                 if binding == _LOCAL or not name or (section == _UNDEFINED and binding == _WEAK):
                     continue
                 state = "undefined" if section == _UNDEFINED else "weak" if binding == _WEAK else "defined"

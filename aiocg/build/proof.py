@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from aiocg.build.commands import Origin, Unit, object_name
 from aiocg.build.compilation import front_end_words
@@ -73,12 +74,9 @@ _PACKS = {
 }
 """What libstdc++'s <utility> says to GCC, and to clang."""
 _FLOATS = {
-    "_Float32": "float",
-    "_Float64": "double",
-    "_Float32x": "double",
-    "_Float64x": "long double",
+    "_Float32": "float", "_Float64": "double", "_Float32x": "double", "_Float64x": "long double",
     "_Float128": "__float128",
-}
+}  # fmt: skip
 """GCC's types of numbers that clang does not have in C, and others with the same values."""
 _FLOAT = re.compile(r"\b_Float(?:32x?|64x?|128)\b")
 _DIAGNOSTIC = re.compile(
@@ -313,7 +311,7 @@ def contracts(unit: Unit) -> bool:
         return False
     if said:
         return said[-1] != UNCONTRACTED
-    is_strict = bool(standards) and "gnu" not in standards[-1] and not unit.input.language.startswith("c++")
+    is_strict = bool(standards) and "gnu" not in standards[-1] and unit.language == "c"
     return unit.command.level not in UNTYPED_LEVELS and not is_strict
 
 
@@ -330,7 +328,7 @@ def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
 def _as_gcc(unit: Unit, origin: Origin) -> Unit:
     if not is_gcc(origin.compiler):
         return unit
-    cplusplus = unit.input.language.startswith("c++")
+    cplusplus = unit.language == "c++"
     words = gcc_words(unit.command.level, cplusplus=cplusplus)
     words += [UNALIASED] if cplusplus and not {*SHARED}.isdisjoint(unit.command.words) else []
     tokens = (*(Token("option", (word,)) for word in words), *unit.command.tokens)
@@ -402,7 +400,7 @@ def _same_text(
     headers = _by_files(ours.stdout, unit)[2]
     differing = _differing_macros(unit, origin, level, unknown)
     names = set(theirs)
-    cplusplus = unit.input.language.startswith("c++")
+    cplusplus = unit.language == "c++"
     if cplusplus and is_gcc(origin.compiler) and (name := next(iter(names & _OF_COMPILERS), "")):
         raise BenchmarkInitError(unit.input.path, f"compilers have different values for {name}")
     if not ours.returncode and theirs == _user_tokens(ours.stdout, unit) and names.isdisjoint(differing):
@@ -439,7 +437,7 @@ def retold(unit: Unit, scratch: Path) -> Unit:
 
 def _retold(unit: Unit, origin: Origin, scratch: Path, more: Sequence[str] = ()) -> Unit:
     by_build = [*origin.compiler, *recorded_words(unit), "-E", *more]
-    cplusplus = unit.input.language.startswith("c++")
+    cplusplus = unit.language == "c++"
     language = "c++-cpp-output" if cplusplus else "cpp-output"
     path = scratch / f"{os.path.basename(unit.input.path)}-{abs(hash(unit)):x}.i"
     pretty = [] if cplusplus or not is_gcc(origin.compiler) else [_PRETTY]
@@ -528,12 +526,9 @@ def _differing_macros(unit: Unit, origin: Origin, level: str, unknown: AbstractS
 
 def _literals(text: str, unit: Unit) -> list[str]:
     """Return the numbers and strings in the user's lines."""
-    tokens = (_HEX.sub(_decimal, token) for token in _user_tokens(text, unit))  # GCC's INT_MAX is 0x7fffffff
+    # GCC's INT_MAX is 0x7fffffff
+    tokens = (_HEX.sub(lambda number: str(int(number[0], 16)), token) for token in _user_tokens(text, unit))
     return [token for token in tokens if token.isdigit() or token.startswith('"')]
-
-
-def _decimal(number: "re.Match[str]") -> str:
-    return str(int(number[0], 16))
 
 
 def _own_folders(unit: Unit) -> tuple[str, ...]:
@@ -631,13 +626,11 @@ def _line(path: Path, number: int) -> str:
 
 def _is_free(option: str, compiler: Sequence[str]) -> bool:
     """Say whether a program is the same without an option."""
+    free = _FREE_OPTIONS.fullmatch(option) is not None
     if is_meaning(option):
-        return _FREE_OPTIONS.fullmatch(option) is not None and not option.startswith("-f")
-    return (
-        _FREE_OPTIONS.fullmatch(option) is not None
-        or option.startswith("--param")
-        or re.sub(r"^-fno-", "-f", option).partition("=")[0] in optimisers(tuple(compiler))
-    )
+        return free and not option.startswith("-f")
+    name = re.sub(r"^-fno-", "-f", option).partition("=")[0]
+    return free or option.startswith("--param") or name in optimisers(tuple(compiler))
 
 
 @functools.lru_cache(maxsize=16)
@@ -653,23 +646,12 @@ def optimisers(compiler: tuple[str, ...]) -> frozenset[str]:
 def added(unit: Unit, origin: Origin) -> Iterator[str]:
     """Yield the options that a compiler has and the build did not give, as those that are scripts add some."""
     line = [*origin.compiler, *recorded_words(unit), "-c", "-o", os.devnull, "-###"]
-    told = subprocess.run(
-        line, cwd=unit.directory, env=dict(origin.environment), stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    told = _asked(line, unit.directory, origin.environment)
     collected = re.findall(r"^COLLECT_GCC_OPTIONS=(.*)$", told.stderr, re.MULTILINE)
     if not collected:
         return
-    given = {
-        *recorded_words(unit),
-        "-c",
-        "-o",
-        os.devnull,
-        "-###",
-        "-v",
-        "-mtune=generic",
-        "-march=x86-64",
-        "-shared-libgcc",
-    }
+    given = {*recorded_words(unit), "-c", "-o", os.devnull, "-###", "-v"}
+    given |= {"-mtune=generic", "-march=x86-64", "-shared-libgcc"}
     words = iter(shlex.split(collected[0]))
     for word in words:
         if word in ("-dumpdir", "-dumpbase", "-dumpbase-ext"):
@@ -700,16 +682,7 @@ def _started(line: Sequence[str], directory: Path, origin: Origin, name: str) ->
         BenchmarkInitError: when it fails.
     """
     try:
-        done = subprocess.run(
-            line,
-            cwd=directory,
-            env=dict(origin.environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            timeout=TIMEOUT,
-        )
+        done = _asked(line, directory, origin.environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BenchmarkInitError(name, f"it cannot be compiled again: {error}") from None
     if done.returncode:
@@ -720,13 +693,11 @@ def _started(line: Sequence[str], directory: Path, origin: Origin, name: str) ->
 
 def _clang(words: Sequence[str], unit: Unit) -> "subprocess.CompletedProcess[str]":
     environment: Mapping[str, str] = {**unit.environment, **loader_environment(), "LC_ALL": "C"}
-    return subprocess.run(
-        [*find_toolchain().command(), *words],
-        cwd=unit.directory,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        timeout=TIMEOUT,
-    )
+    return _asked([*find_toolchain().command(), *words], unit.directory, environment)
+
+
+def _asked(line: Sequence[str], directory: Path, environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a command that reads nothing, and keep what it says."""
+    how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    how |= {"errors": "surrogateescape", "timeout": TIMEOUT}
+    return subprocess.run(line, cwd=directory, env=dict(environment), **how)

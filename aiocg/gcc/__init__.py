@@ -6,16 +6,6 @@ Names are imported on first use.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "DroppedOption": "compiler_spec",
-    "GccSpec": "compiler_spec",
-    "InvalidSpec": "compiler_spec",
-    "choices": "compiler_spec",
-    "make_benchmark": "_benchmarks",
-    "set_choices": "compiler_spec",
-    "spec": "compiler_spec",
-}
-
 __all__ = ["DroppedOption", "GccSpec", "InvalidSpec", "choices", "make_benchmark", "set_choices", "spec"]
 
 if TYPE_CHECKING:
@@ -24,8 +14,9 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        if name in _HOMES:
-            return getattr(import_module(f"aiocg.gcc.{_HOMES[name]}"), name)
+        if name in __all__:
+            home = "_benchmarks" if name == "make_benchmark" else "compiler_spec"
+            return getattr(import_module(f"aiocg.gcc.{home}"), name)
         raise AttributeError(f"module 'aiocg.gcc' has no attribute {name!r}")
 
     def __dir__() -> list[str]:

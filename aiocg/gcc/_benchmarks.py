@@ -1,16 +1,16 @@
 """Making benchmarks of your own C and C++ sources, from one or several files."""
 
 import dataclasses
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.cache import key_of
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import LANGUAGES, absolute_flags
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
-from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.scratch import scratch_folder, write_below
 from aiocg.datasets.source_files import gather_files, gather_texts, sort_flags
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import USER, BenchmarkUri
@@ -59,21 +59,14 @@ def make_benchmark(
         return dataclasses.replace(tree, units_in_c=in_c)
 
     driver = "{clang++}" if language == "c++" else "{clang}"
-    program = BenchmarkProgram(
-        language,
-        runs=dict(runs or {}),
-        command=(driver, "-o", "program", "program.o", *sort_flags(words).linking, "-lm"),
-        measured=measured,
-    )
+    command = (driver, "-o", "program", "program.o", *sort_flags(words).linking, "-lm")
+    program = BenchmarkProgram(language, runs=dict(runs or {}), command=command, measured=measured)
     return Benchmark(
-        _uri(paths, texts, words, name or Path(units[0]).stem),
-        lambda: _bitcode(source_tree()),
+        _uri(paths, texts, words, name or Path(units[0]).stem), lambda: _bitcode(source_tree()),
         sources=lambda: [BenchmarkSource(path, content) for path, content in source_tree().files.items()],
-        description=f"a program of {', '.join(os.path.basename(unit) for unit in units)}",
-        program=program,
-        source_tree=source_tree,
-        recompile=lambda more: _bitcode(source_tree(), more),
-    )
+        description=f"a program of {', '.join(os.path.basename(unit) for unit in units)}", program=program,
+        source_tree=source_tree, recompile=lambda more: _bitcode(source_tree(), more),
+    )  # fmt: skip
 
 
 def _parted(inputs: Sequence[PathLike | BenchmarkSource]) -> tuple[list[Path], dict[str, bytes]]:
@@ -114,11 +107,7 @@ def _languages(units: Sequence[str]) -> list[str]:
 def _uri(paths: Sequence[Path], texts: Mapping[str, bytes], flags: Sequence[str], name: str) -> BenchmarkUri:
     params = [("file", str(path)) for path in paths]
     if texts:
-        digest = hashlib.sha256()
-        for part in (part for text in texts.items() for part in text):
-            data = part.encode() if isinstance(part, str) else part
-            digest.update(len(data).to_bytes(8, "little") + data)
-        params.append(("sha256", digest.hexdigest()[:16]))
+        params.append(("sha256", key_of(*(part for text in texts.items() for part in text))[:16]))
     params += [("flag", flag) for flag in flags]
     return BenchmarkUri("benchmark", USER, name, tuple(params))
 
@@ -126,9 +115,6 @@ def _uri(paths: Sequence[Path], texts: Mapping[str, bytes], flags: Sequence[str]
 def _bitcode(tree: SourceTree, more: Sequence[str] = ()) -> bytes:
     """Compile the units by clang and link them, for environments of LLVM's."""
     with scratch_folder() as folder:
-        for name, content in tree.files.items():
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        write_below(folder, tree.files)
         flags = [*tree.flags, *(f"-I{Path(folder, name)}" for name in tree.include), *more]
         return llvm.make_benchmark([Path(folder, unit) for unit in tree.units], flags).content

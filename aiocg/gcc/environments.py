@@ -1,5 +1,6 @@
 """The GCC environment."""
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -40,16 +41,9 @@ def gcc_rewards() -> "list[Reward]":
     for cost, what in _COSTS:
         rewards.append(CostReward(cost, cost, platform_dependent=True, description=f"decrease of {what}"))
         for level in ("Os", "Oz", "O2", "O3"):
-            rewards.append(
-                CostReward(
-                    f"{cost}_{level}",
-                    cost,
-                    unoptimised=f"{cost}_O0",
-                    optimised=f"{cost}_{level}",
-                    platform_dependent=True,
-                    description=f"decrease of {what}; 1 is what -{level} saves, or one byte where it saves none",
-                )
-            )
+            about = f"decrease of {what}; 1 is what -{level} saves, or one byte where it saves none"
+            scaled = functools.partial(CostReward, unoptimised=f"{cost}_O0", optimised=f"{cost}_{level}")
+            rewards.append(scaled(f"{cost}_{level}", cost, platform_dependent=True, description=about))
     return [*rewards, RuntimeReward(space="runtime")]
 
 

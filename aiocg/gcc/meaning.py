@@ -24,40 +24,38 @@ def is_meaning(option: str) -> bool:
     return _MEANING.match(option) is not None
 
 
-_EFFECTS = tuple(
-    (re.compile(words), effect)
-    for words, effect in (
-        (
-            r"-Ofast|-ffast-math|-funsafe-math-optimizations|-ffinite-math-only|-fassociative-math|-freciprocal-math|"
-            r"-fno-signed-zeros|-fno-trapping-math|-fsingle-precision-constant|-fcx-(limited-range|fortran-rules)|"
-            r"-fexcess-precision=(fast|16)|-ffloat-store|-fno-fp-int-builtin-inexact",
-            "floating-point results may differ, also those of infinity, NaN and rounding",
-        ),
-        (r"-fno-math-errno", "mathematical functions need not set errno"),
-        (
-            r"-fno-(asynchronous-)?unwind-tables",
-            "no unwind tables: exceptions do not pass, and debuggers and profilers see no callers",
-        ),
-        (r"-fno-exceptions|-fdelete-dead-exceptions|-fno-rtti|-fno-enforce-eh-specs", "exceptions may go uncaught"),
-        (
-            r"-fno-stack-protector|-fno-stack-clash-protection|-fcf-protection=none|-fstack-check=no|"
-            r"--param[= ]?(?:ssp|stack-clash|asan|hwasan|tsan)-.*",
-            "the program is protected less against attacks",
-        ),
-        (r"-ffinite-loops", "loops without end, and without effects, may be removed"),
-        (r"-fnothrow-opt", "the program may end at once where an exception leaves a function with throw()"),
-        (r"-fno-threadsafe-statics", "static variables of functions are not safe to begin in several threads"),
-        (r"-fallow-store-data-races", "variables may be written that the program does not write: no other thread may"),
-        (r"-fno-semantic-interposition", "another library cannot replace its exported functions"),
-        (r"-fstrict-enums", "values outside of an enumeration are undefined"),
-        (r"-fmerge-all-constants", "different constants may have one address"),
-        (
-            r"-fshort-(enums|wchar|double)|-fpack-struct(=.*)?|-f(no-)?(un)?signed-(char|bitfields)",
-            "types may have other sizes, places or signs than in code that is compiled without it",
-        ),
-        (r"-ftrapv", "the program aborts where signed numbers overflow"),
-    )
+_ALLOWED = (
+    (
+        r"-Ofast|-ffast-math|-funsafe-math-optimizations|-ffinite-math-only|-fassociative-math|-freciprocal-math|"
+        r"-fno-signed-zeros|-fno-trapping-math|-fsingle-precision-constant|-fcx-(limited-range|fortran-rules)|"
+        r"-fexcess-precision=(fast|16)|-ffloat-store|-fno-fp-int-builtin-inexact",
+        "floating-point results may differ, also those of infinity, NaN and rounding",
+    ),
+    (r"-fno-math-errno", "mathematical functions need not set errno"),
+    (
+        r"-fno-(asynchronous-)?unwind-tables",
+        "no unwind tables: exceptions do not pass, and debuggers and profilers see no callers",
+    ),
+    (r"-fno-exceptions|-fdelete-dead-exceptions|-fno-rtti|-fno-enforce-eh-specs", "exceptions may go uncaught"),
+    (
+        r"-fno-stack-protector|-fno-stack-clash-protection|-fcf-protection=none|-fstack-check=no|"
+        r"--param[= ]?(?:ssp|stack-clash|asan|hwasan|tsan)-.*",
+        "the program is protected less against attacks",
+    ),
+    (r"-ffinite-loops", "loops without end, and without effects, may be removed"),
+    (r"-fnothrow-opt", "the program may end at once where an exception leaves a function with throw()"),
+    (r"-fno-threadsafe-statics", "static variables of functions are not safe to begin in several threads"),
+    (r"-fallow-store-data-races", "variables may be written that the program does not write: no other thread may"),
+    (r"-fno-semantic-interposition", "another library cannot replace its exported functions"),
+    (r"-fstrict-enums", "values outside of an enumeration are undefined"),
+    (r"-fmerge-all-constants", "different constants may have one address"),
+    (
+        r"-fshort-(enums|wchar|double)|-fpack-struct(=.*)?|-f(no-)?(un)?signed-(char|bitfields)",
+        "types may have other sizes, places or signs than in code that is compiled without it",
+    ),
+    (r"-ftrapv", "the program aborts where signed numbers overflow"),
 )
+_EFFECTS = tuple((re.compile(words), effect) for words, effect in _ALLOWED)
 
 
 def effects(words: Iterable[str], options: Sequence[Option]) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, DatasetError, first_diagnostic
 from aiocg.datasets.process import run_bounded, told_of
-from aiocg.datasets.scratch import PREFIX, scratch_folder
+from aiocg.datasets.scratch import PREFIX, scratch_folder, write_below
 from aiocg.gcc._gcc_line import commands
 from aiocg.gcc.meaning import effects
 from aiocg.host.threads import in_thread
@@ -151,10 +151,7 @@ def _object(benchmark: Benchmark, compiler: str, level: str) -> bytes:
     with scratch_folder() as scratch:
         origin, output = Path(os.path.realpath(scratch), "source"), Path(scratch, "output")
         output.mkdir()
-        for path, content in tree.files.items():
-            place = origin / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content)
+        write_below(origin, tree.files)
         script = " && ".join(commands(compiler, (level, "-w"), dataclasses.replace(tree, origin=str(origin))))
         environment = {**os.environ, "LC_ALL": "C", "TMPDIR": scratch}  # a GCC that is killed leaves files there
         late = f"{compiler} took longer than {TIMEOUT:g} s and was stopped"
@@ -172,11 +169,9 @@ def _short(error: BenchmarkInitError) -> str:
 
 def _macros(compiler: str) -> dict[str, str]:
     """Return the macros that a compiler defines; none when it does not work."""
-    command = [compiler, "-dM", "-E", "-x", "c", os.devnull]
+    command, null = [compiler, "-dM", "-E", "-x", "c", os.devnull], subprocess.DEVNULL
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_QUESTION_TIMEOUT
-        )
+        done = subprocess.run(command, stdin=null, capture_output=True, text=True, timeout=_QUESTION_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired):
         return {}
     lines = (line.split(" ", 2) for line in done.stdout.splitlines() if line.startswith("#define "))

@@ -4,9 +4,9 @@ summary = await aiocg.programs.corpus.measure(datasets["sdist-v0"], limit=500)
 dataset.select(instructions=(500, 5000), unique=True)
 """
 
-import bisect
 import contextlib
 import dataclasses
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from aiocg.datasets._index_views import index_of
 from aiocg.datasets._named_set import PROGRAM
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset, DatasetView
@@ -27,11 +28,10 @@ from aiocg.errors import DeadlineExceeded, ObservationFailed, ServiceError, Work
 from aiocg.host.threads import in_thread
 from aiocg.programs.prefetching import Prefetch, prefetch
 from aiocg.runtime import Runtime
+from aiocg.search.lanes import spread
 from aiocg.transport.system import processors
 
 if TYPE_CHECKING:
-    from array import array
-
     from aiocg.env.env import Env
 
 __all__ = ["NOT_RUNNABLE", "Summary", "measure"]
@@ -109,7 +109,8 @@ async def measure(
         DatasetError: when the dataset has no programs, or no end and there is no limit, or the index cannot be written.
         WorkerStartError: when no worker can be started, or kept running.
     """
-    _require_programs(dataset)
+    if dataset.kind != PROGRAM:
+        raise DatasetError(f"{dataset.name} has no programs that LLVM could load: its benchmarks are {dataset.kind}s")
     size = await in_thread(lambda: dataset.size)  # the first time, a list of names may have to be fetched
     if limit is None and not size and not isinstance(dataset, DatasetView):
         raise DatasetError(f"{dataset.name} has no end: give a limit, or take a slice of it")
@@ -122,12 +123,6 @@ async def measure(
         measuring = await in_thread(lambda: _Measuring(dataset, count, llvm, again, run, on_row))
         measuring.advance = stack.enter_context(progress(f"Measuring {dataset.name}", count, unit="programs"))
         return await measuring.work(runtime)
-
-
-def _require_programs(dataset: Dataset) -> None:
-    """Raise a `DatasetError` unless LLVM can load the dataset's programs."""
-    if dataset.kind != PROGRAM:
-        raise DatasetError(f"{dataset.name} has no programs that LLVM could load: its benchmarks are {dataset.kind}s")
 
 
 class _Measuring:
@@ -154,11 +149,8 @@ class _Measuring:
         started = time.monotonic()
         lanes = IN_FLIGHT * runtime.worker_count
         try:
-            async with prefetch(self._benchmarks(), ahead=lanes) as benchmarks, anyio.create_task_group() as tasks:
-                for _ in range(lanes):
-                    tasks.start_soon(self._lane, runtime, benchmarks)
-        except BaseExceptionGroup as group:
-            raise _first(group) from None
+            async with prefetch(self._benchmarks(), ahead=lanes) as benchmarks:
+                await spread([functools.partial(self._lane, runtime, benchmarks)] * lanes)
         finally:
             await self._record()
             self.summary.seconds = time.monotonic() - started
@@ -168,7 +160,7 @@ class _Measuring:
         """Yield the selected programs."""
         for place in range(self._count):
             number = self._dataset.number_at(place)
-            if _contains(self._known, number):
+            if index_of(number, self._known) is not None:
                 self.summary.skipped += 1
                 self.advance(1)
                 continue
@@ -274,16 +266,3 @@ def _status(error: Exception) -> str:
     if isinstance(error, WorkerCrashed):
         return "crash"
     return str(getattr(error, "code", "error"))
-
-
-def _contains(numbers: "array[int]", number: int) -> bool:
-    place = bisect.bisect_left(numbers, number)
-    return place < len(numbers) and numbers[place] == number
-
-
-def _first(group: BaseExceptionGroup) -> BaseException:
-    """Return the first error of a group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -113,15 +113,11 @@ def evaluate(
         own = [done[number * len(starts) + place] for place in range(len(starts))]
         found.append(
             Result(
-                program.uri,
-                program.unoptimised,
-                program.oz,
-                program.oz_minsize,
-                {one.plan.start: one.best for one in own},
-                {one.plan.start: one.last for one in own},
+                program.uri, program.unoptimised, program.oz, program.oz_minsize,
+                {one.plan.start: one.best for one in own}, {one.plan.start: one.last for one in own},
                 {one.plan.start: tuple(envs.actions[action] for action in one.taken) for one in own},
             )
-        )
+        )  # fmt: skip
     return found
 
 
@@ -131,14 +127,10 @@ async def validated(runtime: "Runtime", results: Sequence[Result]) -> list[Resul
     A program that does something else than the original counts as what its episode began with.
     """
     places = [(number, start) for number, one in enumerate(results) for start in one.best]
-    states = [
-        CompilerEnvState(
-            environment="llvm-v0",
-            benchmark=results[number].uri,
-            actions=(*STARTS[start], *results[number].actions[start]),
-        )
-        for number, start in places
-    ]
+    states = []
+    for number, start in places:
+        actions = (*STARTS[start], *results[number].actions[start])
+        states.append(CompilerEnvState(environment="llvm-v0", benchmark=results[number].uri, actions=actions))
     found = list(results)
     options: dict[str, Any] = {"sanitizers": (), "flakiness": 1, "timeout": PATIENCE, "minimize": False}
     checks = validate_states(runtime, states, ordered=True, **options)
@@ -191,13 +183,10 @@ def score(results: Sequence[Result]) -> list[Scores]:
     found = []
     for what, values in costs.items():
         for baseline in BASELINES:
-            against = [getattr(one, baseline) for one in results]
-            logs = [math.log(max(base, 1) / max(value, 1)) for base, value in zip(against, values, strict=True)]
-            units = [
-                reward_units(one.unoptimised, base, value)
-                for one, base, value in zip(results, against, values, strict=True)
-            ]
-            worse = np.mean([value > base for base, value in zip(against, values, strict=True)])
+            pairs = [(one.unoptimised, getattr(one, baseline), cost) for one, cost in zip(results, values, strict=True)]
+            logs = [math.log(max(base, 1) / max(cost, 1)) for _, base, cost in pairs]
+            units = [reward_units(*costs) for costs in pairs]
+            worse = np.mean([cost > base for _, base, cost in pairs])
             median = math.exp(float(np.median(logs)))
             found.append(Scores(what, baseline, median, mean_of_ratios(logs), float(np.mean(units)), float(worse)))
     return found

@@ -383,12 +383,9 @@ def train(
             trajectories = collect(envs, learner.policy(), plans, min_ready=16)
             collected = time.perf_counter()
             told = learner.learn(trajectories) | _summary(trajectories)
-            told |= {
-                "update": learner.update,
-                "episodes": min(learner.update * settings.batch, settings.episodes),
-                "seconds": time.perf_counter() - began,
-                "learning": time.perf_counter() - collected,
-            }
+            done, ended = min(learner.update * settings.batch, settings.episodes), time.perf_counter()
+            told |= {"update": learner.update, "episodes": done}
+            told |= {"seconds": ended - began, "learning": ended - collected}
             learner.curve.append(told)
             consistent = learner.checkpoint(more)
             if checkpoint is not None and learner.update % every == 0:
@@ -403,9 +400,8 @@ def _summary(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Return the steps of some episodes, and how many times smaller than -Oz their best programs are, by start."""
     told = {"steps": float(sum(len(one.actions) for one in trajectories))}
     for start in sorted({one.plan.start for one in trajectories}):
-        logs = [
-            np.log(one.plan.program.oz_minsize / max(one.best, 1)) for one in trajectories if one.plan.start == start
-        ]
+        own = [one for one in trajectories if one.plan.start == start]
+        logs = [np.log(one.plan.program.oz_minsize / max(one.best, 1)) for one in own]
         told[f"ratio_{start}"] = float(np.exp(np.mean(logs)))
     return told
 

@@ -93,12 +93,9 @@ class PhaseOrderingVecEnv(VecEnv):  # type: ignore[misc]
         for index in ended:
             plan, best = self._present[index], self._episode(index).best
             infos[index] = {
-                "terminal_observation": observations[index].copy(),
-                "program": plan.program.uri,
-                "start": plan.start,
-                "best": best,
-                "ratio": plan.program.oz_minsize / max(best, 1.0),
-            }
+                "terminal_observation": observations[index].copy(), "program": plan.program.uri, "start": plan.start,
+                "best": best, "ratio": plan.program.oz_minsize / max(best, 1.0),
+            }  # fmt: skip
         if ended:
             self._begin(ended)
             observations[ended] = self._observe(ended)

@@ -22,15 +22,9 @@ __all__ = ["PhaseOrdering", "Plan", "Ready", "Trajectory", "collect"]
 STEP_COST = 0.0002  # that a step is worth, so that an agent learns to stop
 
 _COUNTS = ObservationSpace(
-    "PolicyCounts",
-    gymnasium.spaces.Box(0, np.inf, (COUNTS,), np.int64),
-    True,
-    False,
-    np.zeros(COUNTS, np.int64),
-    "InstCount and, behind it, Autophase.",
-    sources=OBSERVED,
-    translate=lambda *counts: np.concatenate(counts),
-)
+    "PolicyCounts", gymnasium.spaces.Box(0, np.inf, (COUNTS,), np.int64), True, False, np.zeros(COUNTS, np.int64),
+    "InstCount and, behind it, Autophase.", sources=OBSERVED, translate=lambda *counts: np.concatenate(counts),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +152,11 @@ class PhaseOrdering:
         self._episode = episode
         self._sources = [_Given() for _ in range(num_envs)]
         self._vector = CompilerVectorEnv(
-            "llvm-v0",
-            num_envs,
-            benchmarks=list(self._sources),
-            observation_space=_COUNTS.name,
+            "llvm-v0", num_envs, benchmarks=list(self._sources), observation_space=_COUNTS.name,
             derived_observation_spaces=[_COUNTS],
             action_space=[text for text, is_usable in zip(actions, self.usable, strict=False) if is_usable],
-            autoreset_mode="Disabled",
-            runtime=runtime,
-        )
+            autoreset_mode="Disabled", runtime=runtime,
+        )  # fmt: skip
         self.episodes: list[Episode | None] = [None] * num_envs
         self._plans: list[Plan | None] = [None] * num_envs  # of those that are being reset
         self._sent = np.zeros(num_envs, np.int64)
@@ -220,10 +210,8 @@ class PhaseOrdering:
                     ended.append(True)
                 else:
                     assert episode is not None
-                    no_effect = bool(idle[place])
-                    gain = episode.advance(
-                        int(self._sent[index]), counts[place], int(states[place]), no_effect=no_effect
-                    )
+                    action, state, no_effect = int(self._sent[index]), int(states[place]), bool(idle[place])
+                    gain = episode.advance(action, counts[place], state, no_effect=no_effect)
                     rewards.append(gain - self.step_cost)
                     ended.append(episode.over)
                 began.append(plan is not None)
@@ -339,12 +327,8 @@ def _finished(record: _Record, episode: Episode | None, size: int) -> Trajectory
     assert episode is not None
     steps = len(record.actions)
     return Trajectory(
-        record.plan,
-        np.stack(record.features) if steps else np.zeros((0, size), np.float32),
+        record.plan, np.stack(record.features) if steps else np.zeros((0, size), np.float32),
         np.stack(record.masks) if steps else np.zeros((0, len(episode.mask)), np.bool_),
-        np.array(record.actions, np.int64),
-        np.array(record.rewards, np.float32),
-        episode.best,
-        episode.cost,
+        np.array(record.actions, np.int64), np.array(record.rewards, np.float32), episode.best, episode.cost,
         tuple(episode.taken[: episode.best_length]),
-    )
+    )  # fmt: skip

@@ -35,14 +35,9 @@ def front_algorithm(encoding: Encoding, objectives: int, seed: int, population: 
 def _set_up(
     kind: Any, first: Sequence[Choices], variation: Variation | Encoding, objectives: int, children: int, seed: int
 ) -> Any:
-    made = kind(
-        pop_size=len(first),
-        n_offsprings=children,
-        sampling=Population.new("X", np.array(first, dtype=np.int64)),
-        crossover=UX(prob=CROSSED),
-        mutation=_Change(variation),
-        output=None,
-    )
+    sampling = Population.new("X", np.array(first, dtype=np.int64))
+    how = {"sampling": sampling, "crossover": UX(prob=CROSSED), "mutation": _Change(variation), "output": None}
+    made = kind(pop_size=len(first), n_offsprings=children, **how)
     made.setup(Problem(n_var=len(first[0]), n_obj=objectives), termination=NoTermination(), seed=seed)
     return made
 

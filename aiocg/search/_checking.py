@@ -15,6 +15,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError, WorkerFailure
+from aiocg.search.lanes import bare_sibling, close_all
 from aiocg.search.reference import (
     COMPARING,
     Levels,
@@ -92,7 +93,7 @@ class Checker:
         self._undefined += found.undefined
         self._known |= dict.fromkeys(found.states, True)
         if found.right:
-            self._env = await self._sibling()
+            self._env = await bare_sibling(self._searched)
             await self._env.reset(benchmark=found.benchmark)
         await self._look_for_undefined()
         self._seconds += time.monotonic() - started
@@ -142,17 +143,8 @@ class Checker:
 
     def checks(self) -> Checks:
         """Return what was done so far."""
-        found = self._reference
-        return Checks(
-            found.behaviour,
-            found.reason,
-            self._runs,
-            self._wrong,
-            self._seconds,
-            tuple(self._undefined),
-            self._broken,
-            self._unwatched,
-        )
+        found, counts = self._reference, (self._runs, self._wrong, self._seconds)
+        return Checks(found.behaviour, found.reason, *counts, tuple(self._undefined), self._broken, self._unwatched)
 
     async def close(self) -> None:
         """Close the environments in which programs are run and assembled."""
@@ -161,24 +153,17 @@ class Checker:
 
     async def _run_no_more(self) -> None:
         env, self._env = self._env, None
-        if env is not None:
-            with anyio.CancelScope(shield=True):
-                await env.close()
+        await close_all([env] if env is not None else [])
 
     async def explain(self) -> None:
         """Look for undefined behaviour if programs were broken, and nobody has looked yet."""
         if self._wrong and not self._undefined and self._env is not None:
             benchmark = self._reference.benchmark
             assert benchmark is not None
-            async with await self._sibling() as env:
+            async with await bare_sibling(self._searched) as env:
                 signs = await undefined(env, benchmark)
             self._undefined += signs.found
             self._unwatched = signs.unwatched
-
-    async def _sibling(self) -> Env:
-        env = await self._searched.sibling()
-        env.observation_space = env.reward_space = None
-        return env
 
     async def is_right(self, actions: tuple[str, ...], state: int) -> bool:
         """Return whether a program does what the reference does; True where programs cannot be run."""
@@ -226,7 +211,7 @@ class Checker:
 
     async def _watched(self, benchmark: Benchmark, look: Callable[[Env], Any]) -> None:
         """Add what is seen of a form of the program; nothing, where that does not compile."""
-        async with await self._sibling() as env:
+        async with await bare_sibling(self._searched) as env:
             try:
                 await env.reset(benchmark=benchmark)
                 self._undefined += await look(env)
@@ -268,17 +253,14 @@ class _Assembler:
     async def close(self) -> None:
         """Close the environment in which code is generated."""
         env, self._env = self._env, None
-        if env is not None:
-            with anyio.CancelScope(shield=True):
-                await env.close()
+        await close_all([env] if env is not None else [])
 
     async def _begin(self) -> None:
         """Find out whether there is anything to assemble."""
         self._begun = True
         if not self._needed:
             return
-        self._env = env = await self._searched.sibling()
-        env.observation_space = env.reward_space = None
+        self._env = env = await bare_sibling(self._searched)
         try:
             await env.reset()
             if " asm " in await env.observe(TEXT):

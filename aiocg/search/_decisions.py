@@ -170,12 +170,8 @@ class Decisions:
 
         LLVM inlines calls that are marked first, and would not inline other calls in them any more.
         """
-        inside = {
-            one
-            for place in places
-            for name in self._contained(self._ends[place][1])
-            for one in self._from.get(name, ())
-        }
+        copied = {name for place in places for name in self._contained(self._ends[place][1])}
+        inside = {place for name in copied for place in self._from.get(name, ())}
         return tuple((place, INLINE) for place in sorted({*places, *inside}))
 
     def _at_random(self, taken: set[str]) -> Iterator[tuple[Move, Area]]:

@@ -14,7 +14,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -187,6 +187,7 @@ class _Run:
     twice: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Dispatcher:
     """Distributes a tuner's proposals to the lanes, and tells the tuner the outcomes in order.
 
@@ -204,38 +205,27 @@ class Dispatcher:
         finals: collects the best few if rewards are measured.
     """
 
-    def __init__(
-        self,
-        record: Record,
-        tuner: Tuner,
-        memory: Memory,
-        pace: Pace,
-        lanes: Sequence[Lane],
-        checker: Checker,
-        before: SearchState | None,
-        *,
-        finals: Finals | None,
-    ) -> None:
-        self._record = record
-        self._tuner = tuner
-        self._memory = memory
-        self._pace = pace
-        self._lanes = lanes
-        self._checker = checker
-        self._before = before
-        self._finals = finals  # if rewards are measured
-        self._known: dict[tuple[str, ...], _Evaluation] = {}
-        self._numbered: list[_Evaluation] = []
-        self._open: deque[list[tuple[Proposal, _Evaluation]]] = deque()
-        self._jobs: deque[list[list[_Evaluation]]] = deque()  # for each batch, the jobs that no lane has taken
-        self._left: Sequence[Proposal] = []  # proposals that the budget did not allow
-        self._waits = self._ended = False  # the tuner waits for outcomes; the budget allows no more
-        self._judging = False  # a lane is about to tell the tuner of outcomes
-        self._stale = 0
-        self._seconds = 0.0  # that an evaluation takes, about
-        self._news = anyio.Event()
-        self._running: dict[Lane, _Run] = {}
-        self.exhausted = False
+    _record: Record
+    _tuner: Tuner
+    _memory: Memory
+    _pace: Pace
+    _lanes: Sequence[Lane]
+    _checker: Checker
+    _before: SearchState | None
+    _finals: Finals | None  # if rewards are measured
+    _known: dict[tuple[str, ...], _Evaluation] = field(default_factory=dict, init=False)
+    _numbered: list[_Evaluation] = field(default_factory=list, init=False)
+    _open: deque[list[tuple[Proposal, _Evaluation]]] = field(default_factory=deque, init=False)
+    _jobs: deque[list[list[_Evaluation]]] = field(default_factory=deque, init=False)  # by batch; no lane has them
+    _left: Sequence[Proposal] = field(default=(), init=False)  # proposals that the budget did not allow
+    _waits: bool = field(default=False, init=False)  # the tuner waits for outcomes
+    _ended: bool = field(default=False, init=False)  # the budget allows no more
+    _judging: bool = field(default=False, init=False)  # a lane is about to tell the tuner of outcomes
+    _stale: int = field(default=0, init=False)
+    _seconds: float = field(default=0.0, init=False)  # that an evaluation takes, about
+    _news: anyio.Event = field(default_factory=anyio.Event, init=False)
+    _running: dict[Lane, _Run] = field(default_factory=dict, init=False)
+    exhausted: bool = field(default=False, init=False)
 
     async def begin(self, baselines: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """Evaluate and run the baselines; return what those earn that succeed, also if they break the program.

@@ -226,7 +226,7 @@ async def tune(
     space, known = space or env.action_space, baselines(env)
     lines, start = env.action_spaces.language.line is not None, options.get("start", AS_IT_IS)
     prefix = beginning(env, start)
-    reward, resume = env.reward_spaces[reward_space_of(env)], options.get("resume")
+    reward, resume, watch = env.reward_spaces[reward_space_of(env)], options.get("resume"), options.get("watch")
     peels = options.get("minimize", False) and reward.deterministic
     budget = checked(options.get("budget"), default or Budget())
     said = start if isinstance(start, str) else ", ".join(prefix)
@@ -235,23 +235,21 @@ async def tune(
     if prefix:
         made = Prefixed(made, prefix)
     meter = _main_part(budget, peels, reward.deterministic).start()
-    record = Record(base, meter, _rank_lines if lines else alphabet.rank, options.get("progress"), resume)
-    if (watch := options.get("watch")) is not None:
-        made = _Watched(made, watch, record, 0 if resume is None else resume.round)
+    record = Record(base, meter, _rank_lines if lines else alphabet.rank, options.get("progress"), resume, watch)
+    if watch is not None:
+        made = _Watched(made, record, 0 if resume is None else resume.round)
     memory = Memory(merging=isinstance(reward, CostReward) and reward.deterministic)
     async with open_lanes(env, options.get("lanes")) as crew:
-        lanes, checker = (
-            [Lane(one, space, costs, looks, features) for one in crew],
-            Checker(env, run=options.get("run", True), seconds=budget.seconds),
-        )
+        lanes = [Lane(one, space, costs, looks, features) for one in crew]
+        checker = Checker(env, run=options.get("run", True), seconds=budget.seconds)
         finals = None if reward.deterministic else Finals()
-        search = Dispatcher(record, made, memory, pace or Pace(), lanes, checker, resume, finals=finals)
+        search = Dispatcher(record, made, memory, pace or Pace(), lanes, checker, resume, finals)
         try:
             earned = await search.begin(known)
             levels = meter.elapsed
             await search.run()
             state = search.state()
-            record.meter.extend(budget)
+            record.meter.budget = budget
             if finals is not None:
                 record.actions, record.reward = await finals.decide(lanes[0], record.meter, checker.is_right)
             elif peels and record.actions in known.values():  # a level is not minimized: its part is for searching
@@ -259,27 +257,24 @@ async def tune(
                 state = search.state()
             elif peels:
                 peeler = Peeler(record.actions, record.reward)
-                await Dispatcher(record, peeler, memory, PEELING, lanes, checker, None, finals=None).run()
+                await Dispatcher(record, peeler, memory, PEELING, lanes, checker, None, None).run()
             await checker.explain()
         finally:
             for lane in lanes:
                 lane.close()
             await checker.close()
         await go_to(env, record.actions)
-    elapsed = state.elapsed if finals is None else record.elapsed
+    elapsed, checks = state.elapsed if finals is None else record.elapsed, checker.checks()
     state = msgspec.structs.replace(state, actions=record.actions, reward=record.reward, elapsed=elapsed)
-    found = record.result(
-        complete=search.exhausted, baselines=known, earned=earned, state=state, checks=checker.checks()
-    )
+    found = record.result(complete=search.exhausted, baselines=known, earned=earned, state=state, checks=checks)
     return replace(found, levels=levels)
 
 
 class _Watched:
     """A tuner of which somebody watches what it is told, but for what is only repeated to go on from there."""
 
-    def __init__(self, tuner: Tuner, watch: WatchCallback, record: Record, repeated: int) -> None:
+    def __init__(self, tuner: Tuner, record: Record, repeated: int) -> None:
         self._tuner = tuner
-        self._watch = watch
         self._record = record
         self._repeated = repeated
         self.ask = tuner.ask
@@ -287,10 +282,8 @@ class _Watched:
     def tell(self, proposal: Proposal, outcome: Outcome) -> None:
         """Tell the tuner, and whoever watches."""
         self._tuner.tell(proposal, outcome)
-        if self._record.round < self._repeated or proposal.look:
-            return
-        if self._watch(outcome) is False:
-            self._record.meter.stop()
+        if self._record.round >= self._repeated and not proposal.look:
+            self._record.tell(outcome)
 
 
 def _main_part(budget: Budget, peels: bool, deterministic: bool) -> Budget:

@@ -6,11 +6,12 @@ import itertools
 import math
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from operator import attrgetter
+from typing import Unpack
 from weakref import WeakSet
 
 import anyio
@@ -20,11 +21,11 @@ from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError
 from aiocg.search._checking import Checker
 from aiocg.search._decisions import Decisions, Gain, Trial
-from aiocg.search._driver import SpaceAlphabet
+from aiocg.search._driver import Options, SpaceAlphabet
 from aiocg.search._population import MARKS, NAME, PASSES, Passes, Population, text_of
 from aiocg.search.baselines import FRAME_POINTERS, baselines
 from aiocg.search.budget import Budget, Meter, checked
-from aiocg.search.lanes import each, evaluate, go_to, open_lanes, spread
+from aiocg.search.lanes import close_all, each, evaluate, go_to, open_lanes, spread
 from aiocg.search.priors import usable_actions
 from aiocg.search.result import (
     Progress,
@@ -80,23 +81,15 @@ LARGE_BASES: tuple[Actions, ...] = (_oz(0), _oz(25))
 """Of programs whose code takes so long to generate that there is time for few evaluations."""
 
 CLEANUPS: tuple[Actions, ...] = (
-    ("globaldce",),
-    ("mergefunc", "globaldce"),
-    ("constmerge", "globaldce"),
-    ("globalopt", "globaldce", "deadargelim"),
+    ("globaldce",), ("mergefunc", "globaldce"), ("constmerge", "globaldce"), ("globalopt", "globaldce", "deadargelim"),
     ("ipsccp", "globalopt", "globaldce", "deadargelim"),
-    ("function-attrs", "rpo-function-attrs", "early-cse", "globaldce"),
-    ("argpromotion", "globaldce", "deadargelim"),
+    ("function-attrs", "rpo-function-attrs", "early-cse", "globaldce"), ("argpromotion", "globaldce", "deadargelim"),
     ("{inliner-threshold=0}scc-oz-module-inliner", "globaldce"),
-    ("{inliner-threshold=25}scc-oz-module-inliner", "globaldce"),
-    ("iroutliner", "globaldce"),
-    ("mergefunc", "iroutliner", "mergefunc", "globaldce"),
-    ("partial-inliner", "globaldce"),
-    ("hotcoldsplit", "globaldce"),
-    ("called-value-propagation", "globalopt", "globaldce"),
-    ("default<Oz>",),
+    ("{inliner-threshold=25}scc-oz-module-inliner", "globaldce"), ("iroutliner", "globaldce"),
+    ("mergefunc", "iroutliner", "mergefunc", "globaldce"), ("partial-inliner", "globaldce"),
+    ("hotcoldsplit", "globaldce"), ("called-value-propagation", "globalopt", "globaldce"), ("default<Oz>",),
     ("default<Os>",),
-)
+)  # fmt: skip
 
 
 FILES = {  # by the observation of function costs
@@ -161,11 +154,6 @@ class Site:
         self._turn += 1
         return self.lanes[self._turn % len(self.lanes)]
 
-    async def close(self) -> None:
-        """Close the lanes."""
-        for lane in self.lanes:
-            await lane.close()
-
 
 Costs = tuple[Mapping[str, float], int]
 """The cost of each function after a proposal, and the hash of the program, 0 if some passes failed."""
@@ -182,6 +170,11 @@ class Chunk:
     costs: asyncio.Task[list[Costs]]
 
 
+def by_name(names: Iterable[str], costs: Iterable[float]) -> dict[str, float]:
+    """Return what functions cost, by their names."""
+    return dict(zip(names, map(float, costs), strict=True))
+
+
 async def costs_of(
     lane: Env, names: Sequence[str], observation: str, proposals: Sequence[Mapping[str, Passes]]
 ) -> list[Costs]:
@@ -193,16 +186,12 @@ async def costs_of(
         observation: the observation space of function costs.
         proposals: the passes for each function, by name.
     """
-    results = await lane.expand_texts(
-        [(text_of(proposal),) for proposal in proposals],
-        observation_spaces=[observation],
-        reward_spaces=[],
-        timeout=TIMEOUT + TIMEOUT_PER_FUNCTION * len(names),
-    )
+    lists, timeout = [(text_of(one),) for one in proposals], TIMEOUT + TIMEOUT_PER_FUNCTION * len(names)
+    results = await lane.expand_texts(lists, observation_spaces=[observation], reward_spaces=[], timeout=timeout)
     costs: list[Costs] = []
     for proposal, result in zip(proposals, results, strict=True):
         if result.error is None:
-            costs.append((dict(zip(names, map(float, result.observation[0]), strict=True)), result.state))
+            costs.append((by_name(names, result.observation[0]), result.state))
         elif len(proposal) > 1:  # one of the halves may be valid
             items = list(proposal.items())
             halves = [dict(items[: len(items) // 2]), dict(items[len(items) // 2 :])]
@@ -323,7 +312,8 @@ async def functionwise(
         ValueError: if the environment has no such reward space, or `resume` is of another search.
         ServiceError: if the workers fail.
     """
-    return await _search("functionwise", env, budget, seed, progress, resume, lanes, watch, run, codegen, 0.0)
+    options = Options(budget=budget, progress=progress, resume=resume, lanes=lanes, watch=watch, run=run)
+    return await _search("functionwise", env, seed, codegen, 0.0, **options)
 
 
 async def decide(
@@ -356,22 +346,12 @@ async def decide(
     Raises:
         ValueError, ServiceError: as `functionwise`.
     """
-    share = DECIDING if passes else 1.0
-    return await _search("decide", env, budget, seed, progress, resume, lanes, watch, run, codegen, share)
+    options = Options(budget=budget, progress=progress, resume=resume, lanes=lanes, watch=watch, run=run)
+    return await _search("decide", env, seed, codegen, DECIDING if passes else 1.0, **options)
 
 
 async def _search(
-    name: str,
-    env: Env,
-    budget: Budget | None,
-    seed: int,
-    progress: ProgressCallback | None,
-    resume: SearchState | None,
-    lanes: int | None,
-    watch: WatchCallback | None,
-    run: bool,
-    codegen: bool,
-    deciding: float,
+    name: str, env: Env, seed: int, codegen: bool, deciding: float, **options: Unpack[Options]
 ) -> SearchResult:
     reward = env.reward_spaces[reward_space_of(env)]
     cost = getattr(reward, "cost", "")
@@ -379,24 +359,23 @@ async def _search(
         raise ValueError(
             f"{name} knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
         )
-    whole = checked(budget, DEFAULT_BUDGET)
+    whole, run, resume = checked(options["budget"], DEFAULT_BUDGET), options["run"], options["resume"]
     meter, total = whole.part_of_time(1 - CONFIRMING if run else 1).start(), whole.start()
     alphabet = SpaceAlphabet(env.action_space)
-    progress = progress and _finished(progress, cost)
-    record = Record(
-        begin_state(name, env), meter, lambda one: (sum(map(len, one)), alphabet.rank(one)), progress, resume
-    )
+    progress = options["progress"] and _finished(options["progress"], cost)
+    base = begin_state(name, env)
+    watch = options["watch"]
+    record = Record(base, meter, lambda one: (sum(map(len, one)), alphabet.rank(one)), progress, resume, watch)
     before, seeds = (record.actions, (seed, resume.evaluations)) if resume is not None else ((), (seed,))
     known = baselines(env)
     *sequences, passes = await usable(env, (*core(COSTS[cost]), PASSES))
     checker = Checker(env, run=run, seconds=whole.seconds, finished=functools.partial(marked, cost=cost))
-    async with open_lanes(env, lanes, rewarded=False) as crew:
-        watch = watch or (lambda outcome: None)
-        options = codegen and cost in OF_CODE
-        search = _Search(record, cost, seeds, progress, watch, checker.assembles, options, sequences, passes, deciding)
+    async with open_lanes(env, options["lanes"], rewarded=False) as crew:
+        first = (CODEGEN,) if codegen and cost in OF_CODE else ()
+        search = _Search(record, cost, seeds, progress, checker.assembles, first, sequences, passes, deciding)
         try:
             await spread([lambda: search.whole(crew, known, before, total), lambda: checker.begin(known)])
-            record.meter.extend(whole)
+            record.meter.budget = whole
             await search.finish(crew, total)
             await search.confirm(crew[0], checker, known)
             await checker.explain()
@@ -418,6 +397,7 @@ def _finished(progress: ProgressCallback, cost: str) -> ProgressCallback:
     return lambda now: progress(replace(now, actions=marked(now.actions, cost)))
 
 
+@dataclass(slots=True, eq=False)
 class _Search:
     """A running search.
 
@@ -428,47 +408,38 @@ class _Search:
         progress: also called with results that are not in the record yet.
         watch: told of each candidate.
         assembles: whether code can be generated for what actions lead to; other bases are not searched.
-        codegen: whether options of the code generator may be chosen.
+        codegen: the action by which the code generator takes options, if these may be chosen.
         core: sequences that are tried first.
         passes: what others are made of.
         deciding: share of the budget in which calls are decided; if it is all, passes are not searched.
     """
 
-    def __init__(
-        self,
-        record: Record,
-        cost: str,
-        seed: Sequence[int],
-        progress: ProgressCallback | None,
-        watch: WatchCallback,
-        assembles: Callable[[Actions], Awaitable[bool]],
-        codegen: bool,
-        core: Sequence[Passes],
-        passes: Passes,
-        deciding: float,
-    ) -> None:
-        self._record = record
-        self._deciding = deciding
-        self._evaluated: list[Outcome] = []  # whole programs
-        self._left_behind: list[tuple[float, Actions]] = []  # rewards and actions of bases
-        self._late: dict[str, Actions] = {}  # baselines that are evaluated when the time is up
-        self._meter = record.meter
-        self._cost = cost
-        self._seed = seed
-        self._progress = progress
-        self._watch = watch
-        self._assembles = assembles
-        self._framed = False  # whether functions may have frame pointers
-        self._codegen: Actions = (CODEGEN,) if codegen else ()
-        self._costs: dict[int, float] = {}  # of whole programs, by state
-        self._core, self._passes = core, passes
-        self._scale, self._start = 1, 0.0
-        self._planned = 0
-        self._chunk_seconds = 0.0
-        self._forks: WeakSet[Env] = WeakSet()  # closed at the end of an attempt, however it ends
-        self.exhausted = False
-        self.earned: dict[str, float] = {}
-        self.levels = 0.0
+    _record: Record
+    _cost: str
+    _seed: Sequence[int]
+    _progress: ProgressCallback | None
+    _assembles: Callable[[Actions], Awaitable[bool]]
+    _codegen: Actions
+    _core: Sequence[Passes]
+    _passes: Passes
+    _deciding: float
+    _evaluated: list[Outcome] = field(default_factory=list, init=False)  # whole programs
+    _left_behind: list[tuple[float, Actions]] = field(default_factory=list, init=False)  # rewards and actions of bases
+    _late: dict[str, Actions] = field(default_factory=dict, init=False)  # baselines that are evaluated at the end
+    _meter: Meter = field(init=False)
+    _framed: bool = field(default=False, init=False)  # whether functions may have frame pointers
+    _costs: dict[int, float] = field(default_factory=dict, init=False)  # of whole programs, by state
+    _scale: int = field(default=1, init=False)
+    _start: float = field(default=0.0, init=False)
+    _planned: int = field(default=0, init=False)
+    _chunk_seconds: float = field(default=0.0, init=False)
+    _forks: WeakSet[Env] = field(default_factory=WeakSet, init=False)  # closed at the end of an attempt
+    exhausted: bool = field(default=False, init=False)
+    earned: dict[str, float] = field(default_factory=dict, init=False)
+    levels: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._meter = self._record.meter
 
     async def begin(self, crew: list[Env], known: Mapping[str, Actions], before: Actions = ()) -> None:
         """Evaluate baselines, beginning with the unchanged program, and what was found `before`.
@@ -506,17 +477,15 @@ class _Search:
             self._late = {}
         else:
             ending = min(ENDING * self._meter.elapsed / len(EARLY), LONGEST_ENDING * seconds)
-            self._meter.extend(replace(self._meter.budget, seconds=seconds - ending))
+            self._meter.budget = replace(self._meter.budget, seconds=seconds - ending)
 
     async def _choose_codegen(self, lanes: list[Env], actions: Actions) -> None:
         """Choose options of the code generator for what actions lead to: those that help alone, as far as together."""
         (current,) = self._codegen
         costs = await self._evaluate(lanes, (), [(*actions, _with(current, [one])) for one in ("", *SETTINGS)])
         known = zip(costs[1:], SETTINGS, strict=True)
-        helpful = [
-            one
-            for cost, one in sorted((cost, one) for cost, one in known if cost is not None and cost < (costs[0] or 0.0))
-        ]
+        better = sorted((cost, one) for cost, one in known if cost is not None and cost < (costs[0] or 0.0))
+        helpful = [one for _, one in better]
         lists = [_with(current, helpful[: count + 1][::-1]) for count in range(len(helpful))]
         together = await self._evaluate(lanes, (), [(*actions, one) for one in lists])
         ranked = zip([*costs[:1], *together], [current, *lists], strict=True)
@@ -616,9 +585,7 @@ class _Search:
             if lanes:
                 await self._decide_from(lanes, actions, until)
         finally:
-            with anyio.CancelScope(shield=True):
-                for lane in forks:
-                    await lane.close()
+            await close_all(forks)
 
     async def _decide_from(self, lanes: list[Env], actions: Actions, until: float) -> None:
         """Decide calls of the program that the lanes are at, to which these actions have led."""
@@ -652,14 +619,11 @@ class _Search:
         self._planned += len(lists)
         results = await evaluate(lanes, lists, ["Functions", COSTS[self._cost]])
         self._meter.evaluations += len(results)
-        return [
-            gain
-            for trial, one in zip(trials, results, strict=True)
-            if one.error is None
-            for gain in decisions.gains(
-                trial, dict(zip(one.observation[0], map(float, one.observation[1]), strict=True))
-            )
-        ]
+        found = list[Gain]()
+        for trial, one in zip(trials, results, strict=True):
+            if one.error is None:
+                found += decisions.gains(trial, by_name(*one.observation))
+        return found
 
     async def _decided(
         self, lanes: list[Env], before: Actions, texts: Sequence[str]
@@ -669,10 +633,8 @@ class _Search:
         self._planned += len(lists)
         results = await evaluate(lanes, lists, [self._cost, "Functions", COSTS[self._cost]])
         costs = self._learn(before, lists, results)
-        return [
-            None if cost is None else (cost, dict(zip(one.observation[1], map(float, one.observation[2]), strict=True)))
-            for cost, one in zip(costs, results, strict=True)
-        ]
+        known = zip(costs, results, strict=True)
+        return [None if cost is None else (cost, by_name(*one.observation[1:])) for cost, one in known]
 
     async def _attempt(self, crew: list[Env], attempt: int) -> bool:
         """Let bases compete, including the best known program, and continue from the winner while that helps.
@@ -691,7 +653,7 @@ class _Search:
                 if not (sites or stage):  # what all inline cannot be assembled
                     sites = await self._open(site, [()], (attempt, stage))
                 if stage:
-                    await site.close()
+                    await close_all(site.lanes)
                 if not sites:
                     break
                 site = await self._compete(sites, until)
@@ -702,9 +664,7 @@ class _Search:
             self._left_behind += [(self._reward(one.cost), one.combined()) for one in sites]
             raise
         finally:
-            with anyio.CancelScope(shield=True):
-                for lane in list(self._forks):
-                    await lane.close()
+            await close_all(list(self._forks))
 
     @property
     def _left(self) -> int:
@@ -729,10 +689,7 @@ class _Search:
         planned = in_time if limit is None else min(limit, in_time)
         large = self._cost in OF_CODE and in_time < PER_BASE
         marks = MARKS[:1] if self._framed else (MARK,)
-        bases = (
-            self._record.actions,
-            *([(*marks, *base) for base in LARGE_BASES] if large else BASES),
-        )
+        bases = (self._record.actions, *([(*marks, *base) for base in LARGE_BASES] if large else BASES))
         count = int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))
         return [(*base, *(one for one in self._codegen if one not in base)) for base in bases[:count]]
 
@@ -755,13 +712,9 @@ class _Search:
                 self._evaluated.append(outcome)
                 self._record.offer(outcome.actions, outcome.reward)
                 if told:
-                    self._tell(outcome)
+                    self._record.tell(outcome)
         self._record.report()
         return costs
-
-    def _tell(self, outcome: Outcome) -> None:
-        if self._watch(outcome) is False:
-            self._meter.stop()
 
     def _learn_scale(self, results: Sequence[Candidate], costs: Sequence[float | None]) -> None:
         """Find the whole number that the reward divides costs by; the first result is the unchanged program."""
@@ -785,7 +738,7 @@ class _Search:
                 continue
             program = opened.lanes[0].state_hash
             if program in found or not opened.population.functions:
-                await opened.close()
+                await close_all(opened.lanes)
             else:
                 found[program] = opened
         return list(found.values())
@@ -799,25 +752,17 @@ class _Search:
         lanes = await go_on(forks, base)
         if not lanes:
             return None
+        spaces = ("Functions", COSTS[self._cost], "Calls", "RemovableFunctions")
         try:
-            names, costs, calls, removable = await lanes[0].observe(
-                "Functions", COSTS[self._cost], "Calls", "RemovableFunctions"
-            )
+            names, costs, calls, removable = await lanes[0].observe(*spaces)
             total = self._costs.get(lanes[0].state_hash or 0)
             total = await lanes[0].observe(self._cost) if total is None else total
         except AiocgError:
-            for lane in lanes:
-                await lane.close()
+            await close_all(lanes)
             return None
-        population = Population(
-            dict(zip(names, map(float, costs), strict=True)),
-            seed,
-            self._core,
-            self._passes,
-            marks=self._marks(actions),
-            calls=[(caller, callee) for caller, callee in map(NAME.findall, calls)],
-            removable=removable,
-        )
+        pairs = [(caller, callee) for caller, callee in map(NAME.findall, calls)]
+        marks, known = self._marks(actions), by_name(names, costs)
+        population = Population(known, seed, self._core, self._passes, marks, pairs, removable)
         return Site(actions, lanes, population, float(total) - population.start)
 
     def _marks(self, actions: Actions) -> Passes:
@@ -844,7 +789,7 @@ class _Search:
             while len(sites) > keep:
                 left = sites.pop()
                 self._left_behind.append((self._reward(left.cost), left.combined()))
-                await left.close()
+                await close_all(left.lanes)
         return sites[0]
 
     async def _improve(self, site: Site, until: float) -> None:
@@ -888,7 +833,7 @@ class _Search:
             site.population.learn({name: proposal[name] for name in cost if name in proposal}, cost)
             if state:
                 reward = self._reward(site.rest + sum(cost.values()))
-                self._tell(Outcome(reward, (*site.actions, text_of(proposal)), state))
+                self._record.tell(Outcome(reward, (*site.actions, text_of(proposal)), state))
         reward, meter = self._reward(site.cost), self._meter
         if self._progress is not None and reward > self._record.reward:
             self._progress(Progress(site.combined(), reward, 0, meter.evaluations, meter.elapsed))

@@ -1,5 +1,6 @@
 """Searches level by level: greedy, which goes on from the best single action, and beam search, from the best few."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -84,14 +85,9 @@ async def beam(
     if width < 1 or depth < 1 or tries < 1:
         raise ValueError(f"width, depth and tries must be at least 1, not {width}, {depth} and {tries}")
     known = None if prior is None else await prior_for(env, prior)
-    return await tune(
-        env,
-        lambda alphabet: Beam(alphabet, width, depth, known, tries),
-        name="beam",
-        pace=PACE,
-        features=() if known is None else known.observations,
-        **options,
-    )
+    make = functools.partial(Beam, width=width, depth=depth, prior=known, tries=tries)
+    features = () if known is None else known.observations
+    return await tune(env, make, name="beam", pace=PACE, features=features, **options)
 
 
 class Beam(Levels):

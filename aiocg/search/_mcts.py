@@ -1,5 +1,6 @@
 """Monte Carlo tree search."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -40,14 +41,9 @@ async def mcts(
         ValueError, ServiceError: see `aiocg.search.tune`; also if the prior cannot be used.
     """
     known = None if prior is None else await prior_for(env, prior)
-    return await tune(
-        env,
-        lambda alphabet: TreeSearcher(alphabet, seed, known),
-        name="mcts",
-        default=DEFAULT_BUDGET,
-        features=() if known is None else known.observations,
-        **options,
-    )
+    make = functools.partial(TreeSearcher, seed=seed, prior=known)
+    features = () if known is None else known.observations
+    return await tune(env, make, name="mcts", default=DEFAULT_BUDGET, features=features, **options)
 
 
 class _Node:

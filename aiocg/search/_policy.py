@@ -1,7 +1,7 @@
 """Searches by a learned policy, greedy first, then sampled; and by choosing a sequence of passes for each function."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, Unpack
 
@@ -58,14 +58,9 @@ async def policy(
     if not any(usable):
         raise PolicyError(f"this LLVM knows none of the actions of a policy for {chosen.facts.compiler}")
     starts = {name: actions for name, actions in baselines(env).items() if name in (*chosen.facts.starts, STRONGER)}
+    tuner = PolicySearcher(chosen, starts, usable, seed)
     return await tune(
-        env,
-        lambda _: PolicySearcher(chosen, starts, usable, seed),
-        name="policy",
-        pace=PACE,
-        default=DEFAULT_BUDGET,
-        features=OBSERVED,
-        **options,
+        env, lambda _: tuner, name="policy", pace=PACE, default=DEFAULT_BUDGET, features=OBSERVED, **options
     )
 
 
@@ -160,11 +155,9 @@ class PolicySearcher:
         number, self._count = self._count, self._count + 1
         start = self._begun[names[number % len(names)]]
         rng = None if number < len(names) else np.random.default_rng((self._seed, number))
-        facts = self._policy.facts
-        plain, stronger = counts_of(self._begun[AS_IT_IS]), counts_of(self._begun.get(STRONGER, self._begun[AS_IT_IS]))
-        episode = Episode(
-            len(facts.actions), facts.steps, float(plain[0]), float(stronger[0]), counts_of(start), start.state
-        )
+        facts, plain = self._policy.facts, self._begun[AS_IT_IS]
+        size, least = [float(counts_of(one)[0]) for one in (plain, self._begun.get(STRONGER, plain))]
+        episode = Episode(len(facts.actions), facts.steps, size, least, counts_of(start), start.state)
         return _Walk(episode, rng, start.actions)
 
     def _choose(self, walk: _Walk) -> bool:
@@ -221,17 +214,14 @@ async def _function_policy(
     """
     await env.reset()
     found = [await site_of(env, actions, policy, usable) for actions in policy.facts.bases]
-    sequences = policy.facts.actions
-    sites = [one for one in found if one is not None]
-    return await tune(
-        env,
-        lambda _: FunctionSearcher(sites, sequences),
-        name="policy",
-        pace=FUNCTIONS_PACE,
-        default=DEFAULT_BUDGET,
-        features=(COSTS,),
-        **options,
-    )
+    return await _of_functions("policy", env, filter(None, found), policy.facts.actions, **options)
+
+
+async def _of_functions(
+    name: str, env: Env, sites: Iterable[Site], sequences: Sequence[str], **options: Unpack[Options]
+) -> SearchResult:
+    tuner, pace = FunctionSearcher(tuple(sites), sequences), FUNCTIONS_PACE
+    return await tune(env, lambda _: tuner, name=name, pace=pace, default=DEFAULT_BUDGET, features=(COSTS,), **options)
 
 
 async def site_of(
@@ -299,11 +289,8 @@ class FunctionSearcher:
     def _new(self, place: int, chosen: Sequence[int | None], tag: Any) -> list[Proposal]:
         """Return what runs the chosen sequences, unless it was asked for, or there is none."""
         site = self._sites[place]
-        parts = [
-            f"{name}({self._sequences[number]})"
-            for name, number in zip(site.names, chosen, strict=True)
-            if number is not None
-        ]
+        known = zip(site.names, chosen, strict=True)
+        parts = [f"{name}({self._sequences[number]})" for name, number in known if number is not None]
         actions = (*site.actions, "".join(parts))
         if not parts or actions in self._asked:
             return []
@@ -355,12 +342,4 @@ async def coreset(env: Env, **options: Unpack[Options]) -> SearchResult:
             names, costs = found
             orders = (tuple(range(len(sequences))),) * len(names)
             sites.append(Site(base, tuple(names), tuple(map(float, costs)), orders))
-    return await tune(
-        env,
-        lambda _: FunctionSearcher(sites, tuple(map(",".join, sequences))),
-        name="coreset",
-        pace=FUNCTIONS_PACE,
-        default=DEFAULT_BUDGET,
-        features=(COSTS,),
-        **options,
-    )
+    return await _of_functions("coreset", env, sites, tuple(map(",".join, sequences)), **options)

@@ -155,12 +155,11 @@ class Lane:
         """
         await self._approach(())
         seen = await self.env.expand_texts(lists, observation_spaces=self._looks, reward_spaces=[])
-        return [
-            Outcome(FAILED)
-            if one.error is not None
-            else Outcome(0.0, _that_matter(actions, one), one.state, None, _numbers(one.observation))
-            for actions, one in zip(lists, seen, strict=True)
-        ]
+        found = [Outcome(FAILED)] * len(lists)
+        for place, (actions, one) in enumerate(zip(lists, seen, strict=True)):
+            if one.error is None:
+                found[place] = Outcome(0.0, _that_matter(actions, one), one.state, None, _numbers(one.observation))
+        return found
 
     def nearness(self, actions: tuple[str, ...]) -> int:
         """Return the length of the longest prefix of `actions` that this lane has a snapshot of."""

@@ -20,7 +20,8 @@ from aiocg.errors import ServiceError
 from aiocg.search._driver import SpaceAlphabet
 from aiocg.search._evolution import Evolver
 from aiocg.search.budget import Budget, checked
-from aiocg.search.lanes import go_to
+from aiocg.search.lanes import close_all, go_to
+from aiocg.search.reference import first_line
 from aiocg.search.result import (
     Checks,
     ProgressCallback,
@@ -102,10 +103,10 @@ async def racing(
             "of programs-v0",
         )
     meter = checked(budget, DEFAULT_BUDGET).start()
-    record = Record(base, meter, len, progress, resume)
+    record = Record(base, meter, len, progress, resume, watch)
     starts = STARTS if resume is None else (resume.actions, *STARTS)
     async with measuring(env, ALONE_AND_ONCE):
-        race = Race(env, record, watch)
+        race = Race(env, record)
         try:
             await race.begin()
             complete = await race.search(Evolver(SpaceAlphabet(env.action_space), seed, starts))
@@ -117,9 +118,8 @@ async def racing(
     await go_to(env, record.actions)  # with the reward, which is measured again
     earned = {name: race.reward(one.median) for name, one in race.levels.items()}
     checks = Checks(Behaviour.SAME, "each run was compared with the program as it came")
-    return dataclasses.replace(
-        record.result(complete=complete, baselines=LEVELS, earned=earned, checks=checks), timing=timing
-    )
+    found = record.result(complete=complete, baselines=LEVELS, earned=earned, checks=checks)
+    return dataclasses.replace(found, timing=timing)
 
 
 class Race:
@@ -130,10 +130,9 @@ class Race:
         best: the fastest so far.
     """
 
-    def __init__(self, env: Env, record: Record, watch: WatchCallback | None = None) -> None:
+    def __init__(self, env: Env, record: Record) -> None:
         self._env = env
         self._record = record
-        self._watch = watch
         self._known: dict[int, Outcome] = {}  # by state
         self._failures: Counter[str] = Counter()
         self._expected: object = None  # what the program prints and writes, where the benchmark does not know
@@ -154,7 +153,7 @@ class Race:
                 if name == "O0":
                     raise
                 self.levels.pop(name, None)
-                self._failures[_reason(error)] += 1
+                self._failures[first_line(error)] += 1
         await run_in_turns(list(self.levels.values()), LEAST_RUNS)
         self.best = min(self.levels.values(), key=lambda one: one.median)
         for _ in range(MOST_RUNS - LEAST_RUNS):
@@ -163,7 +162,7 @@ class Race:
         self.best = min(self._close_levels().values(), key=lambda one: one.median)
         for one in self.levels.values():
             self._known[one.env.state_hash] = outcome = await self._outcome(one)
-            self._tell(outcome)
+            self._record.tell(outcome)
         self._times = self.best.median, self.levels[self._usual].median
         self._report()
 
@@ -183,7 +182,7 @@ class Race:
                 stale += 1
                 if meter.evaluations > before:
                     stale = 0
-                    self._tell(outcome)
+                    self._record.tell(outcome)
                 self._report()
         return True
 
@@ -198,7 +197,7 @@ class Race:
         except ServiceError as error:
             if named.pop("found", None) is None:
                 raise
-            self._failures[_reason(error)] += 1
+            self._failures[first_line(error)] += 1
             await _measure_anew(named.values(), rounds)
         baseline = min((name for name in named if name != "found"), key=lambda name: named[name].median)
         if speedup(named[self._usual].times, named[baseline].times)[1] <= 1:
@@ -232,11 +231,9 @@ class Race:
         chosen = await self._env.send_parameter("llvm.get_measured_run", "")
         name = chosen or program.measured or next(iter(program.runs))
         run = program.runs.get(name)
-        return (
-            run is None
-            or run.output_varies
-            or (run.expected_output_path is not None and None not in run.output_files.values())
-        )
+        if run is None or run.output_varies:
+            return True
+        return run.expected_output_path is not None and None not in run.output_files.values()
 
     async def _evaluate(self, actions: Actions) -> Outcome:
         """Return what becomes of a list of actions: of most of them, after two runs."""
@@ -245,7 +242,7 @@ class Race:
             return self._known[candidate.state]
         self._record.meter.evaluations += 1
         if candidate.error is not None:
-            self._failures[_reason(candidate.error)] += 1
+            self._failures[first_line(candidate.error)] += 1
             return Outcome(FAILED)
         actions = tuple([text for text, matters in zip(actions, candidate.effects, strict=True) if matters])
         contender = None
@@ -256,7 +253,7 @@ class Race:
             if wins:
                 contender, self.best = self.best, contender
         except ServiceError as error:
-            self._failures[_reason(error)] += 1
+            self._failures[first_line(error)] += 1
             outcome = Outcome(FAILED, actions, candidate.state)
         finally:
             if contender is not None and contender not in self.levels.values():
@@ -298,8 +295,7 @@ class Race:
             if self._expected is not None and await env.observe("Execution") != self._expected:
                 raise ServiceError("the program prints or writes something else than before")
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await env.close()
+            await close_all([env])
             raise
         contender = Contender(env, actions)
         self._open.add(contender)
@@ -307,7 +303,7 @@ class Race:
 
     async def _leave(self, contender: Contender) -> None:
         self._open.discard(contender)
-        await contender.close()
+        await contender.env.close()
 
     def _rounds(self) -> int:
         """Return how often the contenders are run at the end."""
@@ -325,10 +321,6 @@ class Race:
         meter = self._record.meter
         return meter.seconds is not None and meter.elapsed + self._rounds() * self._round() >= meter.seconds
 
-    def _tell(self, outcome: Outcome) -> None:
-        if self._watch is not None and self._watch(outcome) is False:
-            self._record.meter.stop()
-
     def _report(self) -> None:
         record, (best, usual) = self._record, self._times
         record.actions, record.reward = self.best.actions, self.reward(best)
@@ -343,8 +335,3 @@ async def _measure_anew(contenders: Iterable[Contender], rounds: int) -> None:
         one.times.clear()
         await one.warm_up()
     await run_in_turns(contenders, rounds)
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of an error."""
-    return str(error).partition("\n")[0]

@@ -1,5 +1,6 @@
 """Random search: random walks, each given up when it has not improved for a while, or random command lines."""
 
+import functools
 from collections import deque
 from typing import Unpack
 
@@ -38,17 +39,10 @@ async def random(env: Env, *, seed: int = 0, patience: int | None = None, **opti
         ValueError, ServiceError: see `aiocg.search.tune`.
     """
     if isinstance(env.action_space, OptionActions):
-        return await search_command_lines(
-            "random", env, lambda variation: _Drawer(variation, seed), informed=False, **options
-        )
-    return await tune(
-        env,
-        lambda alphabet: RandomWalks(alphabet, seed, patience),
-        name="random",
-        pace=PACE,
-        default=DEFAULT_BUDGET,
-        **options,
-    )
+        drawer = functools.partial(_Drawer, seed=seed)
+        return await search_command_lines("random", env, drawer, informed=False, **options)
+    walks = functools.partial(RandomWalks, seed=seed, patience=patience)
+    return await tune(env, walks, name="random", pace=PACE, default=DEFAULT_BUDGET, **options)
 
 
 class _Drawer:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from aiocg.env.env import Env
+from aiocg.search.lanes import bare_sibling
 
 __all__ = ["Advice", "advice"]
 
@@ -53,8 +54,7 @@ async def advice(env: Env, actions: Sequence[str]) -> list[Advice]:
     found: list[Advice] = []
     if not any(map(_DECISION.search, actions)):
         return found
-    async with await env.sibling() as lane:
-        lane.observation_space = lane.reward_space = None
+    async with await bare_sibling(env) as lane:
         await lane.reset()
         for action in actions:
             if _DECISION.match(action):

@@ -4,7 +4,7 @@ import math
 import operator
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import SupportsIndex
 
@@ -71,40 +71,24 @@ def checked(budget: Budget | None, default: Budget) -> Budget:
     return default if budget is None else budget
 
 
+@dataclass(slots=True, eq=False)
 class Meter:
     """Measures the use of a budget.
 
     Attributes:
+        budget: what is measured; after another is put here, as much is used of that.
         evaluations: used so far.
+        stopped: the time counts as used up now, whatever the budget.
     """
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self._started = time.monotonic()
-        self._stopped = False
-        self.evaluations = 0
-
-    @property
-    def budget(self) -> Budget:
-        """What is measured."""
-        return self._budget
-
-    def extend(self, budget: Budget) -> None:
-        """Go on with another budget, of which as much is used."""
-        self._budget = budget
-
-    def stop(self) -> None:
-        """Have the time used up now, whatever the budget."""
-        self._stopped = True
+    budget: Budget
+    evaluations: int = 0
+    stopped: bool = False
+    _started: float = field(default_factory=time.monotonic, init=False)
 
     def restart(self) -> None:
         """Take no account of the time until now."""
         self._started = time.monotonic()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopped
 
     @property
     def elapsed(self) -> float:
@@ -114,38 +98,38 @@ class Meter:
     @property
     def seconds(self) -> float | None:
         """How many seconds there may be in all, None if there is no limit."""
-        return self._budget.seconds
+        return self.budget.seconds
 
     @property
     def evaluation_limit(self) -> int | None:
         """How many evaluations there may be in all, None if there is no limit."""
-        limit = self._budget.evaluations
+        limit = self.budget.evaluations
         return None if limit is None else int(limit)  # sizes of spaces are NumPy's integers, which JSON does not know
 
     @property
     def out_of_time(self) -> bool:
         """Is the time used up?"""
-        seconds = self._budget.seconds
-        return self._stopped or (seconds is not None and self.elapsed >= seconds)
+        seconds = self.budget.seconds
+        return self.stopped or (seconds is not None and self.elapsed >= seconds)
 
     @property
     def used(self) -> float:
         """The part of the budget that is used, of time or of evaluations, whichever is more; 0 without a limit."""
-        seconds, limit = self._budget.seconds, self.evaluation_limit
+        seconds, limit = self.budget.seconds, self.evaluation_limit
         return max(
-            1.0 if self._stopped else 0.0,
+            1.0 if self.stopped else 0.0,
             0.0 if seconds is None else self.elapsed / seconds if seconds else 1.0,
             0.0 if limit is None else self.evaluations / limit,
         )
 
     def left(self, share: float = 1.0) -> float:
         """Return how many seconds are left of a share of the time, at least 0; infinite without a limit."""
-        limit = self._budget.seconds
+        limit = self.budget.seconds
         return math.inf if limit is None else max(0.0, limit * share - self.elapsed)
 
     def fitting(self, seconds: float) -> int:
         """Return how many evaluations one after the other, of so many seconds each, there is time for; at least one."""
-        limit = self._budget.seconds
+        limit = self.budget.seconds
         return sys.maxsize if limit is None or not seconds else max(1, int((limit - self.elapsed) / seconds))
 
     def allows(self, evaluations: int) -> bool:

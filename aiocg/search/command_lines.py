@@ -1,5 +1,6 @@
 """Searches over whole command lines: hill climbing, also one that learns which options do harm, and breeding."""
 
+import functools
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, Unpack
@@ -68,15 +69,8 @@ async def search_command_lines(
         ServiceError: when the workers cannot do their part.
     """
     space = option_space(env)
-    return await tune(
-        env,
-        lambda _: _Lines(proposer, Variation(space.options), space.line, informed=informed),
-        name=name,
-        pace=LINES,
-        space=space,
-        default=DEFAULT_BUDGET,
-        **options,
-    )
+    tuner = _Lines(proposer, Variation(space.options), space.line, informed=informed)
+    return await tune(env, lambda _: tuner, name=name, pace=LINES, space=space, default=DEFAULT_BUDGET, **options)
 
 
 class _Lines:
@@ -279,9 +273,8 @@ async def genetic(env: Env, *, seed: int = 0, population: int = POPULATION, **op
     """
     if population <= WINDOW:
         raise ValueError(f"a population is more than {WINDOW} command lines, not {population}")
-    return await search_command_lines(
-        "genetic", env, lambda variation: _Breeder(variation, seed, population), **options
-    )
+    breeder = functools.partial(_Breeder, seed=seed, population=population)
+    return await search_command_lines("genetic", env, breeder, **options)
 
 
 class _Breeder:

@@ -96,15 +96,8 @@ async def pareto(
     options["minimize"] = False
     env.reward_space = min(lowered.values(), key=lambda name: not env.reward_spaces[name].deterministic)
     try:
-        found = await tune(
-            env,
-            tuner,
-            name=f"pareto {' '.join(names)}",
-            pace=LINES if isinstance(space, OptionActions) else PACE,
-            default=DEFAULT_BUDGET,
-            costs=names,
-            **options,
-        )
+        name, pace = f"pareto {' '.join(names)}", LINES if isinstance(space, OptionActions) else PACE
+        found = await tune(env, tuner, name=name, pace=pace, default=DEFAULT_BUDGET, costs=names, **options)
         levels = {name: await _cost_at(env, actions, names) for name, actions in baselines(env).items()}
         points = made[0].points
         if not all(env.reward_spaces[reward].deterministic for reward in lowered.values()):

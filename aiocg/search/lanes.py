@@ -34,9 +34,21 @@ async def open_lanes(
         await spread([lane.reset for lane in lanes] if at is None else each(lanes, lambda lane: go_to(lane, at)))
         yield lanes
     finally:
-        with anyio.CancelScope(shield=True):
-            for lane in lanes[1:]:
-                await lane.close()
+        await close_all(lanes[1:])
+
+
+async def close_all(lanes: Iterable[Env]) -> None:
+    """Close environments, also if this is cancelled meanwhile."""
+    with anyio.CancelScope(shield=True):
+        for lane in lanes:
+            await lane.close()
+
+
+async def bare_sibling(env: Env) -> Env:
+    """Return a sibling of an environment that observes and earns nothing."""
+    other = await env.sibling()
+    other.observation_space = other.reward_space = None
+    return other
 
 
 async def spread(jobs: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:

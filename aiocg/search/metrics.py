@@ -111,21 +111,14 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the costs and all figures as JSON can say them; one that is not finite is None."""
-        return {
-            "cost": self.cost,
-            "unoptimised": self.unoptimised,
-            "found": self.found,
-            "baselines": {
-                name: {
-                    "cost": baseline,
-                    "reward_units": reward_units(self.unoptimised, baseline, self.found),
-                    "ratio": _finite(ratio(baseline, self.found)),
-                    "percent_over": _finite(percent_over(baseline, self.found)),
-                }
-                for name, baseline in self.baselines.items()
-            },
-            "beside": self.beside.to_dict() if self.beside is not None else None,
-        }
+        named = {"cost": self.cost, "unoptimised": self.unoptimised, "found": self.found}
+        baselines = {name: self._compared_with(cost) for name, cost in self.baselines.items()}
+        return named | {"baselines": baselines, "beside": self.beside.to_dict() if self.beside is not None else None}
+
+    def _compared_with(self, cost: float) -> dict[str, float | None]:
+        units, percent = reward_units(self.unoptimised, cost, self.found), percent_over(cost, self.found)
+        shown = {"ratio": _finite(ratio(cost, self.found)), "percent_over": _finite(percent)}
+        return {"cost": cost, "reward_units": units, **shown}
 
 
 def _finite(value: float) -> float | None:

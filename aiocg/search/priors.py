@@ -19,16 +19,9 @@ from aiocg.policies.features import COUNTS, FUNCTION, OBSERVED
 from aiocg.search.tuner import Outcome
 
 __all__ = [
-    "DEFAULT",
-    "GainModel",
-    "PolicyPrior",
-    "Prior",
-    "actions_of",
-    "counts_of",
-    "policy_prior",
-    "prior_for",
+    "DEFAULT", "GainModel", "PolicyPrior", "Prior", "actions_of", "counts_of", "policy_prior", "prior_for",
     "usable_actions",
-]
+]  # fmt: skip
 
 DEFAULT = "instructions"  # the policy that comes along
 
@@ -160,14 +153,9 @@ class GainModel(NamedTuple):
         layers: list[tuple[Vector, Vector]] = []
         while f"weights{len(layers)}" in arrays:
             layers.append((arrays[f"weights{len(layers)}"], arrays[f"biases{len(layers)}"]))
-        made = cls(
-            tuple(arrays["observations"].tolist()),
-            tuple(arrays["actions"].tolist()),
-            float(arrays["temperature"]),
-            arrays["center"],
-            arrays["scale"],
-            tuple(layers),
-        )
+        observations, actions = (tuple(arrays[name].tolist()) for name in ("observations", "actions"))
+        numbers = float(arrays["temperature"]), arrays["center"], arrays["scale"]
+        made = cls(observations, actions, *numbers, tuple(layers))
         sizes = [len(made.center), *[len(biases) for _, biases in layers]]
         shapes = [weights.shape for weights, _ in layers]
         wanted = [(after, before) for before, after in pairwise(sizes)]
@@ -177,19 +165,12 @@ class GainModel(NamedTuple):
 
     def write(self, path: Path) -> None:
         """Write a file of NumPy's arrays."""
-        layers: dict[str, Any] = {}
+        arrays: dict[str, Any] = {name: np.array(getattr(self, name), str) for name in ("observations", "actions")}
+        arrays |= {"temperature": np.array(self.temperature), "center": self.center, "scale": self.scale}
         for number, (weights, biases) in enumerate(self.layers):
-            layers |= {f"weights{number}": weights, f"biases{number}": biases}
+            arrays |= {f"weights{number}": weights, f"biases{number}": biases}
         with open(path, "wb") as file:
-            np.savez_compressed(
-                file,
-                observations=np.array(self.observations, str),
-                actions=np.array(self.actions, str),
-                temperature=np.array(self.temperature),
-                center=self.center,
-                scale=self.scale,
-                **layers,
-            )
+            np.savez_compressed(file, **arrays)
 
 
 def counts_of(outcome: Outcome) -> Any:
@@ -230,10 +211,8 @@ class PolicyPrior:
 
     def weights(self, state: Outcome, texts: Sequence[str]) -> Any:
         """Return probabilities of actions, float64, shape (texts,), whose sum is 1."""
-        facts = self._policy.facts
-        episode = Episode(
-            len(facts.actions), facts.steps, self._unoptimised, self._baseline, counts_of(state), state.state
-        )
+        facts, sizes = self._policy.facts, (self._unoptimised, self._baseline)
+        episode = Episode(len(facts.actions), facts.steps, *sizes, counts_of(state), state.state)
         for text in state.actions[: facts.steps]:
             if text in self._places:
                 episode.taken.append(self._places[text])

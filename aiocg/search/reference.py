@@ -22,6 +22,7 @@ from aiocg.env.base import Owner
 from aiocg.env.env import Env
 from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError, ResetNeeded, ServiceError, SessionLost, WorkerCrashed
+from aiocg.search.lanes import bare_sibling
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
 from aiocg.states.result import ErrorKind, ValidationError
@@ -119,8 +120,7 @@ def program_of(benchmark: Benchmark) -> BenchmarkProgram:
 
 def first_run(benchmark: Benchmark) -> Benchmark:
     """Return a benchmark with the first of its runs only, which is its shortest."""
-    program = benchmark.program
-    assert program is not None
+    program = program_of(benchmark)
     return benchmark.with_runs([next(iter(program.carried or program.runs))])
 
 
@@ -141,8 +141,7 @@ async def reference_of(env: Env, benchmark: Benchmark, levels: Levels, patience:
         key = (env.compiler_version, env.spec.id, env.spec.form(benchmark).key)
         known = _known.setdefault(env.runtime, OrderedDict())
         if key not in known:
-            async with await env.sibling() as own:
-                own.observation_space = own.reward_space = None
+            async with await bare_sibling(env) as own:
                 found = await _Trial(own, benchmark, patience).reference(levels)
             if not found.right:
                 return found
@@ -162,8 +161,7 @@ async def run_again(env: Env, found: Reference) -> Reference:
         env: only a sibling of it is used.
         found: what the program did before.
     """
-    async with await env.sibling() as own:
-        own.observation_space = own.reward_space = None
+    async with await bare_sibling(env) as own:
         await own.reset(benchmark=found.benchmark)
         return found.after(await own.observe(observation_of_runs(own)))
 
@@ -197,12 +195,8 @@ class _Trial:
     def __init__(self, env: Env, benchmark: Benchmark, patience: float) -> None:
         self._env = env
         self._benchmark = _patient(benchmark, patience)
+        self._runs = program_of(self._benchmark).runs
         self._name = observation_of_runs(env)
-
-    @property
-    def _program(self) -> BenchmarkProgram:
-        assert self._benchmark.program is not None
-        return self._benchmark.program
 
     async def reference(self, levels: Levels) -> Reference:
         """Run the program.
@@ -214,7 +208,7 @@ class _Trial:
         if not name:
             return Reference(Behaviour.NOT_RUN, f"{env.spec.id} does not run programs")
         await env.reset(benchmark=self._benchmark)
-        named = UNASKED in self._program.runs and "Functions" in env.observation_spaces
+        named = UNASKED in self._runs and "Functions" in env.observation_spaces
         if named and "@main" not in await env.observe("Functions"):
             return Reference(Behaviour.NOT_RUN, "it has no main")
         started = time.monotonic()
@@ -227,29 +221,23 @@ class _Trial:
         await env.reset(benchmark=patient)
         seen = await self._at_levels(levels)
         again = first if endless else await env.observe(name)
-        found = Reference(
-            Behaviour.SAME,
-            "",
-            patient,
-            (first, *(execution for execution, _ in seen.values())),
-            (env.state_hash, *(state for _, state in seen.values())),
-            ends_alone=endless,
-            boxed=all(run["boxed"] for run in first),
-        )
-        return await self._judged(found, again, {level: execution for level, (execution, _) in seen.items()})
+        executions = {level: execution for level, (execution, _) in seen.items()}
+        right, states = (first, *executions.values()), (env.state_hash, *(state for _, state in seen.values()))
+        boxed = all(run["boxed"] for run in first)
+        found = Reference(Behaviour.SAME, "", patient, right, states, ends_alone=endless, boxed=boxed)
+        return await self._judged(found, again, executions)
 
     async def _at_levels(self, levels: Levels) -> dict[str, tuple[Sequence[Run], int]]:
         """Return the execution and state at a level for small and one for fast code, where there are such."""
         names = [next((name for name in kind if name in levels), "") for kind in (_SMALL, _FAST)]
         chosen = {name: levels[name] for name in names if name}
         tried = await runs_of(self._env, [*chosen.values()], self._name)
-        return {
-            name: (one.observation[0], one.state) for name, one in zip(chosen, tried, strict=True) if one.error is None
-        }
+        known = zip(chosen, tried, strict=True)
+        return {name: (one.observation[0], one.state) for name, one in known if one.error is None}
 
     async def _judged(self, found: Reference, again: Sequence[Run], seen: Mapping[str, Sequence[Run]]) -> Reference:
         """Say whether the executions agree."""
-        replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._program.runs
+        replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._runs
         found = found.after(again)
         if not found.right:
             return found
@@ -262,12 +250,12 @@ class _Trial:
         if found.behaviour is Behaviour.VARIES:
             return found
         if not asked and first[0]["timed_out"]:
-            seconds = next(iter(self._program.runs.values())).timeout
+            seconds = next(iter(self._runs.values())).timeout
             reason = f"{UNASKED} it does not end within {seconds:g} s: say with --run how it is run"
             return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason)
         if any(run["signal"] == "SIGXFSZ" for run in first):
             return replace(found, behaviour=Behaviour.NOT_RUN, reason="it writes more than a run may")
-        if wrong := faults(self._program.runs, first):
+        if wrong := faults(self._runs, first):
             signs = await undefined(self._env, self._benchmark)
             errors = tuple(msgspec.structs.replace(one, by_itself=True) for one in wrong)
             reason = f"{in_words(wrong)}{signs}"
@@ -335,8 +323,7 @@ def _sign(run: Mapping[str, Any]) -> str:
 
 def _patient(benchmark: Benchmark, seconds: float) -> Benchmark:
     """Return a program with no more time than this for each run."""
-    program = benchmark.program
-    assert program is not None
+    program = program_of(benchmark)
     runs = {name: dataclasses.replace(run, timeout=min(run.timeout, seconds)) for name, run in program.runs.items()}
     return benchmark.replace(program=dataclasses.replace(program, runs=runs, measured="", carried=None))
 

@@ -187,50 +187,42 @@ def begin_state(name: str, env: Env, space: ActionSpace | None = None, start: st
         ValueError: when the environment has no reward space.
     """
     return SearchState(
-        algorithm=name,
-        environment=env.spec.id,
-        benchmark=str(env.benchmark.uri),
-        reward_space=reward_space_of(env),
-        action_space=(space or env.action_space).name,
-        start=start,
-    )
+        algorithm=name, environment=env.spec.id, benchmark=str(env.benchmark.uri), reward_space=reward_space_of(env),
+        action_space=(space or env.action_space).name, start=start,
+    )  # fmt: skip
 
 
+@dataclass(slots=True, eq=False)
 class Record:
-    """Keeps the best of a search and tells of progress."""
+    """Keeps the best of a search and tells of progress.
 
-    def __init__(
-        self,
-        base: SearchState,
-        meter: Meter,
-        rank: Callable[[tuple[str, ...]], Any],
-        progress: ProgressCallback | None,
-        resume: SearchState | None,
-    ) -> None:
-        """Begin a record.
+    Args:
+        _base: what is searched, and how.
+        meter: of the budget.
+        _rank: sorts lists of actions that are equally good and long.
+        _progress, _before, _watch: `progress`, `resume` and `watch` of the search.
 
-        Args:
-            base: what is searched, and how.
-            meter: of the budget.
-            rank: sorts lists of actions that are equally good and long.
-            progress, resume: of the search.
+    Raises:
+        ValueError: when `_before` is of another search.
+    """
 
-        Raises:
-            ValueError: when `resume` is of another search.
-        """
-        if resume is not None:
-            _check_resumable(base, resume)
-        self._base = base
-        self._rank = rank
-        self._progress = progress
-        self._before = resume
-        self._last_report = 0.0
-        self._last_best: tuple[str, ...] | None = None
-        self.meter = meter
-        self.actions: tuple[str, ...] = resume.actions if resume is not None else ()
-        self.reward = resume.reward if resume is not None else 0.0
-        self.round = 0
-        self.note = ""
+    _base: SearchState
+    meter: Meter
+    _rank: Callable[[tuple[str, ...]], Any]
+    _progress: ProgressCallback | None
+    _before: SearchState | None
+    _watch: WatchCallback | None = None
+    actions: tuple[str, ...] = field(default=(), init=False)
+    reward: float = field(default=0.0, init=False)
+    round: int = field(default=0, init=False)
+    note: str = field(default="", init=False)
+    _last_report: float = field(default=0.0, init=False)
+    _last_best: tuple[str, ...] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self._before is not None:
+            _check_resumable(self._base, self._before)
+            self.actions, self.reward = self._before.actions, self._before.reward
 
     def key(self, actions: tuple[str, ...], reward: float) -> tuple[float, int, Any]:
         """Return what action lists are ordered by, the best first: more reward, then fewer actions, then order."""
@@ -246,6 +238,11 @@ class Record:
         """Take over an action list if it is better than the best."""
         if self.would_take(actions, reward):
             self.actions, self.reward = actions, reward
+
+    def tell(self, outcome: Outcome) -> None:
+        """Tell who watches the search of an outcome, and end the search if that is the wish."""
+        if self._watch is not None and self._watch(outcome) is False:
+            self.meter.stopped = True
 
     def report(self) -> None:
         """Tell of progress: of each new best, and else at most twenty times a second."""
@@ -283,29 +280,17 @@ class Record:
             checks: of what was found.
         """
         return SearchResult(
-            self.actions,
-            self.reward,
-            self.evaluations,
-            self.elapsed,
-            complete,
-            state or self.state(),
-            baselines=earned,
-            start=start_of(self.actions, baselines),
-            improved=self.actions not in baselines.values(),
+            self.actions, self.reward, self.evaluations, self.elapsed, complete, state or self.state(),
+            baselines=earned, start=start_of(self.actions, baselines), improved=self.actions not in baselines.values(),
             checks=checks or Checks(),
-        )
+        )  # fmt: skip
 
     def state(self, **known: Any) -> SearchState:
         """Return where the search stands, with what else is known of it."""
         return msgspec.structs.replace(
-            self._base,
-            actions=self.actions,
-            reward=self.reward,
-            round=self.round,
-            evaluations=self.evaluations,
-            elapsed=self.elapsed,
-            **known,
-        )
+            self._base, actions=self.actions, reward=self.reward, round=self.round, evaluations=self.evaluations,
+            elapsed=self.elapsed, **known,
+        )  # fmt: skip
 
 
 def reward_space_of(env: Env) -> str:

@@ -50,6 +50,7 @@ async def _set(env: Env, parameters: Mapping[str, str]) -> None:
         await env.send_parameter(name, value)
 
 
+@dataclass(slots=True, eq=False)
 class Contender:
     """A state of a program whose time is measured.
 
@@ -59,10 +60,9 @@ class Contender:
         times: seconds of each run so far.
     """
 
-    def __init__(self, env: Env, actions: tuple[str, ...]) -> None:
-        self.actions = actions
-        self.times: list[float] = []
-        self.env = env
+    env: Env
+    actions: tuple[str, ...]
+    times: list[float] = field(default_factory=list, init=False)
 
     @property
     def median(self) -> float:
@@ -81,10 +81,6 @@ class Contender:
     async def warm_up(self, timeout: float | None = None) -> None:
         """Build the program and run it once, untimed; raises what `run` raises."""
         await self.run(timeout)
-
-    async def close(self) -> None:
-        """Close its environment."""
-        await self.env.close()
 
 
 async def run_in_turns(contenders: Sequence[Contender], rounds: int) -> None:

@@ -177,15 +177,11 @@ class Linker:
         named = [one for line in lines if (one := own_member(line[1]))]
         files = [os.path.basename(one.partition("(")[2].rstrip(")")) for one in named]
         found = tuple(file if file in self.taken else one for one, file in zip(named, files, strict=True))
+        name = self.inputs.link.output.name
         if others := sorted({*found} ^ {*self.taken}):
-            raise BenchmarkInitError(
-                self.inputs.link.output.name, f"lld takes other members of archives: {', '.join(others[:3])}"
-            )
+            raise BenchmarkInitError(name, f"lld takes other members of archives: {', '.join(others[:3])}")
         if found != self.taken and (shared := next(iter(self.inputs.sharing(STARTING)), "")):
-            raise BenchmarkInitError(
-                self.inputs.link.output.name,
-                f"lld takes members of archives in another order, and so those of {shared}",
-            )
+            raise BenchmarkInitError(name, f"lld takes members of archives in another order, and so those of {shared}")
 
     def at(self, level: str) -> bytes:
         """Return the image that clang alone makes at one of `LEVELS`.
@@ -239,18 +235,8 @@ class Linker:
         code, program, output = self.scratch / "program.bc", self.scratch / "program.o", self._made
         code.write_bytes(module if isinstance(self.tools, Clang) else for_older(module))
         passes = () if POLISH in options else ("-Xclang", "-disable-llvm-passes")
-        words = [
-            *self.code,
-            *SECTIONS,
-            LEVEL,
-            *passes,
-            *compiler_words(options),
-            "-Qunused-arguments",
-            "-w",
-            "-c",
-            "-o",
-            str(program),
-        ]
+        words = [*self.code, *SECTIONS, LEVEL, *passes, *compiler_words(options)]
+        words += ["-Qunused-arguments", "-w", "-c", "-o", str(program)]
         run([*self.tools.generator(), *words, "-x", "ir", str(code)], self.scratch, output.name)
         self._link({}, output, PLAIN, program, linker_words(options, direct=self._direct))
         return output.read_bytes()

@@ -227,13 +227,12 @@ class Cross:
 
     def unit(self, unit: Unit) -> Unit:
         """Return a unit as our clang compiles it to bitcode, with the headers of the cross compiler."""
-        language = "c++" if unit.input.language.startswith("c++") else "c"
         machine = tuple(word for word in unit.command.options() if word.startswith(_MACHINE))
         words = [f"--target={self.triple}"]
         if unit.origin is not None:  # such as -mfloat-abi=soft, which the compiler was configured with
             words += [one for one in added(unit, unit.origin) if one.startswith("-m") and "-mlibarch=" not in one]
         if "clang" not in os.path.basename(self.driver):
-            folders = _headers(self.driver, language, machine, str(unit.directory))
+            folders = _headers(self.driver, unit.language, machine, str(unit.directory))
             words += ["-nostdlibinc", "-nostdinc++", *(f"-isystem{folder}" for folder in folders)]
         tokens = (*(Token("option", (word,)) for word in words), *unit.command.tokens)
         return replace(unit, command=replace(unit.command, tokens=tokens))
@@ -276,10 +275,8 @@ def index_archives(driver: str, words: Sequence[str], scratch: Path) -> None:
     archives = [word for word in words if word.endswith(".a") and word.startswith(f"{scratch}/")]
     if not archives:
         return
-    program, plugin = (
-        _asked([driver, f"-print-{what}"], str(scratch)).stdout.strip()
-        for what in ("prog-name=ranlib", "file-name=liblto_plugin.so")
-    )
+    questions = ("-print-prog-name=ranlib", "-print-file-name=liblto_plugin.so")
+    program, plugin = (_asked([driver, one], str(scratch)).stdout.strip() for one in questions)
     for archive in archives:
         _asked([program, *(["--plugin", plugin] if os.path.isabs(plugin) else []), archive], str(scratch))
 
@@ -334,10 +331,8 @@ def _headers(driver: str, language: str, machine: tuple[str, ...], directory: st
 
 
 def _asked(words: Sequence[str], directory: str) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
+    environment, null = {**os.environ, **loader_environment(), "LC_ALL": "C"}, subprocess.DEVNULL
     try:
-        return subprocess.run(
-            words, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+        return subprocess.run(words, cwd=directory, env=environment, stdin=null, capture_output=True, text=True)
     except OSError as error:
         raise BenchmarkInitError(words[0], f"it cannot be started: {error.strerror}") from None

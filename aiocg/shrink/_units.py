@@ -184,13 +184,12 @@ class Units:
             self._run(part, [*words, "ir", str(part.path)])
         elif LEVEL in how and isinstance(made := self._objects.get((part, BITCODE)), Path) and not is_zig(part.command):
             unit = self.same(part)  # the front end has done its work at this level
-            cplusplus = unit.input.language.startswith("c++")
-            line = [*Clang().compiler(cplusplus), *self.code(part), *words, "ir", str(made)]
+            line = [*Clang().compiler(unit.language == "c++"), *self.code(part), *words, "ir", str(made)]
             run(line, unit.directory, name_of(part), unit.environment)
         else:
             unit = self.same(part)
             options = self._known(part, unit.command.options("level", "linking", "dependency"))
-            more = [*level_words(unit.command.level), *(() if unit.input.language.startswith("c++") else OLD_C)]
+            more = [*level_words(unit.command.level), *(OLD_C if unit.language == "c" else ())]
             self._run(unit, [*more, *options, *words, unit.input.language, unit.input.path])
         return path
 
@@ -204,8 +203,7 @@ class Units:
             run([*Clang().generator(), *words], part.path.parent, name_of(part))
             return
         tools = Zig.find() if is_zig(part.command) else Clang()
-        cplusplus = part.input.language.startswith("c++")
-        run([*tools.compiler(cplusplus), *words], part.directory, name_of(part), part.environment)
+        run([*tools.compiler(part.language == "c++"), *words], part.directory, name_of(part), part.environment)
 
 
 def run(line: Sequence[str], directory: Path, name: str, environment: Mapping[str, str] = os.environ) -> None:

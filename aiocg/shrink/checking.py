@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiocg.build.objects import beginning
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.errors import AiocgError
@@ -48,7 +49,7 @@ class Check:
         Raises:
             OSError: when an image cannot be written.
         """
-        if self._holds(images):
+        if self._holds_with(images, images):
             return
         changed = [one for one in images if one.chosen != OWN]
         self.tell(f"{self.name} fails, so what makes it fail is looked for")
@@ -61,7 +62,7 @@ class Check:
         _install(images, ())
         for one in wrong:
             self._mend(one)
-        if not self._holds(images):
+        if not self._holds_with(images, images):
             for one in changed:
                 one.chosen = OWN
                 one.notes.append(
@@ -145,23 +146,15 @@ class Check:
         )
         return True
 
-    def _holds(self, images: Sequence[Candidates]) -> bool:
-        return self._holds_with(images, images)
-
     def _holds_with(self, images: Sequence[Candidates], some: Sequence[Candidates]) -> bool:
         """Run the check with some of the images, and the build's own in the places of the others."""
         _install(images, some)
         return self._run()
 
     def _holds_content(self, image: Candidates, content: bytes) -> bool:
-        with self._in_place(image, content):
-            return self._run()
-
-    @contextlib.contextmanager
-    def _in_place(self, image: Candidates, content: bytes) -> Iterator[None]:
         put(_place(image), content)
         try:
-            yield
+            return self._run()
         finally:
             put(_place(image), image.contents[OWN])
 
@@ -268,8 +261,7 @@ class Smoke(Check):
 def _is_program(link: Link) -> bool:
     """Say whether the image of a link can be started on this machine."""
     try:
-        with open(link.output, "rb") as file:
-            head = file.read(20)
+        head = beginning(link.output, 20)
         machine = Path("/proc/self/exe").read_bytes()[18:20]
     except OSError:
         return False
@@ -283,12 +275,7 @@ def _problem() -> str:
     if shutil.which("bwrap") is None:
         return "there is no bwrap on PATH to box them with (Debian: apt install bubblewrap)"
     with scratch_folder() as folder:
-        done = subprocess.run(
-            [*_box(str(folder), ""), "true"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        done = subprocess.run([*_box(str(folder), ""), "true"], stdin=subprocess.DEVNULL, capture_output=True)
     return done.stderr.decode(errors="replace").strip()[-200:] if done.returncode else ""
 
 

@@ -29,10 +29,7 @@ _C = (".c", ".i")
 _CPLUSPLUS = (".cc", ".cp", ".cpp", ".cxx", ".c++", ".C", ".CC", ".CPP", ".CXX", ".ii")
 SOURCES = (*_C, *_CPLUSPLUS)
 _OTHER_MODES = ("-E", "-S", "-M", "-MM", "-fsyntax-only", "-x", "-", "--version", "-r")
-_OTHERS = (
-    *("-fsanitize", "-fprofile", "-fcoverage", "--coverage", "-pg", "-finstrument", "-fxray"),
-    *("-print", "-dump"),
-)
+_OTHERS = ("-fsanitize", "-fprofile", "-fcoverage", "--coverage", "-pg", "-finstrument", "-fxray", "-print", "-dump")
 _PROBES = ("CMakeFiles/", "CMakeTmp/", "meson-private/")
 _TOOLS = ("nm", "size", "strings", "objdump", "readelf", "objcopy", "strip")
 _RECORDING = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "llvm", "recording.py")
@@ -154,9 +151,8 @@ def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: s
         known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *unaliased, *known]
     lenient = plan["lenient"] if source.endswith(_C) else []
     output = [] if _named(words) else ["-o", _object_of(words)]
-    return _run(
-        [*clang, *known, *plan["bitcode"], *lenient, *output], [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
-    )
+    silent: list[tuple[object, ...]] = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+    return _run([*clang, *known, *plan["bitcode"], *lenient, *output], silent)
 
 
 def _run(line: list[str], actions: "list[tuple[object, ...]] | None" = None) -> int:

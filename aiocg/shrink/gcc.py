@@ -1,8 +1,9 @@
 """GCC's images with other options: one line of options for a whole build, which any build can be given without us."""
 
+import functools
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -123,12 +124,8 @@ class GccShrinking(Shrinking):
         if len(lines) > 1:
             return ""
         (line,) = lines
-        own = {
-            tuple(level_words(part.command.level))
-            for one in found
-            for part in one.linker.parts
-            if isinstance(part, Unit)
-        }
+        units = [part for one in found for part in one.linker.parts if isinstance(part, Unit)]
+        own = {tuple(level_words(unit.command.level)) for unit in units}
         levels = [word for word in line if word.startswith("-O")]
         if not levels or len(own) != 1:  # CFLAGS may take the place of the build's own level
             return ""
@@ -143,37 +140,36 @@ class GccShrinking(Shrinking):
         if self._meter is not None:
             from aiocg.shrink.searching import find
 
-            self.line = find(_Whole(images).size, self._line_options, self._meter)
+            self.line = find(_sizes(images), self._line_options, self._meter)
         for image in images:
             stale = self.lock.images.get(image.name)
             image.add_found(self.line or (stale.actions if stale else ()) or image.quick)
             image.choose()
 
 
-class _Whole:
-    """All images of a build, compiled and linked with lines of options."""
+def _sizes(images: Sequence[Candidates]) -> Callable[[tuple[str, ...]], int | None]:
+    """Return what says how many bytes all images of a build have with a line of options; None if it fails.
 
-    def __init__(self, images: Sequence[Candidates]) -> None:
-        self._images = images
-        self._sizes: dict[tuple[str, ...], int | None] = {}
+    An image counts as the build has made it where that is smaller, or where it does not link with the line.
+    """
+    units = images[0].linker.compiled
 
-    def size(self, line: tuple[str, ...]) -> int | None:
-        """Return the bytes of all images with a line of options, or as the build has made them; None if it fails."""
-        if line not in self._sizes:
-            text = shlex.join(line)
-            units = self._images[0].linker.compiled
-            try:
-                units.objects(tuple({part: None for one in self._images for part in one.linker.parts}), text)
-                self._sizes[line] = sum(self._size(one, text) for one in self._images)
-            except BenchmarkInitError:
-                self._sizes[line] = None
-            units.forget(text)
-        return self._sizes[line]
-
-    def _size(self, image: Candidates, line: str) -> int:
-        """Return the bytes of an image with a line of options, or of the build's own if that is smaller or it fails."""
+    def size_of(image: Candidates, line: str) -> int:
         own = image.images[OWN].bytes
         try:
             return min(own, measure(image.linker.at(line), image.measure).bytes)
         except BenchmarkInitError:
             return own
+
+    @functools.cache
+    def size(line: tuple[str, ...]) -> int | None:
+        text = shlex.join(line)
+        try:
+            units.objects(tuple({part: None for one in images for part in one.linker.parts}), text)
+            return sum(size_of(one, text) for one in images)
+        except BenchmarkInitError:
+            return None
+        finally:
+            units.forget(text)
+
+    return size

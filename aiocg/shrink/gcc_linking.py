@@ -5,7 +5,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,8 +26,6 @@ from aiocg.shrink.record import Link
 from aiocg.transport.elf import symbol_sizes
 
 COLLECT = "-Wl,--gc-sections"
-NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
-"""Options of the linker about symbols that GCC's link-time optimisation does not know, or not well."""
 LTO = "-flto"
 LEVELS = ("-Os", "-Oz", "-Os -flto", "-Oz -flto")
 """What a search begins with, and what results are compared with, beside the build's own."""
@@ -43,6 +41,13 @@ _LOST = re.compile(
 """Options of a unit that link-time optimisation does not, or not always, keep for its functions."""
 _KEPT = frozenset(["-fstack-protector-strong", "-fstack-protector-all", "-fstack-clash-protection"])
 """Those of them that it keeps if all units have them, where a GCC has them for each function: from GCC 11 on."""
+_NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
+
+
+def naming_word(words: Iterable[str]) -> str:
+    """Return a linker's first option about symbols that GCC's link-time optimisation does not know, or not well."""
+    options = (word for word in words if word.startswith("-"))
+    return next((word for word in options if word.lstrip("-").partition("=")[0] in _NAMING), "")
 
 
 class Gcc(Clang):
@@ -143,9 +148,8 @@ class GccLinker(Linker):
                 defines what other units define weakly, which it may inline.
         """
         name = self.inputs.link.output.name
-        for word in linker_words(self.inputs.link.command.words):
-            if word.startswith("-") and word.lstrip("-").partition("=")[0] in NAMING:
-                raise BenchmarkInitError(name, f"with link-time optimisation {word} may mean something else")
+        if word := naming_word(linker_words(self.inputs.link.command.words)):
+            raise BenchmarkInitError(name, f"with link-time optimisation {word} may mean something else")
         for section, parts in self.inputs.sharing(STARTING).items():
             if any(part in self.parts for part in parts):
                 raise BenchmarkInitError(name, f"link-time optimisation would change the order in {section}")

@@ -36,11 +36,9 @@ _OF_LINKERS = {"_init", "_fini", "_edata", "_end", "__bss_start", "edata", "end"
 
 FLASH_AND_RAM = "flash+ram"
 _COMPRESSORS = {
-    "gzip": ("gzip", "-9c"),
-    "xz": ("xz", "-9c"),
-    "zstd": ("zstd", "-19", "-qc"),
+    "gzip": ("gzip", "-9c"), "xz": ("xz", "-9c"), "zstd": ("zstd", "-19", "-qc"),
     "brotli": ("brotli", "-q", "11", "-c"),
-}
+}  # fmt: skip
 MEASURES = (FLASH_AND_RAM, *_COMPRESSORS)
 """What may count instead of the bytes that are loaded: those and the memory that variables take, since their initial
 values are in flash; or the loaded bytes compressed by a program."""
@@ -126,26 +124,19 @@ def loader_difference(before: bytes, after: bytes) -> str:
     """
     if not before.startswith(b"\x7fELF"):
         return ""
-    asked = [
-        sorted((kind, value) for kind, value in loader_requests(one) if kind != "library") for one in (before, after)
-    ]
-    if different := {*asked[0]} ^ {*asked[1]}:
+    asked = [loader_requests(one) for one in (before, after)]
+    others = [{one for one in some if one[0] != "library"} for some in asked]
+    if different := others[0] ^ others[1]:
         return "the {} {}".format(*min(different))
-    libraries = [
-        [value for kind, value in loader_requests(one) if kind == "library" and not _COMPILERS_LIBRARY.match(value)]
-        for one in (before, after)
-    ]
+    libraries = [[value for kind, value in some if kind == "library"] for some in asked]
+    libraries = [[name for name in names if not _COMPILERS_LIBRARY.match(name)] for names in libraries]
     if libraries[0] != libraries[1]:
         return f"the libraries: {', '.join(libraries[1]) or 'none'} instead of {', '.join(libraries[0]) or 'none'}"
     if any(one.name == ".interp" for one in sections(before)):
         return ""
     exported = exported_definitions(after)
-    missing = exported_definitions(before) - exported
-    names = sorted(
-        name
-        for name in missing
-        if name.partition("@")[0] not in _OF_LINKERS and _OF_WHOLE.sub(r"\g<1>2", name) not in exported
-    )
+    missing = [name for name in exported_definitions(before) - exported if name.partition("@")[0] not in _OF_LINKERS]
+    names = sorted(name for name in missing if _OF_WHOLE.sub(r"\g<1>2", name) not in exported)
     return f"the symbols: it lacks {names[0]}" if names else ""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.build.commands import Unit
-from aiocg.build.objects import archive_members, elf_symbols, is_archive
+from aiocg.build.objects import archive_members, beginning, elf_symbols, is_archive
 from aiocg.build.proof import compile_again
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
@@ -25,16 +25,9 @@ from aiocg.transport.elf import (
 
 _FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
 _DROPPED = (
-    *(f"-Wl,{option}" for option in _FILES),
-    *_FILES,
-    "-flto",
-    "-fuse-ld",
-    "--ld-path",
-    "-fuse-linker-plugin",
-    "-fno-fat-lto",
-    "-ffat-lto",
-    "-save-temps",
-)
+    *(f"-Wl,{option}" for option in _FILES), *_FILES, "-flto", "-fuse-ld", "--ld-path", "-fuse-linker-plugin",
+    "-fno-fat-lto", "-ffat-lto", "-save-temps",
+)  # fmt: skip
 
 
 STARTING = re.compile(r"\.(?:(?:pre)?init_array|fini_array|ctors|dtors)(?:\..*)?")
@@ -120,17 +113,15 @@ class Inputs:
         for token, place in zip(self.link.command.tokens, self.places, strict=True):
             path = self.link.directory / next(named).path if token.kind == "input" else None
             is_near = path is not None and place is None and path.is_relative_to(self.link.directory)
-            if path is not None and is_near and (is_archive(path) or _is_object(path)):
+            if path is not None and is_near and (is_archive(path) or _type_of(path) == 1):
                 found.append(path.name)
         return found
 
     @property
     def has_archive(self) -> bool:
         """Whether an archive is named, that is not the system's."""
-        tokens = self.link.command.tokens
-        return any(isinstance(place, _Archive) for place in self.places) or any(
-            token.kind == "input" and token.value.endswith(".a") for token in tokens
-        )
+        named = any(one.kind == "input" and one.value.endswith(".a") for one in self.link.command.tokens)
+        return named or any(isinstance(place, _Archive) for place in self.places)
 
     @property
     def writes_files(self) -> bool:
@@ -142,13 +133,10 @@ class Inputs:
         """Whether the link reads a text that was written after one of its objects, such as a list of their symbols."""
         words = linker_words(self.link.command.words)
         named = {self.link.directory / word.rpartition("=")[2] for word in words} - {self.link.output}
-        texts = [
-            path for path in named if path.is_file() and not (is_archive(path) or _type_of(path) or _is_bitcode(path))
-        ]
-        objects = [
-            place.path for place in self.places if isinstance(place, (_Single, _Archive)) and place.path is not None
-        ]
-        written = [path.stat().st_mtime_ns for path in objects if path.exists()]
+        files = filter(Path.is_file, named)
+        texts = [path for path in files if not (is_archive(path) or _type_of(path) or is_bitcode(beginning(path, 4)))]
+        objects = [place.path for place in self.places if place is not None]
+        written = [path.stat().st_mtime_ns for path in objects if path is not None and path.exists()]
         return any(path.stat().st_mtime_ns > min(written, default=0) for path in texts)
 
     @property
@@ -215,9 +203,8 @@ class Inputs:
         wrapped = set(wrapped_names(self.link.command.words))
         for part, content in self.objects() if wrapped else ():
             if content.startswith(b"\x7fELF") and (names := wrapped & used_definitions(content)):
-                raise ValueError(
-                    f"the link wraps what {name_of(part) if part else 'an object'} defines and calls: {min(names)}"
-                )
+                what = name_of(part) if part else "an object"
+                raise ValueError(f"the link wraps what {what} defines and calls: {min(names)}")
 
     @property
     def overridden(self) -> set[str]:
@@ -254,7 +241,7 @@ class Inputs:
             word = "".join(token.words)
             names = [f"lib{word[2:]}.so"] if word.startswith("-l") else [word] if token.kind == "input" else []
             for folder in (self.link.directory, *folders):
-                yield from (path for name in names if (path := folder / name).is_file() and _is_linked(path))
+                yield from (path for name in names if _type_of(path := folder / name) == 3)
 
     def original_words(self) -> list[str]:
         """Return the words after the driver of the link as it was, with objects in the places of sources."""
@@ -364,7 +351,7 @@ def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
                 place = _Single(path, known)
             elif is_archive(path):
                 place = _archive(path, units, scratch)
-            elif _is_bitcode(path):
+            elif is_bitcode(beginning(path, 4)):
                 place = _Single(path, Module(path))
         elif token.words[0].startswith("-l") and (library := _library(token, folders, static)):
             place = _archive(library, units, scratch)
@@ -423,29 +410,9 @@ def _archive(path: Path, units: Mapping[str, Unit], scratch: Path) -> _Archive |
     return _Archive(path, tuple(members)) if any(part for _, part in members) else None
 
 
-def _is_bitcode(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return is_bitcode(file.read(4))
-
-
-def _is_object(path: Path) -> bool:
-    """Say whether a file is an ELF object that has not been linked."""
-    return _type_of(path) == 1
-
-
-def _is_linked(path: Path) -> bool:
-    """Say whether a file is a shared library."""
-    return _type_of(path) == 3
-
-
 def _type_of(path: Path) -> int:
     """Return the type of an ELF file, 0 of any other."""
-    if not path.is_file():
-        return 0
-    with open(path, "rb") as file:
-        head = file.read(18)
+    head = beginning(path, 18)
     return max(head[16:18], default=0) if head[:4] == b"\x7fELF" else 0  # in either order of bytes
 
 

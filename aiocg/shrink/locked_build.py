@@ -8,15 +8,16 @@ has everything imported, and LLVM loaded beside it.
 """
 
 import asyncio
+import itertools
 import os
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aiocg.build.commands import Start, Unit, object_name, run_build, units_of
+from aiocg.build.commands import Start, Unit, object_name, recording_environment, run_build, units_of
 from aiocg.build.compilation import ALWAYS, OLD_C, compile_unit
 from aiocg.build.proof import SHARED, UNALIASED, gcc_words, is_gcc, retold
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
@@ -25,7 +26,7 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.llvm.command_line import UNTYPED_LEVELS, level_words, parse
-from aiocg.llvm.recording import compilers, recording_commands
+from aiocg.llvm.recording import compilers
 from aiocg.llvm.tools import LoadedTool
 from aiocg.shrink import compiler
 from aiocg.shrink._linking import Form, Linker
@@ -63,18 +64,12 @@ def build(text: str, lock: Lock, commands: Path, scratch: Path) -> tuple[int, li
         commands: a folder for the commands that take the places of compilers.
         scratch: an empty folder.
     """
-    commands.mkdir(parents=True, exist_ok=True)
-    search_path = os.environ.get("PATH", os.defpath)
-    recording_commands(str(commands), search_path, compiler.__file__)
+    environment = {**os.environ, **recording_environment(commands, compiler.__file__)}
     plan = scratch / "plan"
     plan.write_text(compiler.plan_text(_plan(lock, scratch)), errors="surrogateescape")
     with LoadedTool(), _Requests(lock, scratch).served() as requests:
-        variables = {
-            compiler.VARIABLE: str(plan),
-            "PATH": os.pathsep.join((str(commands), search_path)),
-            "CCACHE_DISABLE": "1",
-        }
-        return run_build(["/bin/sh", "-c", text], {**os.environ, **variables}), requests.done
+        environment[compiler.VARIABLE] = str(plan)
+        return run_build(["/bin/sh", "-c", text], environment), requests.done
 
 
 def is_repeatable(lock: Lock) -> bool:
@@ -85,26 +80,27 @@ def is_repeatable(lock: Lock) -> bool:
 def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
     """Return what the compilers of the build are to do."""
     toolchain = find_toolchain()
-    clang = {
-        language: [*toolchain.command(language), *compile_flags(toolchain.clang, language)] for language in ("c", "c++")
-    }
+    clang = {one: [*toolchain.command(one), *compile_flags(toolchain.clang, one)] for one in ("c", "c++")}
+    levels = {f"level{level}": level_words(level) for level in (*UNTYPED_LEVELS, "-O2", "-Os", "-Oz", "-Ofast")}
+    for language, level in itertools.product(clang, (*UNTYPED_LEVELS, "-O2")):
+        levels[f"gcc {language}{level}"] = gcc_words(level, cplusplus=language == "c++")
+    entries = lock.images.values()
+
+    def paths(names: Iterable[tuple[str, ...]]) -> list[str]:
+        return sorted({os.path.abspath(name) for some in names for name in some})
+
     return {
         **clang,
         "bitcode": [LEVEL, "-Xclang", "-disable-llvm-passes", *ALWAYS, "-emit-llvm"],
         "lenient": list(OLD_C),
-        **{f"level{level}": level_words(level) for level in (*UNTYPED_LEVELS, "-O2", "-Os", "-Oz", "-Ofast")},
-        **{
-            f"gcc {language}{level}": gcc_words(level, cplusplus=language == "c++")
-            for language in clang
-            for level in (*UNTYPED_LEVELS, "-O2")
-        },
+        **levels,
         "shared": list(SHARED),
         "unaliased": [UNALIASED],
         "gnu": [path for path in compilers(os.environ.get("PATH", os.defpath)).values() if is_gcc((path,))],
-        "left_out": sorted({word for entry in lock.images.values() for word in entry.left_out}),
-        "retold": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.retold}),
-        "kept": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.kept}),
-        "units": sorted({os.path.abspath(name) for entry in lock.images.values() for name in entry.units}),
+        "left_out": sorted({word for entry in entries for word in entry.left_out}),
+        "retold": paths(entry.retold for entry in entries),
+        "kept": paths(entry.kept for entry in entries),
+        "units": paths(entry.units for entry in entries),
         "images": [os.path.abspath(name) for name in lock.images],
         "folder": [str(scratch)],
     }
@@ -313,8 +309,5 @@ def _shrunk(build: Build, folder: Path, scratch: Path) -> str:
         asyncio.run(search())
         work.choose(missing)
     work.place(None)
-    return (
-        "only the core set was tried"
-        if work.images
-        else f"it is the build's own: {next(iter(work.left_alone.values()))}"
-    )
+    left_alone = next(iter(work.left_alone.values()), "")
+    return "only the core set was tried" if work.images else f"it is the build's own: {left_alone}"

@@ -66,12 +66,8 @@ def second_build(scratch: Path) -> Mapping[str, str]:
     wrapper = _script(scratch / "rustc", (), [*UNTOUCHED, "-Csave-temps", f"-Clinker={linker}", "-Clinker-flavor=gcc"])
     temporary = scratch / "tmp"
     temporary.mkdir()
-    return {
-        "CARGO_TARGET_DIR": str(scratch / "target"),
-        "RUSTC_WRAPPER": str(wrapper),
-        "TMPDIR": str(temporary),
-        "AIOCG_CC_SEARCH": "none",
-    }
+    folders = {"CARGO_TARGET_DIR": str(scratch / "target"), "TMPDIR": str(temporary)}
+    return folders | {"RUSTC_WRAPPER": str(wrapper), "AIOCG_CC_SEARCH": "none"}
 
 
 def in_place(build: Build, made: Path, own: Path) -> Build:

@@ -82,7 +82,7 @@ def find(size: Callable[[tuple[str, ...]], int | None], options: Sequence[Option
         screener.tell(choices, FAILED if now is None else float(-now))
         if now is not None and now < least_size:
             best, least_size = line, now
-    meter.extend(meter.budget.part(1 + PEELING))
+    meter.budget = meter.budget.part(1 + PEELING)
 
     def as_small(some: Sequence[str]) -> bool:
         now = None if meter.out_of_time else size((*base, *some))

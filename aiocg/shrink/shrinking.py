@@ -3,7 +3,6 @@
 import contextlib
 import fnmatch
 import functools
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ import msgspec
 
 from aiocg.build.commands import Unit
 from aiocg.build.compilation import each
+from aiocg.build.objects import beginning, digest_of
 from aiocg.build.proof import check_relinkable, is_gcc, unasked_words
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.errors import AiocgError
@@ -399,20 +399,16 @@ def _renamed(links: Sequence[Link], folder: Path) -> list[Link]:
     images = [path for path in there if path not in known and not path.is_symlink() and _is_image(path)]
     now = {digest: path for path, digest in _hashes(sorted(images, reverse=True)).items()}
     found = {path: now[digest] for path, digest in gone.items() if digest in now}
-    return [
-        replace(
-            link,
-            output=found.get(link.output, link.output),
-            files={found.get(path, path): digest for path, digest in link.files.items()},
-        )
-        for link in links
-    ]
+    renamed = []
+    for link in links:
+        files = {found.get(path, path): digest for path, digest in link.files.items()}
+        renamed.append(replace(link, output=found.get(link.output, link.output), files=files))
+    return renamed
 
 
 def _is_image(path: Path) -> bool:
     try:
-        with open(path, "rb") as file:
-            return file.read(4) == b"\x7fELF"
+        return beginning(path, 4) == b"\x7fELF"
     except OSError:
         return False
 
@@ -432,12 +428,7 @@ def check_same(link: Link, scratch: Path) -> tuple[str, ...] | None:
 
 def _hashes(paths: Iterable[Path]) -> dict[Path, str]:
     """Return the SHA-256 of those files that are there."""
-    found = {}
-    for path in paths:
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                found[path] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {path: digest_of(path) for path in paths if path.is_file()}
 
 
 def _telling(link: Link) -> tuple[str, ...]:

@@ -6,13 +6,5 @@ from aiocg.tune._tuning import Tuning
 from aiocg.tune._workspace import TuneError, Workspace
 
 __all__ = [
-    "Job",
-    "Result",
-    "Settings",
-    "TuneError",
-    "Tuning",
-    "Workspace",
-    "read_result",
-    "result_text",
-    "verdict",
-]
+    "Job", "Result", "Settings", "TuneError", "Tuning", "Workspace", "read_result", "result_text", "verdict",
+]  # fmt: skip

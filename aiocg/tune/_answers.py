@@ -17,6 +17,7 @@ from aiocg.tune._workspace import CommandFailed, Workspace
 
 _TARGET = re.compile(r"(?P<binary>.*?/?)CMakeFiles/(?P<target>[^/]+)\.dir/")
 _ROOT = "aiocg_root"
+_Units = Mapping[str, Sequence[Unit]]  # by the names of their sources
 TRIES = 8  # builds by which it is found out which variables a makefile reads
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 
@@ -107,13 +108,10 @@ def _folders(replay: Replay) -> list[Path]:
     return [replay.workspace.copy, *dict.fromkeys(map(replay.workspace.inside, used))]
 
 
-def _plain(choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit]], text: str) -> Answer:
+def _plain(choice: Choice, replay: Replay, units: _Units, text: str) -> Answer:
     """Return lines to be given to the compilers by hand."""
-    lines = [
-        f"{name}: {shlex.join(words)}"
-        for name, some in sorted(units.items())
-        if (words := replay.words(some[0], words_of(choice, name)))
-    ]
+    given = [(name, replay.words(some[0], words_of(choice, name))) for name, some in sorted(units.items())]
+    lines = [f"{name}: {shlex.join(words)}" for name, words in given if words]
     if not lines and ALL_FILES in choice:
         lines = [f"compilers: {shlex.join(choice[ALL_FILES])}"]
     if link := _link_words(choice):
@@ -122,12 +120,7 @@ def _plain(choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit]], 
 
 
 def _for_make(
-    choice: Choice,
-    replay: Replay,
-    units: Mapping[str, Sequence[Unit]],
-    text: str,
-    variables: Mapping[str, str],
-    link_variable: str,
+    choice: Choice, replay: Replay, units: _Units, text: str, variables: Mapping[str, str], link_variable: str
 ) -> Answer:
     by_folder: dict[str, list[str]] = {}
     seen = replay.workspace.seen
@@ -144,23 +137,21 @@ def _for_make(
     for name, some in units.items():
         for unit in some:
             if unit.object is not None:
-                kind = "c++" if unit.input.language.startswith("c++") else "c"
                 written = unit.origin.command.output if unit.origin is not None else ""
                 words = replay.words(unit, words_of(choice, name))
-                add(unit.object, unit.directory, written, variables[kind], words)
+                add(unit.object, unit.directory, written, variables[unit.language], words)
     for output, directory, link in replay.links(choice):
         add(output, directory, str(output), link_variable, link)
+    use = f"MAKEFILES=$PWD/aiocg.mk {text}"
     lines = [
         "# Options for single files, found by aiocg tune. Use: include this file at the end of the Makefile, or",
-        f"#     MAKEFILES=$PWD/aiocg.mk {text}",
+        f"#     {use}",
         f"{_ROOT} := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))",
     ]
     for folder, rules in sorted(by_folder.items()):
         place = f"$({_ROOT})/{folder}" if folder else f"$({_ROOT})"
         lines += [f"ifeq ($(realpath $(CURDIR)),{place})", *sorted(dict.fromkeys(rules)), "endif"]
-    return Answer(
-        "make", "\n".join(lines) + "\n", "aiocg.mk", f"MAKEFILES=$PWD/aiocg.mk {text}", {"MAKEFILES": "aiocg.mk"}
-    )
+    return Answer("make", "\n".join(lines) + "\n", "aiocg.mk", use, {"MAKEFILES": "aiocg.mk"})
 
 
 def _spellings(path: Path, directory: Path, written: str) -> set[str]:
@@ -177,11 +168,10 @@ def _escaped(target: str) -> str:
     return re.sub(r"([ %#:])", r"\\\1", target.replace("$", "$$"))
 
 
-def _for_cmake(choice: Choice, replay: Replay, units: Mapping[str, Sequence[Unit]], text: str) -> Answer:
+def _for_cmake(choice: Choice, replay: Replay, units: _Units, text: str) -> Answer:
     seen = replay.workspace.seen
-    binary = next(
-        found["binary"] for some in units.values() for unit in some if (found := _TARGET.search(str(unit.object)))
-    )
+    objects = [str(unit.object) for some in units.values() for unit in some]
+    binary = next(found["binary"] for found in map(_TARGET.search, objects) if found)
     lines = ["# Options for single files, found by aiocg tune: cmake -DCMAKE_PROJECT_INCLUDE=$PWD/aiocg.cmake …"]
     lines += ["cmake_minimum_required(VERSION 3.19)", "if(aiocg_tuned)", "  return()", "endif()", "set(aiocg_tuned 1)"]
     if link := _link_words(choice):
@@ -227,9 +217,7 @@ def _for_meson(choice: Choice, replay: Replay, text: str) -> Answer:
     except (CommandFailed, ValueError):
         told = []
     values = {one["name"]: one["value"] for one in told if isinstance(one.get("value"), list)}
-    languages = {
-        "cpp" if unit.input.language.startswith("c++") else "c" for units in replay.units.values() for unit in units
-    }
+    languages = {unit.language.replace("c++", "cpp") for units in replay.units.values() for unit in units}
     args = [
         f"-D{language}_{kind}={shlex.quote(shlex.join([*values.get(f'{language}_{kind}', ()), *words]))}"
         for language in sorted(languages)

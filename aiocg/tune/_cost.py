@@ -1,7 +1,6 @@
 """What a build costs: bytes of its images, or the numbers that a command prints."""
 
 import contextlib
-import hashlib
 import json
 import math
 import re
@@ -9,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiocg.build.objects import digest_of
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.shrink.image import MEASURES, measure, read_image
+from aiocg.shrink.image import MEASURES, measure
 from aiocg.tune._workspace import TuneError, Workspace
 
 SIZE, FILE = "size", "file"
@@ -126,25 +126,24 @@ class Cost:
         if self.is_command:
             numbers = printed_numbers(workspace.run([self.how], timeout=self.timeout), self.how)
             with contextlib.suppress(ValueError, OSError):
-                contents = [path.read_bytes() for path in images.values()]
-                sizes = {
-                    SIZE: float(sum(read_image(one).bytes for one in contents)),
-                    FILE: float(sum(map(len, contents))),
-                }
-                numbers = {**numbers, **{name: size for name, size in sizes.items() if images and name not in numbers}}
+                for how, size in _sizes(images, (SIZE, FILE) if images else ()).items():
+                    numbers.setdefault(how, size)
         else:
             try:
-                sizes = {SIZE: 0.0, FILE: 0.0, self.how: 0.0}
-                for path in images.values():
-                    content = path.read_bytes()
-                    found = measure(content, "" if self.how in (SIZE, FILE) else self.how)
-                    sizes[self.how] += found.bytes if self.how != FILE else 0
-                    sizes[SIZE] += measure(content, "").bytes if self.how != SIZE else 0
-                    sizes[FILE] += len(content)
+                numbers = _sizes(images, (self.how, SIZE, FILE))
             except (BenchmarkInitError, ValueError, OSError) as error:
                 raise TuneError(f"the images cannot be measured: {error}") from None
-            numbers = {self.how: sizes.pop(self.how), **sizes}
         return Measured(next(iter(numbers.values())), numbers, identity=identity)
+
+
+def _sizes(images: Mapping[str, Path], measures: Sequence[str]) -> dict[str, float]:
+    """Return the bytes of all images by each measure."""
+    contents = [path.read_bytes() for path in images.values()]
+
+    def size(content: bytes, how: str) -> int:
+        return len(content) if how == FILE else measure(content, "" if how == SIZE else how).bytes
+
+    return {how: float(sum(size(one, how) for one in contents)) for how in dict.fromkeys(measures)}
 
 
 def printed_numbers(output: str, command: str) -> dict[str, float]:
@@ -166,26 +165,14 @@ def printed_numbers(output: str, command: str) -> dict[str, float]:
         words = last.split()
         digits = [word for word in words if re.search(r"\d", word)]
         # the last word, or the only one with a digit, or the first of two, as `wc -c` prints it
-        chosen = next(
-            (
-                word
-                for word in (words[-1:] + digits[: len(digits) == 1] + words[: len(words) == 2])
-                if _NUMBER.fullmatch(word)
-            ),
-            "",
-        )
+        tried = words[-1:] + digits[: len(digits) == 1] + words[: len(words) == 2]
+        chosen = next(filter(_NUMBER.fullmatch, tried), "")
         numbers = {"cost": float(chosen.replace(",", ""))} if chosen else {}
     if not numbers or not all(map(math.isfinite, numbers.values())):
         raise TuneError(
             f"the cost `{command}` should print a number, or a JSON object of numbers, last; it printed {last[-200:]!r}"
         )
     return numbers
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def together(each: Sequence[Measured], *, worst: bool) -> Measured:

@@ -3,6 +3,7 @@
 import contextlib
 import fnmatch
 import hashlib
+import itertools
 import json
 import os
 import shlex
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from aiocg.build.objects import digest_of
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.search import Budget
 from aiocg.shrink.delta_debugging import guilty
 from aiocg.transport.elf import sections
 from aiocg.tune._answers import answers, is_meson, whole_answer
-from aiocg.tune._cost import Bound, Cost, digest_of
+from aiocg.tune._cost import Bound, Cost
 from aiocg.tune._options import (
     ALL_FILES,
     LINK,
@@ -148,16 +150,14 @@ class Job:
         for choice in space.whole:
             replays = (one for one in self.targets if isinstance(one, Replay))
             if reason := next(filter(None, (one.obstacle(choice) for one in replays)), ""):
-                self.notes.append(
-                    f"{' '.join(word for words in choice.values() for word in words)} is not tried: {reason}"
-                )
+                self.notes.append(f"{' '.join(itertools.chain(*choice.values()))} is not tried: {reason}")
             else:
                 whole.append(choice)
         space = replace(space, whole=tuple(whole))
         meter = Budget(seconds=self.settings.budget * SEARCHING).start()
         self.tell(f"searching: {len(self.tuning.sources) or 'no'} files apart, {len(space.options)} options")
         search(self.tuning, space, meter)
-        meter.extend(Budget(seconds=max(self.settings.budget, meter.elapsed / SEARCHING)))
+        meter.budget = Budget(seconds=max(self.settings.budget, meter.elapsed / SEARCHING))
         self.tell("leaving out what does nothing")
         minimise(self.tuning, space, meter)
 
@@ -180,27 +180,15 @@ class Job:
         self.tell("measuring what each option saves")
         target = self.targets[0]
         result = Result(
-            build=told.build,
-            cost=told.cost,
-            unit=tuning.cost.unit,
-            own=tuning.own.numbers,
-            best=tuning.best_result.numbers,
-            overflow=(tuning.own.overflow, tuning.best_result.overflow),
-            rivals=self._rivals(),
-            choice=tuning.best,
-            gains=() if at_once else tuple(self._gains()),
-            files={} if at_once else self._files(),
-            kept=target.kept if isinstance(target, Replay) else {},
+            build=told.build, cost=told.cost, unit=tuning.cost.unit, own=tuning.own.numbers,
+            best=tuning.best_result.numbers, overflow=(tuning.own.overflow, tuning.best_result.overflow),
+            rivals=self._rivals(), choice=tuning.best, gains=() if at_once else tuple(self._gains()),
+            files={} if at_once else self._files(), kept=target.kept if isinstance(target, Replay) else {},
             notes=tuple(self.notes),
             broken=tuple(told.at_most[at] for at, bound in enumerate(tuning.bounds) if tuning.breaks(bound)),
-            checked=checked,
-            noise=tuning.noise,
-            evaluations=tuning.evaluations,
-            seconds=round(time.monotonic() - self.started, 1),
-            space=told.space,
-            only=told.only,
-            variants=told.variants,
-        )
+            checked=checked, noise=tuning.noise, evaluations=tuning.evaluations,
+            seconds=round(time.monotonic() - self.started, 1), space=told.space, only=told.only, variants=told.variants,
+        )  # fmt: skip
         if not tuning.best or result.overflow[1]:
             return result
         return self._with_answer(result, at_once=at_once)
@@ -319,10 +307,8 @@ class Job:
             tried.append(msgspec.structs.replace(again, verified=told_of, checked=checked or result.checked))
             if tried[-1].is_verified:
                 return tried[-1]
-        files = {
-            scope: tuple(word for word in words if word != LTO) for scope, words in choice.items() if scope != LINK
-        }
-        fewer = _only([(scope, word) for scope, words in files.items() for word in words])
+        items = [(scope, word) for scope, words in choice.items() for word in words]
+        fewer = _only([(scope, word) for scope, word in items if scope != LINK and word != LTO])
         for target in self.targets:
             target.distrust()
         if fewer and fewer != choice and self.tuning.measure(fewer).key < self.tuning.own.key:
@@ -440,11 +426,8 @@ def _loaded(path: Path) -> list[tuple[str, bytes]] | bytes:
     """Return what of an image is loaded, but for its identity."""
     content = path.read_bytes()
     try:
-        return [
-            (one.name, content[one.offset : one.offset + one.size] if one.is_stored else b"")
-            for one in sections(content)
-            if one.is_loaded and one.name not in _NOT_LOADED
-        ]
+        loaded = [one for one in sections(content) if one.is_loaded and one.name not in _NOT_LOADED]
+        return [(one.name, content[one.offset : one.offset + one.size] if one.is_stored else b"") for one in loaded]
     except ValueError:
         return content
 

@@ -75,50 +75,20 @@ _SECTIONS: Choice = {ALL_FILES: ("-ffunction-sections", "-fdata-sections"), LINK
 _WHOLE: tuple[Choice, ...] = (_SECTIONS, {ALL_FILES: (LTO,)})
 _FACTORS = (0, 1 / 8, 1 / 4, 1 / 2, 2, 4, 8)  # of a number's default
 
-CLANG: tuple[Words, ...] = tuple(
-    tuple(f"-mllvm={option}" for option in line.split())
-    for line in (
-        "-inline-threshold=0",
-        "-inline-threshold=5",
-        "-inline-threshold=25",
-        "-inline-threshold=75",
-        "-inline-threshold=225",
-        "-inline-threshold=500",
-        "-inlinehint-threshold=50",
-        "-enable-machine-outliner=always",
-        "-enable-machine-outliner=always -outliner-benefit-threshold=12",
-        "-disable-lsr",
-        "-apply-ext-tsp-for-size",
-        "-min-jump-table-entries=100",
-        "-min-jump-table-entries=8",
-        "-split-spill-mode=size",
-        "-aggressive-machine-cse",
-        "-disable-x86-lea-opt",
-        "-enable-misched=0",
-        "-pre-RA-sched=list-burr",
-        "-disable-cgp-ext-ld-promotion",
-        "-jump-threading-threshold=2",
-        "-jump-threading-threshold=12",
-        "-unroll-threshold=0",
-        "-unroll-threshold=300",
-        "-unroll-count=4",
-        "-unroll-runtime",
-        "-enable-gvn-hoist",
-        "-enable-gvn-sink",
-        "-enable-load-pre=false",
-        "-enable-partial-inlining",
-        "-hot-cold-split",
-        "-simplifycfg-sink-common=false",
-        "-bonus-inst-threshold=2",
-        "-two-entry-phi-node-folding-threshold=2",
-        "-phi-node-folding-threshold=4",
-        "-memdep-block-scan-limit=500",
-        "-available-load-scan-limit=24",
-        "-licm-mssa-optimization-cap=500",
-        "-vectorize-loops=false",
-        "-vectorize-slp=false",
-    )
-)
+_LLVM = (
+    "-inline-threshold=0", "-inline-threshold=5", "-inline-threshold=25", "-inline-threshold=75",
+    "-inline-threshold=225", "-inline-threshold=500", "-inlinehint-threshold=50", "-enable-machine-outliner=always",
+    "-enable-machine-outliner=always -outliner-benefit-threshold=12", "-disable-lsr", "-apply-ext-tsp-for-size",
+    "-min-jump-table-entries=100", "-min-jump-table-entries=8", "-split-spill-mode=size", "-aggressive-machine-cse",
+    "-disable-x86-lea-opt", "-enable-misched=0", "-pre-RA-sched=list-burr", "-disable-cgp-ext-ld-promotion",
+    "-jump-threading-threshold=2", "-jump-threading-threshold=12", "-unroll-threshold=0", "-unroll-threshold=300",
+    "-unroll-count=4", "-unroll-runtime", "-enable-gvn-hoist", "-enable-gvn-sink", "-enable-load-pre=false",
+    "-enable-partial-inlining", "-hot-cold-split", "-simplifycfg-sink-common=false", "-bonus-inst-threshold=2",
+    "-two-entry-phi-node-folding-threshold=2", "-phi-node-folding-threshold=4", "-memdep-block-scan-limit=500",
+    "-available-load-scan-limit=24", "-licm-mssa-optimization-cap=500", "-vectorize-loops=false",
+    "-vectorize-slp=false",
+)  # fmt: skip
+CLANG: tuple[Words, ...] = tuple(tuple(f"-mllvm={option}" for option in line.split()) for line in _LLVM)
 """Options of LLVM, as clang takes them."""
 
 

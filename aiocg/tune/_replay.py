@@ -19,20 +19,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aiocg.build.commands import Start, Unit, is_probe, object_name, read_record, run_build, units_of
+from aiocg.build.commands import (
+    Start,
+    Unit,
+    is_probe,
+    object_name,
+    read_record,
+    recording_environment,
+    run_build,
+    units_of,
+)
 from aiocg.build.compilation import each
-from aiocg.build.objects import archive_members, elf_symbols
+from aiocg.build.objects import archive_members, digest_of, elf_symbols
 from aiocg.build.proof import UNCONTRACTED, check_repeatable, compile_again, has_used, reads_level, recorded_words
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.scratch import parent_folder
 from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, level_words, parse
-from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool, recording_commands
-from aiocg.shrink.gcc_linking import NAMING, GccUnits
+from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool
+from aiocg.shrink.gcc_linking import GccUnits, naming_word
 from aiocg.shrink.image import loader_difference, read_image, special_sections
 from aiocg.shrink.inputs import STARTING, linker_words
 from aiocg.shrink.record import RELOCATABLE
 from aiocg.transport.elf import sections
-from aiocg.tune._cost import digest_of
 from aiocg.tune._options import ALL_FILES, LINK, LTO, Choice, Words, joined, name_of, words_of
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 
@@ -43,6 +51,11 @@ _USAGE = re.compile(r"^ *[\w.]+: +(\d+) ([KMG]?B) +(\d+) ([KMG]?B) ", re.MULTILI
 _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 _LEVEL = re.compile(r"-O\w*")
 _CHANGING = ("objcopy", "strip")
+_REMEDY = "If it was built before, clean it first (make clean); for other compilers there is --space"
+_REMEDY_OF_CMAKE = (
+    "CMake calls compilers by their paths: configure anew within the build, as in "
+    "sh -c 'cmake -B build-tune && cmake --build build-tune'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +130,9 @@ class Replay:
             TuneError: when it fails, compiles nothing, or comes out otherwise when it is replayed; it says why.
         """
         self = cls(workspace, scratch, only)
-        log, commands = scratch / "build.jsonl", scratch / "commands"
-        commands.mkdir()
-        search_path = os.environ.get("PATH", os.defpath)
-        recording_commands(str(commands), search_path, archivers=True)
-        environment = {
-            **os.environ,
-            **(variables or {}),
-            "PATH": os.pathsep.join((str(commands), search_path)),
-            VARIABLE: str(log),
-            FILES_VARIABLE: ALL,
-            "CCACHE_DISABLE": "1",
-        }
+        log = scratch / "build.jsonl"
+        recording = {**recording_environment(scratch / "commands", archivers=True), VARIABLE: str(log)}
+        environment = {**os.environ, **(variables or {}), **recording, FILES_VARIABLE: ALL}
         words = workspace.line(["/bin/sh", "-c", f"cd {shlex.quote(str(workspace.seen))} && {text}"])
         status = run_build(words, workspace.variables(environment))
         starts = read_record(log) if log.exists() else []
@@ -141,16 +145,8 @@ class Replay:
             self._events = [one for one in self._events if one.output is None or workspace.inside(one.output).is_file()]
         self._check_inside()
         if not self.units and not any(one.sources for one in self._events):
-            cmake = any(True for _ in workspace.copy.glob("**/CMakeCache.txt"))
-            raise TuneError(
-                f"`{text}` has compiled no C or C++ by a compiler's name. "
-                + (
-                    "CMake calls compilers by their paths: configure anew within the build, as in "
-                    "sh -c 'cmake -B build-tune && cmake --build build-tune'"
-                    if cmake
-                    else "If it was built before, clean it first (make clean); for other compilers there is --space"
-                )
-            )
+            remedy = _REMEDY_OF_CMAKE if any(workspace.copy.glob("**/CMakeCache.txt")) else _REMEDY
+            raise TuneError(f"`{text}` has compiled no C or C++ by a compiler's name. {remedy}")
         if not any(map(self._counts, self.images)):
             raise TuneError(f"none of the images is named like {only!r}: {', '.join(self.images) or 'none is linked'}")
         self._events = self._needed()
@@ -161,9 +157,13 @@ class Replay:
         return self
 
     @property
+    def _compiled(self) -> list[Unit]:
+        return [unit for units in self.units.values() for unit in units]
+
+    @property
     def compiler(self) -> str:
         """The compiler of most files."""
-        units = (unit for name, units in self.units.items() if name not in self.kept for unit in units)
+        units = [unit for unit in self._compiled if self._name(unit) not in self.kept]
         used = Counter(unit.origin.compiler[0] for unit in units if unit.origin is not None)
         used.update(one.words[0] for one in self._events if one.sources)
         return max(used, key=lambda name: used[name], default="cc")
@@ -202,8 +202,8 @@ class Replay:
             BenchmarkInitError: when something does not compile.
             CommandFailed: when something does not link; its `overflow` is by how many bytes too much.
         """
-        jobs = [(unit, words_of(choice, name)) for name, units in self.units.items() for unit in units]
-        jobs = [(unit, words if self._name(unit) not in self.kept else ()) for unit, words in jobs]
+        names = {unit: self._name(unit) for unit in self._compiled}
+        jobs = [(unit, words_of(choice, name) if name not in self.kept else ()) for unit, name in names.items()]
         for one in each("Compiling", lambda job: self.object(*job), jobs):
             if isinstance(one, BenchmarkInitError):
                 raise one
@@ -322,8 +322,7 @@ class Replay:
             TuneError: when it does; it names a file.
         """
         seen, root, ours = self.workspace.seen, self.workspace.root, Path(parent_folder())
-        written = [unit.object for units in self.units.values() for unit in units]
-        for path in (*written, *(event.output for event in self._events)):
+        for path in (*(unit.object for unit in self._compiled), *(event.output for event in self._events)):
             if path is None or path.is_relative_to(seen) or not path.exists():
                 continue
             if path.is_relative_to(root):
@@ -352,7 +351,7 @@ class Replay:
     def _locate(self) -> None:
         """Find all files that have the content of an object or an image: builds rename, copy and install them."""
         wanted: dict[str, list[Unit]] = {}
-        for unit in (unit for units in self.units.values() for unit in units if unit.origin is not None):
+        for unit in self._compiled:
             assert unit.origin is not None
             wanted.setdefault(unit.origin.digest, []).append(unit)
         outputs: dict[str, Path] = {}
@@ -365,7 +364,7 @@ class Replay:
             for path in (Path(folder, name) for name in names):
                 if path.is_file() and not path.is_symlink():
                     places.setdefault(digest_of(path), []).append(path)
-        objects = {unit.object for units in self.units.values() for unit in units}
+        objects = {unit.object for unit in self._compiled}
         for digest, some in wanted.items():
             found = places.get(digest, ())
             free = [path for path in found if self._outside(path) not in objects]
@@ -383,15 +382,13 @@ class Replay:
         for digest, output in outputs.items():
             others = [self._outside(path) for path in places.get(digest, ())]
             self._copies[output] = tuple(path for path in others if path not in written)
-        for name, units in self.units.items():
-            for unit in units:
-                self._places.setdefault(unit, ())
-                if not self._places[unit]:
-                    self.kept[name] = "the build has changed or removed its object"
+        for unit in self._compiled:
+            if not self._places[unit]:
+                self.kept[self._name(unit)] = "the build has changed or removed its object"
 
     def _prove(self, overflows: bool) -> None:
         """Keep each unit that does not compile to the same object again, and see that the images come out the same."""
-        units = [unit for units in self.units.values() for unit in units if self._name(unit) not in self.kept]
+        units = [unit for unit in self._compiled if self._name(unit) not in self.kept]
 
         def check(unit: Unit) -> bool:
             check_repeatable(self._ours(unit), self.scratch)
@@ -402,7 +399,7 @@ class Replay:
                 self.kept[self._name(unit)] = first_diagnostic(found, self._name(unit))
             elif found:
                 self._reading.add(self._name(unit))
-        for unit in (unit for units in self.units.values() for unit in units):
+        for unit in self._compiled:
             if self._places[unit]:
                 shutil.copyfile(self._places[unit][0], self._path(unit, ()))
             else:
@@ -422,9 +419,7 @@ class Replay:
             raise TuneError("the build failed, and not because memory was too small; what it said is above")
         for name, path in made.items():
             if digest_of(path) != before[name]:
-                raise TuneError(
-                    f"{name} comes out otherwise when its link is repeated, so the build cannot be replayed"
-                )
+                raise TuneError(f"{name} comes out otherwise when its link is repeated: the build cannot be replayed")
 
     def _path(self, unit: Unit, words: Words) -> Path:
         text = "\0".join((str(unit.object), *words))
@@ -439,7 +434,7 @@ class Replay:
 
     def obstacle(self, choice: Choice) -> str:
         """Say why options for the whole may make another program; "" if they do not."""
-        units = [unit for name, units in self.units.items() for unit in units if name not in self.kept]
+        units = [unit for unit in self._compiled if self._name(unit) not in self.kept]
         words = {word for some in choice.values() for word in some}
         given = [word for event in self._events if event.is_image for word in linker_words(event.words)]
         if any(map(_is_script, given)):
@@ -460,10 +455,8 @@ class Replay:
         if lost := next((unit for unit in units if known.loses(unit)), None):
             return f"it would lose an option of {self._name(lost)}"
         for event in self._events:
-            given = linker_words(event.words)
-            for word in given if event.is_image else ():
-                if word.startswith("-") and word.lstrip("-").partition("=")[0] in NAMING:
-                    return f"{word} may mean something else with it"
+            if event.is_image and (word := naming_word(linker_words(event.words))):
+                return f"{word} may mean something else with it"
             twice = Counter(name for path in self._linked_by(event) for name in self._symbols(path))
             if event.is_image and (name := next((name for name, count in twice.items() if count > 1), "")):
                 return f"{name} is defined more than once, and it may take another definition"
@@ -473,10 +466,8 @@ class Replay:
             return f"{self._name(starting[0])} and other files have code that starts in the order of the link"
         others = {path for event in self._events for path in event.named if path.suffix in (".o", ".obj")}
         others -= {self._outside(place) for unit in units for place in self._places[unit]}
-        contents = [
-            self.workspace.inside(path).read_bytes() for path in others if self.workspace.inside(path).is_file()
-        ]
-        strong = {name for content in contents for name in elf_symbols(content).defined}
+        places = filter(Path.is_file, map(self.workspace.inside, others))
+        strong = {name for path in places for name in elf_symbols(path.read_bytes()).defined}
         weak = {name for content in objects.values() for name in elf_symbols(content).weak}
         return f"machine code defines {min(strong & weak)}, which a source defines weakly" if strong & weak else ""
 
@@ -493,11 +484,8 @@ class Replay:
     def _symbols(self, path: Path) -> frozenset[str]:
         """Return what an object, if a file is one, defines for others."""
         place = self.workspace.inside(path)
-        return (
-            elf_symbols(place.read_bytes()).defined
-            if path.suffix in (".o", ".obj") and place.is_file()
-            else frozenset()
-        )
+        is_object = path.suffix in (".o", ".obj") and place.is_file()
+        return elf_symbols(place.read_bytes()).defined if is_object else frozenset()
 
     def _check_same(self, made: Mapping[str, Path]) -> None:
         """Refuse images that a loader, or who reads their sections, would find to be others.

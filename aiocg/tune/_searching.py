@@ -46,12 +46,12 @@ class Judge(Protocol):
 def search(judge: Judge, space: Space, meter: Meter, seed: int = 0) -> None:
     """Search until the time is over; the result is the judge's best choice."""
     for level in space.levels:
-        if _go_on(meter):
+        if meter.allows(1):
             own = () if space.ordered else judge.best.get(ALL_FILES, ())
             judge.improves(with_words(judge.best, ALL_FILES, with_option(own, level)))
     lto = None
     for choice in space.whole:
-        if not _go_on(meter):
+        if not meter.allows(1):
             return
         more = _combined(judge.best, choice)
         if LTO in choice.get(ALL_FILES, ()) and judge.is_local and space.per_file:
@@ -60,7 +60,7 @@ def search(judge: Judge, space: Space, meter: Meter, seed: int = 0) -> None:
             judge.improves(more)
     if judge.is_local and space.per_file and judge.sources:
         _choose_by_file(judge, space, meter)
-    if lto is not None and _go_on(meter):
+    if lto is not None and meter.allows(1):
         apart = judge.best
         judge.improves(_combined(apart, lto))
         # functions with other options are not inlined into each other
@@ -76,21 +76,17 @@ def minimise(judge: Judge, space: Space, meter: Meter) -> None:
             scope: tuple(word for word in words if word not in choice.get(scope, ()))
             for scope, words in judge.best.items()
         }
-        if rest != judge.best and _go_on(meter):
+        if rest != judge.best and meter.allows(1):
             judge.improves(rest, equal=True)
     files = {*judge.sources} if judge.is_local else set()  # of which each option is tried by its own bytes
     if files:
         _gather(judge, meter)
     for scope in sorted(judge.best, key=lambda scope: (scope == ALL_FILES, scope)):
         at = len(judge.best[scope]) - 1
-        while at >= 0 and scope not in files and _go_on(meter):
+        while at >= 0 and scope not in files and meter.allows(1):
             words = judge.best.get(scope, ())
             judge.improves(with_words(judge.best, scope, (*words[:at], *words[at + 1 :])), equal=True)
             at -= 1
-
-
-def _go_on(meter: Meter) -> bool:
-    return meter.allows(1)
 
 
 def _combined(choice: Choice, more: Choice) -> dict[str, Words]:
@@ -108,9 +104,9 @@ def _choose_by_file(judge: Judge, space: Space, meter: Meter) -> None:
     sizes = dict(zip(files, judge.sizes([(name, (*base, *files[name])) for name in files]), strict=True))
     known = {name: size for name, size in sizes.items() if size is not None and size >= LEAST_BYTES}
     whole = meter.budget
-    meter.extend(whole.part_of_time(SHARE_OF_FILES))
+    meter.budget = whole.part_of_time(SHARE_OF_FILES)
     for option in (*space.levels, *space.options):
-        if not _go_on(meter):
+        if not meter.allows(1):
             break
         better: dict[str, int] = {}
         for names in _leading(known):
@@ -121,7 +117,7 @@ def _choose_by_file(judge: Judge, space: Space, meter: Meter) -> None:
             if not smaller:
                 break  # the smaller files are not worth their compiles
         for group in _halves(sorted(better, key=lambda name: better[name] - known[name])):
-            if not group or not _go_on(meter):
+            if not group or not meter.allows(1):
                 break
             choice: Choice = judge.best
             for name in group:
@@ -130,7 +126,7 @@ def _choose_by_file(judge: Judge, space: Space, meter: Meter) -> None:
                 for name in group:
                     files[name], known[name] = with_option(files[name], option), better[name]
                 break
-    meter.extend(whole)
+    meter.budget = whole
 
 
 def _leading(sizes: Mapping[str, int]) -> tuple[list[str], list[str]]:
@@ -158,7 +154,7 @@ def _gather(judge: Judge, meter: Meter) -> None:
     sizes = dict(zip(files, judge.sizes([(name, (*base, *files[name])) for name in files]), strict=True))
     places = {name: len(words) - 1 for name, words in files.items()}
     while any(place >= 0 for place in places.values()):
-        if not _go_on(meter):
+        if not meter.allows(1):
             return
         jobs = {name: (*words[: places[name]], *words[places[name] + 1 :]) for name, words in files.items()}
         jobs = {name: words for name, words in jobs.items() if places[name] >= 0}
@@ -176,7 +172,7 @@ def _gather(judge: Judge, meter: Meter) -> None:
         for word in words if name not in (ALL_FILES, LINK) else ():
             counts[word] = counts.get(word, 0) + 1
     for word, count in sorted(counts.items(), key=lambda one: -one[1]):
-        if count < 2 or not _go_on(meter):
+        if count < 2 or not meter.allows(1):
             return
         common = with_words(judge.best, ALL_FILES, (*judge.best.get(ALL_FILES, ()), word))
         for name in judge.sources:
@@ -188,10 +184,10 @@ def _gather(judge: Judge, meter: Meter) -> None:
 def _screen(judge: Judge, space: Space, meter: Meter) -> None:
     """Add options for all files one after the other, as far as each helps; then those for single files."""
     whole = meter.budget
-    meter.extend(whole.part_of_time(max(SHARE_OF_SCREENING, (1 + meter.used) / 2)))
+    meter.budget = whole.part_of_time(max(SHARE_OF_SCREENING, (1 + meter.used) / 2))
     useful = []
     for option in space.options:
-        if not _go_on(meter):
+        if not meter.allows(1):
             break
         own = judge.best.get(ALL_FILES, ())
         words = (*own, *option) if space.ordered else with_option(own, option)
@@ -199,16 +195,16 @@ def _screen(judge: Judge, space: Space, meter: Meter) -> None:
             useful.append(option)
     for name in judge.sources if space.per_file and len(judge.sources) > 1 else ():
         for option in (*space.levels, *useful[::-1]):
-            if _go_on(meter):
+            if meter.allows(1):
                 judge.improves(_combined(judge.best, {name: option}))
-    meter.extend(whole)
+    meter.budget = whole
 
 
 def _vary(judge: Judge, space: Space, meter: Meter, dice: random.Random) -> None:
     """Change the best choice at random, for the rest of the time."""
     scopes = [ALL_FILES, *(judge.sources if space.per_file and len(judge.sources) > 1 else ())]
     choices = [*(() if space.ordered else space.levels), *space.options]
-    while choices and _go_on(meter):
+    while choices and meter.allows(1):
         changed: Choice = judge.best
         for _ in range(dice.randint(1, CHANGES)):
             scope = dice.choice(scopes) if dice.random() < 0.5 else ALL_FILES

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from aiocg.build.objects import digest_of
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.tune._cost import Bound, Cost, Measured, digest_of, together
+from aiocg.tune._cost import Bound, Cost, Measured, together
 from aiocg.tune._options import ALL_FILES, LTO, Choice, Words
 from aiocg.tune._replay import overflow
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
@@ -297,10 +298,8 @@ class Tuning:
             return f"what was found cannot be built or measured again: {error}"
         drifts = (own.cost, found.cost) != (self.own.cost, self.best_result.cost) and not self.own.overflow
         if drifts and not self.noise:
-            self.noise = max(
-                abs(now.cost - then.cost) / (abs(then.cost) or 1.0)
-                for now, then in ((own, self.own), (found, self.best_result))
-            )
+            pairs = ((own, self.own), (found, self.best_result))
+            self.noise = max(abs(now.cost - then.cost) / (abs(then.cost) or 1.0) for now, then in pairs)
         self.own, self.best_result = own, found
         if drifts:
             difference = self._compared(self.best, {})

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aiocg.build.objects import beginning
 from aiocg.tune._options import ALL_FILES, Choice, Space, Words
 from aiocg.tune._workspace import TuneError, Workspace
 
@@ -39,24 +40,27 @@ _LLVM = (
 )
 """Options of LLVM that any rustc of the last years has; what one refuses is skipped."""
 
-BINARYEN = tuple(
-    f"--{name}"
-    for name in """
+
+def _named(text: str) -> Words:
+    return tuple(f"--{name}" for name in text.split())
+
+
+BINARYEN = _named(
+    """
         avoid-reinterprets code-folding code-pushing coalesce-locals coalesce-locals-learning const-hoisting
         dae-optimizing dce directize duplicate-function-elimination duplicate-import-elimination
-        generate-global-effects heap2local
-        inlining-optimizing intrinsic-lowering licm local-cse local-subtyping memory-packing merge-blocks merge-locals
+        generate-global-effects heap2local inlining-optimizing intrinsic-lowering
+        licm local-cse local-subtyping memory-packing merge-blocks merge-locals
         merge-similar-functions monomorphize once-reduction optimize-added-constants-propagate optimize-instructions
         pick-load-signs precompute precompute-propagate redundant-set-elimination remove-unused-brs
         remove-unused-module-elements remove-unused-names reorder-functions reorder-globals reorder-locals rereloop rse
         simplify-globals-optimizing simplify-locals simplify-locals-nostructure simplify-locals-notee ssa ssa-nomerge
         tuple-optimization untee vacuum
-    """.split()  # noqa: SIM905
+    """
 )
 """Passes of `wasm-opt` that keep what a module does."""
-_PIPELINE = tuple(
-    f"--{name}"
-    for name in """
+_PIPELINE = _named(
+    """
         duplicate-function-elimination memory-packing once-reduction ssa-nomerge dce remove-unused-names
         remove-unused-brs remove-unused-names optimize-instructions pick-load-signs precompute-propagate code-pushing
         simplify-locals-nostructure vacuum reorder-locals remove-unused-brs coalesce-locals simplify-locals vacuum
@@ -64,7 +68,7 @@ _PIPELINE = tuple(
         remove-unused-names merge-blocks precompute-propagate optimize-instructions rse vacuum dae-optimizing
         inlining-optimizing duplicate-function-elimination duplicate-import-elimination simplify-globals-optimizing
         remove-unused-module-elements directize
-    """.split()  # noqa: SIM905
+    """
 )
 """What `-Oz` does, pass by pass, so that single ones can be left out (Binaryen, `src/passes/pass.cpp`)."""
 
@@ -131,9 +135,8 @@ def read_template(path: Path) -> Template:
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-        levels, options = (
-            tuple(tuple(shlex.split(one)) for one in content.get(key, ())) for key in ("levels", "options")
-        )
+        lists = [content.get(key, ()) for key in ("levels", "options")]
+        levels, options = (tuple(tuple(shlex.split(one)) for one in some) for some in lists)
         placeholder = str(content.get("placeholder", "{flags}"))
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise TuneError(f"{path} is no space of options: {error}") from None
@@ -210,6 +213,5 @@ def changed_files(workspace: Workspace) -> list[str]:
 
 
 def _is_image(path: Path) -> bool:
-    with open(path, "rb") as file:
-        head = file.read(18)
+    head = beginning(path, 18)
     return head.startswith(b"\0asm") or (head.startswith(b"\x7fELF") and head[16:18] in (b"\2\0", b"\3\0"))

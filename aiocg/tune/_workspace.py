@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aiocg.datasets.process import check_cancelled
 from aiocg.errors import AiocgError
@@ -132,17 +133,10 @@ class Workspace:
         self, words: Sequence[str], directory: Path, environment: Mapping[str, str], timeout: float
     ) -> tuple[int, str, str]:
         try:
-            process = subprocess.Popen(
-                self.line(words, directory),
-                cwd="/" if self.boxed else directory,
-                env=self.variables(environment, directory),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="surrogateescape",
-                start_new_session=True,
-            )
+            how: dict[str, Any] = {"text": True, "errors": "surrogateescape", "start_new_session": True}
+            how |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            how |= {"cwd": "/" if self.boxed else directory, "env": self.variables(environment, directory)}
+            process = subprocess.Popen(self.line(words, directory), **how)
         except OSError as error:
             raise CommandFailed(f"{words[0]} cannot be started", error.strerror or str(error)) from None
         deadline = time.monotonic() + timeout

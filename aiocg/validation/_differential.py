@@ -7,14 +7,14 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import anyio
-import msgspec
+from msgspec.structs import replace
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import InvalidAction, ServiceError, WorkerFailure
 from aiocg.search.baselines import baselines
+from aiocg.search.lanes import bare_sibling, close_all
 from aiocg.search.reference import UBSAN_FLAGS, first_run, observation_of_runs, reference_of, run_again
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.executions import differences, faults, findings, in_words
@@ -97,9 +97,8 @@ class Subject:
         Raises:
             Failed: when that is not possible.
         """
-        env = await self.env.sibling()
+        env = await bare_sibling(self.env)
         try:
-            env.observation_space = env.reward_space = None
             try:
                 await env.reset(benchmark=benchmark)
             except (DatasetError, ServiceError) as error:
@@ -113,8 +112,7 @@ class Subject:
                     raise Failed(ValidationError.of_exception(ErrorKind.REPLAY_FAILED, cause)) from cause
             yield env
         finally:
-            with anyio.CancelScope(shield=True):
-                await env.close()
+            await close_all([env])
 
     async def observe(self, benchmark: Benchmark, actions: Sequence[str], name: str) -> Any:
         """Return an execution of a program after some actions.
@@ -287,8 +285,8 @@ def not_executed(error: Exception) -> ValidationError:
 
 
 def _by_itself(error: ValidationError) -> ValidationError:
-    return msgspec.structs.replace(error, by_itself=True)
+    return replace(error, by_itself=True)
 
 
 def _with(error: ValidationError, **data: Any) -> ValidationError:
-    return msgspec.structs.replace(error, data={**error.data, **data})
+    return replace(error, data={**error.data, **data})

@@ -1,5 +1,6 @@
 """States written by CompilerGym: translating their command lines for LLVM 10 into actions of the compiler at hand."""
 
+import functools
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -31,19 +32,14 @@ async def translate_command_line(env: "Env", commandline: str) -> Translation:
         InvalidAction: when the line cannot be read.
     """
     spaces = env.action_spaces
+    told = functools.partial(Translation, commandline=commandline, compiler=env.compiler_version)
     if spaces.language.line is not None:  # a compiler's own command line is an action
-        return Translation(
-            commandline=commandline,
-            actions=(spaces.language.line.canonical(commandline),),
-            compiler=env.compiler_version,
-        )
+        return told(actions=(spaces.language.line.canonical(commandline),))
     notation = spaces.language.notation
     if notation is None or not notation.recognises(commandline):
         if commandline.lstrip().startswith("-"):
             raise InvalidAction(f"{commandline!r} is no command line: it should begin with the name of the program")
-        return Translation(
-            commandline=commandline, actions=tuple(split_texts(commandline)), compiler=env.compiler_version
-        )
+        return told(actions=tuple(split_texts(commandline)))
     elements = notation.read(commandline)
     flags = [texts[0] for texts in elements if texts[0].startswith("-")]
     known = _texts(spaces)
@@ -51,15 +47,11 @@ async def translate_command_line(env: "Env", commandline: str) -> Translation:
     gone = Counter(flag for flag in flags if not passes[flag])
     indices = spaces.language.indices
     texts = (passes.get(one[0]) or next((text for text in one if text in indices), one[0]) for one in elements)
-    return Translation(
-        commandline=commandline,
-        actions=tuple(text for text in texts if not text.startswith("-")),
-        flags=len(flags),
-        gone=dict(gone.most_common()),
-        reasons={flag: _reason(spaces, flag) for flag in gone},
-        renamed={flag: text for flag, text in passes.items() if text and text != flag.removeprefix("-")},
-        compiler=env.compiler_version,
-    )
+    actions = tuple(text for text in texts if not text.startswith("-"))
+    reasons = {flag: _reason(spaces, flag) for flag in gone}
+    renamed = {flag: text for flag, text in passes.items() if text and text != flag.removeprefix("-")}
+    missing = dict(gone.most_common())
+    return told(actions=actions, flags=len(flags), gone=missing, reasons=reasons, renamed=renamed)
 
 
 async def modern_state(
@@ -83,13 +75,10 @@ async def modern_state(
     async with await runtime.make(environment or DEFAULT_ENVIRONMENT) as env:
         translation = await translate_command_line(env, state.commandline)
         modern = CompilerEnvState(
-            environment=env.spec.id,
-            benchmark=state.benchmark,
-            actions=translation.actions,
-            reward_space=env.reward_space,
-            reward=state.reward if env.reward_space is not None else None,
+            environment=env.spec.id, benchmark=state.benchmark, actions=translation.actions,
+            reward_space=env.reward_space, reward=state.reward if env.reward_space is not None else None,
             walltime=state.walltime,
-        )
+        )  # fmt: skip
     return modern, translation
 
 

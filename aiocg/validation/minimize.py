@@ -15,17 +15,10 @@ import anyio
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError
 from aiocg.search.command_lines import option_space
-from aiocg.search.lanes import open_lanes, spread
+from aiocg.search.lanes import bare_sibling, open_lanes, spread
 from aiocg.search.result import reward_space_of
 
-__all__ = [
-    "Hypothesis",
-    "MinimizationError",
-    "minimize",
-    "minimize_line",
-    "reproducer_of",
-    "validation_fails",
-]
+__all__ = ["Hypothesis", "MinimizationError", "minimize", "minimize_line", "reproducer_of", "validation_fails"]
 
 T = TypeVar("T")
 Search = Generator[Sequence[tuple[T, ...]], int | None, tuple[T, ...]]
@@ -287,8 +280,7 @@ async def reproducer_of(env: Env, actions: tuple[str, ...], seconds: float, **op
         smallest = (" ".join((actions[0].partition(" ")[0], *items)),) if is_line else items
 
     hypothesis = functools.partial(validation_fails, **options)
-    async with await env.sibling() as own:
-        own.observation_space = own.reward_space = None
+    async with await bare_sibling(env) as own:
         with anyio.move_on_after(seconds), contextlib.suppress(MinimizationError):
             if is_line:
                 await minimize_line(own, actions[0], hypothesis, progress=keep)
@@ -324,10 +316,7 @@ async def _minimized(
 
 
 async def _follow(
-    strategy: Strategy[str],
-    items: tuple[str, ...],
-    trial: "_Trial",
-    progress: Callable[[tuple[str, ...]], None] | None,
+    strategy: Strategy[str], items: tuple[str, ...], trial: "_Trial", progress: Callable[[tuple[str, ...]], None] | None
 ) -> tuple[str, ...]:
     """Answer what a strategy asks, and return what it comes to."""
     search, found = strategy(items), None
@@ -358,9 +347,8 @@ class _Trial:
         for start in range(0, len(candidates), width):
             batch = candidates[start : start + width]
             unknown = dict.fromkeys(actions for actions in batch if actions not in self._verdicts)
-            await spread(
-                functools.partial(self._try, lane, actions) for lane, actions in zip(self._lanes, unknown, strict=False)
-            )
+            pairs = zip(self._lanes, unknown, strict=False)
+            await spread([functools.partial(self._try, lane, actions) for lane, actions in pairs])
             for index, actions in enumerate(batch, start):
                 if self._verdicts[actions]:
                     return index

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, RuntimeClosed, ServiceError, UnknownName
-from aiocg.search.lanes import spread
+from aiocg.search.lanes import bare_sibling, spread
 from aiocg.search.reference import COMPARING, first_run, runnable, undefined
 from aiocg.states.behaviour import Behaviour
 from aiocg.states.executions import in_words
@@ -39,6 +40,8 @@ from aiocg.validation.minimize import reproducer_of
 if TYPE_CHECKING:
     from aiocg.env.base import Owner
 
+
+_State = CompilerEnvState | LegacyState
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-10  # by which rewards may differ, as in CompilerGym
 
@@ -142,7 +145,7 @@ async def validate_env(
     if isinstance(state, LegacyState):
         state, translation = await modern_state(runtime, state, env.spec.id)
         reward = state.reward if env.reward_space is not None else None
-        state = msgspec.structs.replace(state, reward_space=env.reward_space, reward=reward)
+        state = replace(state, reward_space=env.reward_space, reward=reward)
     if (state.environment, state.benchmark) != (env.spec.id, str(env.benchmark.uri)):
         async with await runtime.make(state.environment, benchmark=state.benchmark) as other:
             if other.spec.id == env.spec.id:  # with rewards and observations of the user's own, too
@@ -163,16 +166,16 @@ async def _validate(
     started = time.monotonic()
     result = await _replay(env, state, state_hash, translation)
     if result.actions_replay_failed:
-        result = msgspec.structs.replace(result, reason="its actions cannot be applied again")
+        result = replace(result, reason="its actions cannot be applied again")
     elif not options.semantics:
-        result = msgspec.structs.replace(result, reason="it was not to be run")
+        result = replace(result, reason="it was not to be run")
     else:
         result = ValidationResult.join([result, await _semantics(runtime, env, state, options)])
         if result.behaviour is Behaviour.DIFFERS:
             result = await _explained(runtime, env, result, options)
         if result.behaviour is Behaviour.DIFFERS and options.minimize:
-            result = msgspec.structs.replace(result, reproducer=await _reproducer(env, result, options))
-    return msgspec.structs.replace(result, walltime=time.monotonic() - started)
+            result = replace(result, reproducer=await _reproducer(env, result, options))
+    return replace(result, walltime=time.monotonic() - started)
 
 
 async def _replay(
@@ -196,15 +199,15 @@ async def _replay(
             data = {"expected": f"{state_hash:016x}", "actual": f"{fresh.state_hash:016x}"}
             return _replay_failed(none, ValidationError(kind=ErrorKind.ANOTHER_STATE, data=data))
         reward = fresh.episode_reward
-        result = msgspec.structs.replace(none, reward=reward)
+        result = replace(none, reward=reward)
         if state.reward is None or reward is None or state.reward_space is None or result.another_compiler:
             return result
         if not fresh.reward_spaces[state.reward_space].deterministic:
             return result
         if rewards_agree(state.reward, reward):
-            return msgspec.structs.replace(result, reward_validated=True)
+            return replace(result, reward_validated=True)
         wrong = ValidationError(kind=ErrorKind.WRONG_REWARD, data={"expected": state.reward, "actual": reward})
-        return msgspec.structs.replace(result, reward_validated=True, reward_validation_failed=True, errors=(wrong,))
+        return replace(result, reward_validated=True, reward_validation_failed=True, errors=(wrong,))
 
 
 def rewards_agree(said: float, found: float) -> bool:
@@ -213,7 +216,7 @@ def rewards_agree(said: float, found: float) -> bool:
 
 
 def _replay_failed(result: ValidationResult, error: ValidationError) -> ValidationResult:
-    return msgspec.structs.replace(result, actions_replay_failed=True, errors=(error,))
+    return replace(result, actions_replay_failed=True, errors=(error,))
 
 
 async def _semantics(runtime: "Owner", env: Env, state: CompilerEnvState, options: Options) -> ValidationResult:
@@ -232,24 +235,15 @@ async def _explained(runtime: "Owner", env: Env, result: ValidationResult, optio
     """
     if reason := await _allowed(runtime, env, result.state, options):
         return _varies(result, reason)
-    async with await env.sibling() as own:
-        own.observation_space = own.reward_space = None
+    async with await bare_sibling(env) as own:
         signs = await undefined(own, first_run(runnable(env.benchmark)))
-    return (
-        _varies(result, str(signs))
-        if signs.found
-        else msgspec.structs.replace(result, reason=f"{result.reason}{signs}")
-    )
+    return _varies(result, str(signs)) if signs.found else replace(result, reason=f"{result.reason}{signs}")
 
 
 def _varies(result: ValidationResult, reason: str) -> ValidationResult:
-    return msgspec.structs.replace(
-        result,
-        reason=f"{result.reason}{reason}",
-        behaviour=Behaviour.VARIES,
-        benchmark_semantics_validation_failed=False,
-        errors=tuple(msgspec.structs.replace(error, by_itself=True) for error in result.errors),
-    )
+    errors = tuple(replace(error, by_itself=True) for error in result.errors)
+    known: dict[str, Any] = {"behaviour": Behaviour.VARIES, "benchmark_semantics_validation_failed": False}
+    return replace(result, reason=f"{result.reason}{reason}", errors=errors, **known)
 
 
 async def _allowed(runtime: "Owner", env: Env, state: CompilerEnvState, options: Options) -> str:
@@ -258,7 +252,7 @@ async def _allowed(runtime: "Owner", env: Env, state: CompilerEnvState, options:
     words = notation.effects(state.actions) if notation is not None else {}
     if notation is None or not words:
         return ""
-    plain = msgspec.structs.replace(state, actions=tuple(notation.without_effects(state.actions)))
+    plain = replace(state, actions=tuple(notation.without_effects(state.actions)))
     if (await _semantics(runtime, env, plain, options)).behaviour is not Behaviour.SAME:
         return ""
     return "".join(f"; {word} allows that: {effect}" for word, effect in words.items())
@@ -267,12 +261,9 @@ async def _allowed(runtime: "Owner", env: Env, state: CompilerEnvState, options:
 async def _reproducer(env: Env, result: ValidationResult, options: Options) -> tuple[str, ...]:
     """Return the actions that miscompile a program, by the tests that failed."""
     found = {error.data.get("sanitizer") for error in result.errors if not error.by_itself}
-    chosen = {
-        "runs": options.runs,
-        "sanitizers": () if None in found else tuple(one for one in options.sanitizers if one in found),
-        "sanitized_runs": options.sanitized_runs,
-        "timeout": options.timeout,
-    }
+    sanitizers = () if None in found else tuple(one for one in options.sanitizers if one in found)
+    chosen: dict[str, Any] = {"runs": options.runs, "sanitizers": sanitizers, "timeout": options.timeout}
+    chosen["sanitized_runs"] = options.sanitized_runs
     return await reproducer_of(env, result.state.actions, options.timeout, **chosen)
 
 
@@ -344,13 +335,10 @@ async def _test(state: CompilerEnvState, test: Callable[[], Awaitable[Finding]],
     except Skipped as skipped:
         return ValidationResult(state=state, reason=str(skipped), skipped=(str(skipped),))
     return ValidationResult(
-        state=state,
+        state=state, behaviour=found.behaviour, reason=found.reason, errors=found.errors,
         benchmark_semantics_validated=found.behaviour is not Behaviour.NOT_RUN,
         benchmark_semantics_validation_failed=found.behaviour is Behaviour.DIFFERS,
-        behaviour=found.behaviour,
-        reason=found.reason,
-        errors=found.errors,
-    )
+    )  # fmt: skip
 
 
 def validate_states(
@@ -386,11 +374,7 @@ def validate_states(
 
 
 async def _results(
-    runtime: "Owner",
-    waiting: Iterator[CompilerEnvState | LegacyState],
-    environment: str | None,
-    options: Options,
-    ordered: bool,
+    runtime: "Owner", waiting: Iterator[_State], environment: str | None, options: Options, ordered: bool
 ) -> AsyncGenerator[ValidationResult, None]:
     missing = _Missing()
     # Plain tasks: a task group must be exited in the task that entered it, which generators do not guarantee.
@@ -420,11 +404,7 @@ async def _results(
 
 
 async def _validated(
-    runtime: "Owner",
-    state: CompilerEnvState | LegacyState,
-    environment: str | None,
-    options: Options,
-    missing: "_Missing",
+    runtime: "Owner", state: _State, environment: str | None, options: Options, missing: "_Missing"
 ) -> ValidationResult:
     """Validate a state; errors become its result, unless the runtime is closed."""
     modern, translation = _untranslated(state, environment)
@@ -446,12 +426,9 @@ async def _validated(
         wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error, trace=True)
     replayed = wrong.kind == ErrorKind.UNKNOWN_RUN
     result = ValidationResult(
-        state=modern,
-        actions_replay_failed=not replayed,
-        benchmark_semantics_validation_failed=replayed,
-        errors=(wrong,),
-        translation=translation,
-    )
+        state=modern, actions_replay_failed=not replayed, benchmark_semantics_validation_failed=replayed,
+        errors=(wrong,), translation=translation,
+    )  # fmt: skip
     missing.learn(result)
     return result
 
@@ -486,16 +463,10 @@ def _dataset(benchmark: str) -> str:
     return benchmark.rpartition("://")[2].partition("/")[0]
 
 
-def _untranslated(
-    state: CompilerEnvState | LegacyState, environment: str | None
-) -> tuple[CompilerEnvState, Translation | None]:
+def _untranslated(state: _State, environment: str | None) -> tuple[CompilerEnvState, Translation | None]:
     """Return a placeholder for a state whose command line cannot be read."""
     if isinstance(state, CompilerEnvState):
         return state, None
-    modern = CompilerEnvState(
-        environment=environment or DEFAULT_ENVIRONMENT,
-        benchmark=state.benchmark,
-        reward=state.reward,
-        walltime=state.walltime,
-    )
+    known: dict[str, Any] = {"benchmark": state.benchmark, "reward": state.reward, "walltime": state.walltime}
+    modern = CompilerEnvState(environment=environment or DEFAULT_ENVIRONMENT, **known)
     return modern, Translation(commandline=state.commandline)

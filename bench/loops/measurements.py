@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from aiocg.transport import system
 from aiocg.workers.loops.cpu import _jit as jit
-from aiocg.workers.loops.cpu.target import CpuTarget, _processors
+from aiocg.workers.loops.cpu.target import CpuTarget
 from bench.loops.schedules import ADD, COPY, products, rows_summed, softmax, streaming
 from bench.loops.sides import NUMPY, NumPy, Ours, fastest
 from bench.measure import Budget, Effort, Results
@@ -17,7 +18,7 @@ UNROLLED = 4
 async def measure(effort: Effort) -> Results:
     """Measure all; both sides take turns, and of each side's samples of a round the best counts."""
     results = Results()
-    counts = sorted({1, _processors()})
+    counts = sorted({1, len(system.processors())})
     targets = {count: CpuTarget(count) for count in counts}
     results.note(f"{targets[counts[-1]].description}. Of each round the best of several samples counts, on both sides.")
     _additions(results, targets, effort)

@@ -119,6 +119,12 @@ def _installed() -> tuple[Path, Path] | None:
     return next(((executable, folder) for folder in folders if (folder / HEADERS[0]).exists()), None)
 
 
+_REFERENCES = {
+    "Finding and Understanding Bugs in C Compilers (PLDI 2011)": "https://doi.org/10.1145/1993498.1993532",
+    "Csmith": "https://github.com/csmith-project/csmith",
+}
+
+
 class CsmithDataset(SeededDataset):
     """The programs that Csmith makes of seeds.
 
@@ -129,17 +135,9 @@ class CsmithDataset(SeededDataset):
 
     def __init__(self) -> None:
         super().__init__(
-            "generator://csmith-v0",
-            "random C programs that Csmith makes of seeds; they print checksums",
-            parameters=PARAMETERS,
-            license="BSD-2-Clause",
-            references={
-                "Finding and Understanding Bugs in C Compilers (PLDI 2011)": "https://doi.org/10.1145/1993498.1993532",
-                "Csmith": "https://github.com/csmith-project/csmith",
-            },
-            validatable=True,
-            sort_order=10,
-        )
+            "generator://csmith-v0", "random C programs that Csmith makes of seeds; they print checksums",
+            parameters=PARAMETERS, license="BSD-2-Clause", references=_REFERENCES, validatable=True, sort_order=10,
+        )  # fmt: skip
 
     @property
     def installed(self) -> bool:
@@ -184,14 +182,9 @@ class CsmithDataset(SeededDataset):
             return program_tree("c", files, flags=_PERMISSIVE)
 
         return Benchmark(
-            uri,
-            compiled,
-            sources=sources,
-            description=f"{' '.join(('csmith', *options))} ({_release()})",
-            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS),
-            recompile=compiled,
-            source_tree=source_tree,
-        )
+            uri, compiled, sources=sources, description=f"{' '.join(('csmith', *options))} ({_release()})",
+            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS), recompile=compiled, source_tree=source_tree,
+        )  # fmt: skip
 
 
 def _release() -> str:

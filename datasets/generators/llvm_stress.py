@@ -39,13 +39,10 @@ class LlvmStressDataset(SeededDataset):
 
     def __init__(self) -> None:
         super().__init__(
-            "generator://llvm-stress-v0",
-            "random functions in LLVM IR that llvm-stress makes of seeds",
-            parameters={"size": Integer(1, 100_000)},
-            license="Apache-2.0 WITH LLVM-exception",
+            "generator://llvm-stress-v0", "random functions in LLVM IR that llvm-stress makes of seeds",
+            parameters={"size": Integer(1, 100_000)}, license="Apache-2.0 WITH LLVM-exception", sort_order=10,
             references={"llvm-stress": "https://llvm.org/docs/CommandGuide/llvm-stress.html"},
-            sort_order=10,
-        )
+        )  # fmt: skip
 
     @property
     def installed(self) -> bool:
@@ -63,11 +60,8 @@ class LlvmStressDataset(SeededDataset):
     def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:
         """Make the benchmark of a seed; `llvm-stress` runs when its content is asked for."""
         options = [f"--seed={seed}", *(f"--{name}={value}" for name, value in values.items())]
-        return Benchmark(
-            uri,
-            lambda: _generate(str(uri), options),
-            description=f"{' '.join(('llvm-stress', *options))} ({_release()})",
-        )
+        description = f"{' '.join(('llvm-stress', *options))} ({_release()})"
+        return Benchmark(uri, lambda: _generate(str(uri), options), description=description)
 
 
 def _generate(uri: str, options: list[str]) -> bytes:

@@ -12,7 +12,6 @@ import itertools
 import os
 import re
 import tempfile
-import warnings
 import weakref
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +25,6 @@ from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import (
     BenchmarkInitError,
     BenchmarkNotFound,
-    CacheError,
-    CacheWarning,
     InvalidBenchmarkUri,
     ToolchainNotFound,
 )
@@ -92,10 +89,7 @@ def generate(uri: str, identity: str, commands: Sequence[Sequence[str]], result:
     if not content:
         writer = f"{os.path.basename(commands[-1][0])} ({identity})"
         raise BenchmarkInitError(uri, f"{writer} has written nothing to {result}, and says that all is well")
-    try:
-        cache.write(key, zlib.compress(content, 1))  # to a fourth of its size
-    except CacheError as error:
-        warnings.warn(f"{uri} was generated but not kept: {error}", CacheWarning, stacklevel=3)
+    cache.keep(key, zlib.compress(content, 1), f"{uri} was generated")  # compressed to a fourth of its size
     return content
 
 
@@ -297,12 +291,8 @@ class SeededDataset(Dataset):
         seed = Integer(0, SEEDS - 1).parse(uri.path)
         if seed is None or uri.fragment:
             rest = uri.path + (f"#{uri.fragment}" if uri.fragment else "")
-            raise BenchmarkNotFound(
-                str(uri),
-                f"{self.name} has no program {rest!r}: its programs are named by seeds, which are whole numbers "
-                f"from 0 to {SEEDS - 1}",
-                self._first_names(),
-            )
+            seeds = f"its programs are named by seeds, which are whole numbers from 0 to {SEEDS - 1}"
+            raise BenchmarkNotFound(str(uri), f"{self.name} has no program {rest!r}: {seeds}", self._first_names())
         return seed
 
 

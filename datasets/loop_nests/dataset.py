@@ -1,6 +1,7 @@
 """`loops-v0`, tensor expressions of many shapes and sizes, and `loop_tool`'s sums of two vectors."""
 
 import difflib
+import functools
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -54,21 +55,11 @@ def _window(values: Values, size: str, kernel: str, stride: int) -> int:
     return (values[size] - values[kernel]) // stride + 1
 
 
-def _windows(values: Values, rows: str, columns: str, stride: int) -> Derived:
+def _windows(values: Values, rows: str, columns: str) -> Derived:
     """Return the number of windows in an image along each axis, and the text of the stride."""
-    return {
-        "y": _window(values, "h", rows, stride),
-        "x": _window(values, "w", columns, stride),
-        "by": "" if stride == 1 else f"{stride}*",
-    }
-
-
-def _convolution(values: Values) -> Derived:
-    return _windows(values, "r", "s", values["stride"])
-
-
-def _pooling(values: Values) -> Derived:
-    return _windows(values, "r", "r", values["stride"])
+    stride = values["stride"]
+    y, x = _window(values, "h", rows, stride), _window(values, "w", columns, stride)
+    return {"y": y, "x": x, "by": "" if stride == 1 else f"{stride}*"}
 
 
 def _stencil(values: Values) -> Derived:
@@ -78,7 +69,11 @@ def _stencil(values: Values) -> Derived:
     return {"y": values["m"] - 2, "x": values["n"] - 2}
 
 
-_DERIVED = {"convolution": _convolution, "pooling": _pooling, "stencil": _stencil}
+_DERIVED: Mapping[str, Callable[[Values], Derived]] = {
+    "convolution": functools.partial(_windows, rows="r", columns="s"),
+    "pooling": functools.partial(_windows, rows="r", columns="r"),
+    "stencil": _stencil,
+}
 
 
 def _template(known: Mapping[str, Any]) -> _Template:
@@ -101,9 +96,8 @@ KIND = "tensor expression"
 def expression_benchmark(uri: BenchmarkUri, text: str, description: str) -> Benchmark:
     """Make a benchmark of the text of a tensor expression."""
     content = text.encode()
-    return Benchmark(
-        uri, lambda: content, sources=lambda: [BenchmarkSource("expression.txt", content)], description=description
-    )
+    sources = (BenchmarkSource("expression.txt", content),)
+    return Benchmark(uri, lambda: content, sources=lambda: sources, description=description)
 
 
 class LoopNestsDataset(Dataset):
@@ -114,13 +108,8 @@ class LoopNestsDataset(Dataset):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            "generator://loops-v0",
-            "tensor expressions of any size: products of matrices, convolutions, softmax, sums and others",
-            license="MIT",
-            sort_order=20,
-            kind=KIND,
-        )
+        about = "tensor expressions of any size: products of matrices, convolutions, softmax, sums and others"
+        super().__init__("generator://loops-v0", about, license="MIT", sort_order=20, kind=KIND)
 
     def benchmark_uris(self) -> Iterator[BenchmarkUri]:
         """Enumerate some members of each template."""
@@ -164,13 +153,10 @@ class LoopToolDataset(Dataset):
     def __init__(self, device: Literal["cpu", "cuda"]) -> None:
         where = {"cpu": "the processor", "cuda": "a GPU"}[device]
         super().__init__(
-            f"benchmark://loop_tool-{device}-v0",
-            f"sums of two vectors of any length, on {where}",
-            license="MIT",
-            references={"loop_tool": "https://github.com/facebookresearch/loop_tool"},
-            sort_order=20,
+            f"benchmark://loop_tool-{device}-v0", f"sums of two vectors of any length, on {where}", license="MIT",
+            references={"loop_tool": "https://github.com/facebookresearch/loop_tool"}, sort_order=20,
             kind=LOOP_TOOL_KIND,
-        )
+        )  # fmt: skip
         self.device = device
 
     @property
@@ -202,9 +188,6 @@ class LoopToolDataset(Dataset):
         plain = (uri.scheme, uri.dataset, uri.params, uri.fragment) == (self.scheme, self.name, (), "")
         if not plain or not _NUMBER.fullmatch(uri.path) or int(uri.path) > MOST_ELEMENTS:
             rest = str(uri).removeprefix(f"{self.root}/")
-            raise BenchmarkNotFound(
-                str(uri),
-                f"{self.name} has no benchmark {rest!r}: names are numbers of elements, from 1 to {MOST_ELEMENTS}",
-                [f"{self.root}/1", f"{self.root}/1024"],
-            )
+            reason = f"{self.name} has no benchmark {rest!r}: names are numbers of elements, from 1 to {MOST_ELEMENTS}"
+            raise BenchmarkNotFound(str(uri), reason, [f"{self.root}/1", f"{self.root}/1024"])
         return int(uri.path)

@@ -305,12 +305,8 @@ class OwnDataset(ListedDataset):
             header = _read_header(self.directory)
         except OSError as error:
             raise InstallError(str(directory), f"its manifest cannot be read: {error.strerror}") from error
-        super().__init__(
-            header.name,
-            header.description or "programs of the user's own",
-            license=header.license,
-            validatable=header.validatable,
-        )
+        about = header.description or "programs of the user's own"
+        super().__init__(header.name, about, license=header.license, validatable=header.validatable)
         self.compiler = header.compiler
         self._count = header.programs
 
@@ -344,13 +340,10 @@ class OwnDataset(ListedDataset):
             raise self._not_found(uri, self.names)
         tree = program.tree
         return Benchmark(
-            uri,
-            lambda: self._content(program.module),
-            sources=lambda: self._sources(program),
-            description=_description(program),
-            program=self._how_to_link_and_run(program),
+            uri, lambda: self._content(program.module), sources=lambda: self._sources(program),
+            description=_description(program), program=self._how_to_link_and_run(program),
             source_tree=None if tree is None else lambda: self._source_tree(tree, program.language),
-        )
+        )  # fmt: skip
 
     def uninstall(self) -> None:
         """Remove the dataset for good: only packed files and the original project remain."""
@@ -383,26 +376,17 @@ class OwnDataset(ListedDataset):
     def _how_to_link_and_run(self, program: Program) -> BenchmarkProgram | None:
         if program.link is None:
             return None
-        return BenchmarkProgram(
-            program.language,
-            runs={run.name: self._run(run) for run in program.runs},
-            command=link_command(program.language, program.link.words),
-            files=self._files(program.link.files),
-            measured=program.measured,
-        )
+        runs, files = {run.name: self._run(run) for run in program.runs}, self._files(program.link.files)
+        command = link_command(program.language, program.link.words)
+        return BenchmarkProgram(program.language, runs=runs, command=command, files=files, measured=program.measured)
 
     def _run(self, run: Run) -> ProgramRun:
         return ProgramRun(
-            run.arguments,
-            None if run.stdout is None else self.directory / CONTENT / run.stdout,
-            exit_status=run.exit_status,
-            stdin=b"" if run.stdin is None else self._content(run.stdin),
-            files=self._files(run.files),
-            environment=run.environment,
-            output_files=self._files(run.output_files),
-            timeout=run.timeout,
-            output_varies=run.output_varies,
-        )
+            run.arguments, None if run.stdout is None else self.directory / CONTENT / run.stdout,
+            exit_status=run.exit_status, stdin=b"" if run.stdin is None else self._content(run.stdin),
+            files=self._files(run.files), environment=run.environment, output_files=self._files(run.output_files),
+            timeout=run.timeout, output_varies=run.output_varies,
+        )  # fmt: skip
 
     def _files(self, digests: Mapping[str, str | None]) -> LazyFiles:
         """Return files by name; the content of unknown outputs is None."""

@@ -8,7 +8,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -48,13 +48,11 @@ class Draft:
         self.name = name
         self.replace = replace
         target = directory_of(name)
-        try:
+        with _writing(name):
             target.parent.mkdir(parents=True, exist_ok=True)
             _remove_forgotten(target.parent)
             self.directory = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
             (self.directory / CONTENT).mkdir()
-        except OSError as error:
-            raise InstallError(name, f"{error.filename} cannot be written: {error.strerror}") from error
         self._lock = threading.Lock()
         self._kept: set[str] = set()
 
@@ -65,10 +63,8 @@ class Draft:
             if digest in self._kept:
                 return digest
             self._kept.add(digest)
-        try:
+        with _writing(self.name):
             self.path(digest).write_bytes(content)
-        except OSError as error:
-            raise InstallError(self.name, f"{error.filename} cannot be written: {error.strerror}") from error
         return digest
 
     def path(self, digest: str) -> Path:
@@ -80,24 +76,17 @@ class Draft:
     ) -> OwnDataset:
         """Write the manifest, and install the dataset; raise InstallError when it cannot be written."""
         header = Header(
-            format=FORMAT,
-            version=VERSION,
-            name=self.name,
-            programs=len(programs),
-            description=description,
-            license=license,
-            compiler=compiler,
-            validatable=any(program.runs for program in programs),
-        )
+            format=FORMAT, version=VERSION, name=self.name, programs=len(programs), description=description,
+            license=license, compiler=compiler, validatable=any(program.runs for program in programs),
+        )  # fmt: skip
         needed = {digest for program in programs for digest in program.digests()}
         try:
-            for path in (self.directory / CONTENT).iterdir():
-                if path.name not in needed:
-                    path.unlink()
-            (self.directory / MANIFEST).write_bytes(text(header, programs))
-            os.chmod(self.directory, 0o755)
-        except OSError as error:
-            raise InstallError(self.name, f"{error.filename} cannot be written: {error.strerror}") from error
+            with _writing(self.name):
+                for path in (self.directory / CONTENT).iterdir():
+                    if path.name not in needed:
+                        path.unlink()
+                (self.directory / MANIFEST).write_bytes(text(header, programs))
+                os.chmod(self.directory, 0o755)
         except UnicodeEncodeError as error:
             raise InstallError(self.name, f"{error.object!r} cannot be written as JSON: it is not UTF-8") from None
         return OwnDataset(_put_in_place(self.directory, self.name, replace=self.replace))
@@ -107,6 +96,15 @@ class Draft:
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _writing(name: str) -> Iterator[None]:
+    """Turn what keeps us from writing a dataset into its error."""
+    try:
+        yield
+    except OSError as error:
+        raise InstallError(name, f"{error.filename} cannot be written: {error.strerror}") from error
 
 
 def check_name(name: str, *, replace: bool = False) -> None:
@@ -223,11 +221,9 @@ def add(archive: str | os.PathLike[str], *, replace: bool = False) -> OwnDataset
     if not path.is_file():
         raise InstallError(str(archive), "there is no such file")
     parent = directory_of("")
-    try:
+    with _writing(str(archive)):
         parent.mkdir(parents=True, exist_ok=True)
         scratch = tempfile.mkdtemp(prefix=".new-", dir=parent)
-    except OSError as error:
-        raise InstallError(str(archive), f"{error.filename} cannot be written: {error.strerror}") from error
     try:
         content = Path(scratch, "content")
         unpack(path, content, description=f"Unpacking {path.name}")
@@ -263,9 +259,8 @@ def own_dataset(name: str) -> OwnDataset:
 def _only_folder(content: Path, archive: Path) -> Path:
     folders = list(content.iterdir())
     if len(folders) != 1 or not (folders[0] / MANIFEST).is_file():
-        raise InstallError(
-            str(archive), f"it is no dataset that `aiocg dataset pack` has written: there is no {MANIFEST} in it"
-        )
+        reason = f"it is no dataset that `aiocg dataset pack` has written: there is no {MANIFEST} in it"
+        raise InstallError(str(archive), reason)
     return folders[0]
 
 

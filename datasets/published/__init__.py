@@ -19,14 +19,6 @@ def published_datasets() -> "list[Dataset]":
     )
     from aiocg.datasets.published.cbench import CBenchDataset
 
-    return [
-        AnghaBenchDataset(),
-        AnghaBenchDataset("anghabench-v0"),
-        *bitcode_datasets(),
-        CBenchDataset(),
-        CHStoneDataset(),
-        CLgenDataset(),
-        JotaiBenchDataset(),
-        jotai_runnable(),
-        POJ104Dataset(),
-    ]
+    angha: list[Dataset] = [AnghaBenchDataset(), AnghaBenchDataset("anghabench-v0")]
+    jotai = [JotaiBenchDataset(), jotai_runnable()]
+    return [*angha, *bitcode_datasets(), CBenchDataset(), CHStoneDataset(), CLgenDataset(), *jotai, POJ104Dataset()]

@@ -88,27 +88,6 @@ TREE_FLAGS = ("-std=gnu17", "-fpermissive")
 """The flags for C where another compiler sees its own headers. GCC refuses since version 14 what it only warned of."""
 
 
-class SourcesDataset(TarDatasetWithManifest):
-    """A published archive of sources. CompilerGym published a list of those that compile.
-
-    That list may be gone while the archive is not. Then a dataset can be made without addresses of the list
-    (`manifest_urls=()`): it has all sources of the archive, in the order of their names.
-    """
-
-    @property
-    def size(self) -> int:
-        return super().size if self.manifest_urls else len(self.names)
-
-    def _install(self) -> None:
-        if self.manifest_urls:
-            super()._install()
-        else:
-            TarDataset._install(self)
-
-    def _read_names(self) -> Sequence[str]:
-        return super()._read_names() if self.manifest_urls else TarDataset._read_names(self)
-
-
 def _c_benchmark(
     uri: BenchmarkUri,
     path: Callable[[], Path],
@@ -134,13 +113,9 @@ def _c_benchmark(
         return [main, *(BenchmarkSource(other.name, read_file(other, uri)) for other in further())]
 
     return Benchmark(
-        uri,
-        lambda: compile_with(()),
-        sources=sources,
-        program=program,
-        recompile=compile_with,
+        uri, lambda: compile_with(()), sources=sources, program=program, recompile=compile_with,
         source_tree=lambda: gather_files([path()], TREE_FLAGS, "c"),
-    )
+    )  # fmt: skip
 
 
 def _header_flags(uri: BenchmarkUri, language: str) -> tuple[str, ...]:
@@ -156,7 +131,7 @@ def _header_flags(uri: BenchmarkUri, language: str) -> tuple[str, ...]:
         raise CompilationCancelled(str(uri), "fetching the headers was cancelled") from None
 
 
-class AnghaBenchDataset(SourcesDataset):
+class AnghaBenchDataset(TarDatasetWithManifest):
     """A million C functions, each cut out of a project on GitHub and made to compile by itself.
 
     Args:
@@ -174,12 +149,8 @@ class AnghaBenchDataset(SourcesDataset):
 CHSTONE_NAMES = ("adpcm", "aes", "blowfish", "dfadd", "dfdiv", "dfmul", "dfsin", "gsm", "jpeg", "mips", "motion", "sha")
 """The names of the programs."""
 
-_CHSTONE_MAIN = {
-    "blowfish": "bf.c",
-    "motion": "mpeg2.c",
-    "sha": "sha_driver.c",
-    "jpeg": "main.c",
-}  # the others: <name>.c
+# The others are in <name>.c.
+_CHSTONE_MAIN = {"blowfish": "bf.c", "motion": "mpeg2.c", "sha": "sha_driver.c", "jpeg": "main.c"}
 
 
 class CHStoneDataset(TarDataset):
@@ -211,7 +182,7 @@ JOTAI_PROGRAM = BenchmarkProgram("c", runs={"0": ProgramRun(("0",), timeout=30.0
 """How a program is run: the argument is the number of the data. Each program has several, and this one always."""
 
 
-class JotaiBenchDataset(SourcesDataset):
+class JotaiBenchDataset(TarDatasetWithManifest):
     """Functions of AnghaBench, each with a `main` that calls it.
 
     Args:
@@ -239,7 +210,7 @@ def jotai_runnable() -> JotaiBenchDataset:
 TARGET = "nvptx64-nvidia-nvcl"
 
 
-class CLgenDataset(SourcesDataset):
+class CLgenDataset(TarDatasetWithManifest):
     """The kernels of CLgen, compiled when they are asked for with the headers of libclc and not those of clang.
 
     Attributes:
@@ -261,12 +232,10 @@ class CLgenDataset(SourcesDataset):
         def compile_with(more: Sequence[str]) -> bytes:
             return compile_file(fetch(), (*self.flags(), *more), timeout=TIMEOUT)
 
-        return Benchmark(
-            uri,
-            lambda: compile_with(()),
-            sources=lambda: [BenchmarkSource("kernel.cl", read_file(fetch(), uri))],
-            recompile=compile_with,
-        )
+        def sources() -> list[BenchmarkSource]:
+            return [BenchmarkSource("kernel.cl", read_file(fetch(), uri))]
+
+        return Benchmark(uri, lambda: compile_with(()), sources=sources, recompile=compile_with)
 
     def flags(self) -> tuple[str, ...]:
         """Return the flags with which a kernel is compiled, once the dataset is installed."""
@@ -306,13 +275,9 @@ _HEADERS = """
 """
 _CONSTANTS = {"LEN": 128, "MAX_LENGTH": 1024, "MAX": 1024}  # names that many programs use and do not define
 
-PRELUDE = "".join(
-    (
-        *(f"#include <{header}>\n" for header in _HEADERS.split()),
-        "using namespace std;\n",
-        *(f"#define {name} {value}\n" for name, value in _CONSTANTS.items()),
-    )
-).encode()
+_INCLUDES = "".join(f"#include <{header}>\n" for header in _HEADERS.split())
+_DEFINITIONS = "".join(f"#define {name} {value}\n" for name, value in _CONSTANTS.items())
+PRELUDE = f"{_INCLUDES}using namespace std;\n{_DEFINITIONS}".encode()
 """What stands before each program: all of the library of C++11, and some constants."""
 
 _VOID_MAIN = re.compile(rb"\bvoid[ \t]+main\b")
@@ -333,7 +298,7 @@ def _with_type(match: "re.Match[bytes]") -> bytes:
     return match[0] if is_code and re.search(rb"[\w*&]$", before) else b"int " + match[0]
 
 
-class POJ104Dataset(SourcesDataset):
+class POJ104Dataset(TarDatasetWithManifest):
     """The programs, compiled when they are asked for.
 
     Args:
@@ -353,9 +318,6 @@ class POJ104Dataset(SourcesDataset):
             return SourceTree(("source.cc",), {"source.cc": text}, flags=("-std=c++11",), language="c++")
 
         return Benchmark(
-            uri,
-            lambda: compile_with(()),
-            sources=lambda: [BenchmarkSource("source.cc", read_file(fetch(), uri))],
-            recompile=compile_with,
-            source_tree=source_tree,
-        )
+            uri, lambda: compile_with(()), sources=lambda: [BenchmarkSource("source.cc", read_file(fetch(), uri))],
+            recompile=compile_with, source_tree=source_tree,
+        )  # fmt: skip

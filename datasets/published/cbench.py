@@ -61,13 +61,10 @@ class _Command:
     def run(self, number: int, inputs: "Callable[[], Path]") -> ProgramRun:
         """Return the run on the input of this number, counted from 0; `inputs` returns the folder of runtime data."""
         return ProgramRun(
-            tuple(self._numbered(number).replace("$D/", "").split()),
-            files=_input_files(self.inputs(number), inputs),
-            environment=self.environment,
-            output_files=dict.fromkeys(self.outputs),
-            timeout=TIMEOUT,
+            tuple(self._numbered(number).replace("$D/", "").split()), files=_input_files(self.inputs(number), inputs),
+            environment=self.environment, output_files=dict.fromkeys(self.outputs), timeout=TIMEOUT,
             output_varies=self.output_varies,
-        )
+        )  # fmt: skip
 
     def _numbered(self, number: int) -> str:
         return self.arguments.replace("{n}", str(number + 1))
@@ -207,9 +204,8 @@ class CBenchDataset(TarDataset):
 
             with self._locked():
                 self.site_data_path.mkdir(parents=True, exist_ok=True)
-                archive = download(
-                    self.input_urls, self.input_sha256, description="Downloading the inputs of cbench-v1"
-                )
+                title = "Downloading the inputs of cbench-v1"
+                archive = download(self.input_urls, self.input_sha256, description=title)
                 unpack(archive, self.inputs_path, strip_prefix="runtime_data")
         return self.inputs_path
 

@@ -40,6 +40,7 @@ from aiocg.datasets.frontend import LANGUAGES, compile_file
 from aiocg.datasets.locking import make_folder
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
+from aiocg.datasets.scratch import write_below
 from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
@@ -184,6 +185,9 @@ class _Contents(NamedTuple):
     by_name: dict[str, Program]
 
 
+_ABOUT = "C and C++ source files out of the source distributions of Python packages, fetched from the package index"
+
+
 class SdistDataset(ListedDataset):
     """C and C++ source files out of the source distributions of Python packages.
 
@@ -196,13 +200,8 @@ class SdistDataset(ListedDataset):
     """
 
     def __init__(self, directory: Path = PROJECTS_DIRECTORY) -> None:
-        super().__init__(
-            "sdist-v0",
-            "C and C++ source files out of the source distributions of Python packages, fetched from the package index",
-            license="each package's own",
-            references={"The Python Package Index": "https://pypi.org"},
-            sort_order=-2,
-        )
+        references = {"The Python Package Index": "https://pypi.org"}
+        super().__init__("sdist-v0", _ABOUT, license="each package's own", references=references, sort_order=-2)
         self._directory = directory
 
     @property
@@ -231,11 +230,11 @@ class SdistDataset(ListedDataset):
 
     def install(self) -> None:
         """Fetch all packages, and the headers."""
-        with progress(
-            f"Installing {self.name}", sum(one.bytes for one in self._projects.values()), unit="bytes"
-        ) as advance:
+        wanted = self._projects.values()
+        total = sum(one.bytes for one in wanted)
+        with progress(f"Installing {self.name}", total, unit="bytes") as advance:
             headers_directory()
-            for project in self._projects.values():
+            for project in wanted:
                 check_cancelled()
                 install_project(project, self.site_data_path)
                 advance(project.bytes)
@@ -306,10 +305,7 @@ def install_project(project: Project, folder: Path) -> Path:
     def install(new: Path) -> None:
         archive = fetch_archive(project.file, project.sha256, f"Downloading {title}")
         unpack_into(archive, new, project.top, f"Unpacking {title}")
-        for name, text in project.files.items():
-            path = new / FILES_FOLDER / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_below(new / FILES_FOLDER, {name: text.encode() for name, text in project.files.items()})
         archive.unlink(missing_ok=True)
 
     try:

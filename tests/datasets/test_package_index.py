@@ -221,7 +221,7 @@ def test_a_cache_that_cannot_be_written_is_an_error(
 
 FETCH = """
 import sys
-from aiocg.datasets import package_index, progress
+from aiocg.datasets import errors, package_index, progress
 progress.PATIENCE = 0.05
 wheel = package_index.Wheel(sys.argv[1], sys.argv[2], {sys.argv[3]: sys.argv[4]})
 """
@@ -238,7 +238,7 @@ def test_a_full_disk_leaves_nothing(index: Wheel, own_cache: Path, tmp_path: Pat
     program = (
         "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))\n"
         "try: package_index.fetch_members(wheel)\n"
-        "except package_index.CacheError as error: print(error)"
+        "except errors.CacheError as error: print(error)"
     )
     done = subprocess.run(fetching(index, program), capture_output=True, text=True)
     assert "File too large" in done.stdout, done.stderr

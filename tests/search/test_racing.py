@@ -239,7 +239,7 @@ async def test_a_winner_that_fails_in_the_last_measurement_is_no_answer(make, mo
         timing, answer = await race.end()
         assert "found" not in timing.times and answer in race.levels.values()
         assert timing.failures == {"it wrote something else": 1}
-        await winner.close()
+        await winner.env.close()
         await race.close()
 
 

@@ -72,7 +72,7 @@ def test_each_file_gets_what_is_good_for_it_and_nothing_else(local: bool) -> Non
     table = Table(EFFECTS, ["a.c", "b.c", "c.c"], local=local)
     meter = Budget(evaluations=10**6, seconds=1.0).start()
     search(table, Space(LEVELS, OPTIONS, (SECTIONS,)), meter)
-    meter.extend(Budget(seconds=10.0))
+    meter.budget = Budget(seconds=10.0)
     minimise(table, Space(LEVELS, OPTIONS, (SECTIONS,)), meter)
     assert table.cost == 3 * 700 - 3 * 20 - 50 - 40
     assert set(table.best[ALL_FILES]) == {"-Os", "-ffunction-sections", "-fgood"}

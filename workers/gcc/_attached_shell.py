@@ -106,6 +106,9 @@ class Kills:
             return more
 
 
+Kill = Callable[[str], object]  # ends the command with a mark
+
+
 class ShellLost(Exception):
     """The shell stopped replying; the message says what is known about it."""
 
@@ -131,13 +134,7 @@ class AttachedShell:
         self._files = dict(files)
 
     def run(
-        self,
-        command: Sequence[str],
-        folder: str,
-        timeout: float,
-        stdin: bytes,
-        memory: int,
-        kill: Callable[[str], object],
+        self, command: Sequence[str], folder: str, timeout: float, stdin: bytes, memory: int, kill: Kill
     ) -> Completed:
         """Run a command to its end or timeout; see `CommandRunner.run`.
 
@@ -178,7 +175,7 @@ class AttachedShell:
         while written < len(content):
             written += os.pwrite(self._files[name], content[written:], written)
 
-    def _ask(self, timeout: float, kill: Callable[[str], object]) -> tuple[Answer, bool]:
+    def _ask(self, timeout: float, kill: Kill) -> tuple[Answer, bool]:
         """Run the command; return the reply and whether it arrived in time."""
         in_time = True
         deadline = time.monotonic() + timeout

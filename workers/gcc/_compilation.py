@@ -17,7 +17,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -324,9 +324,7 @@ class Compiler:
         if self.runner.is_apart:
             return ""
         if language not in self._libraries:
-            command = [self.runner.compiler, "-E", "-v", "-x", language, "-"]
-            timeout = limits._replace(timeout=_QUESTION_TIMEOUT).seconds()  # cached, so independent of the user's
-            done = self.runner.run(command, folder=self.runner.root, timeout=max(timeout, 0.0))
+            done = self._ask(["-E", "-v", "-x", language, "-"], limits)
             if (reason := problem(done)) not in ("", "refused", "system", "failed"):  # it may lack the language
                 raise failure(reason, self.runner.name, "a question for the headers of libraries", done)
             folders = [os.fsdecode(line).strip() for line in done.errors.splitlines() if line.startswith(b" /")]
@@ -340,14 +338,17 @@ class Compiler:
             CompilationError: as `run`.
         """
         if self._headers is None:
-            command = [self.runner.compiler, "-print-file-name=include"]
-            limits = limits._replace(timeout=_QUESTION_TIMEOUT)  # the user's timeout is for compiles
-            done = self.runner.run(command, folder=self.runner.root, timeout=max(limits.seconds(), 0.0))
+            done = self._ask(["-print-file-name=include"], limits)
             if reason := problem(done):
                 raise failure(reason, self.runner.name, "a question for its headers", done)
             said = done.output.decode(errors="replace").strip()
             self._headers = said if os.path.isabs(said) else ""
         return self._headers
+
+    def _ask(self, words: Sequence[str], limits: Limits) -> Completed:
+        """Ask the compiler for what is then remembered: the user's timeout, which is for compiles, does not count."""
+        timeout = limits._replace(timeout=_QUESTION_TIMEOUT).seconds()
+        return self.runner.run([self.runner.compiler, *words], folder=self.runner.root, timeout=max(timeout, 0.0))
 
     def run(self, command: Sequence[str], what: str, folder: str, limits: Limits, stdin: bytes = b"") -> Completed:
         """Run the compiler and return how it ended.
@@ -356,13 +357,8 @@ class Compiler:
             CompilationError: with `FailureCode.OBSERVATION` if it fails, with its messages, and the reason in the
                 fields; with `FailureCode.COMPILER` if it is gone.
         """
-        done = self.runner.run(
-            [self.runner.compiler, *command],
-            folder=folder,
-            timeout=max(limits.seconds(), 0.0),
-            stdin=stdin,
-            memory=limits.memory,
-        )
+        line, timeout = [self.runner.compiler, *command], max(limits.seconds(), 0.0)
+        done = self.runner.run(line, folder=folder, timeout=timeout, stdin=stdin, memory=limits.memory)
         self.seconds += done.seconds
         if reason := problem(done):
             self.failures += 1
@@ -400,8 +396,7 @@ class Compilation:
         Raises:
             CompilationError: as `Compiler.run`.
         """
-        assembly: list[bytes] = self._product("asm")
-        return assembly
+        return cast(list[bytes], self._product("asm"))
 
     def rtl(self) -> bytes:
         """Return the compiler's final RTL of all units, concatenated.
@@ -409,8 +404,7 @@ class Compilation:
         Raises:
             CompilationError: as `Compiler.run`.
         """
-        rtl: bytes = self._product("rtl")
-        return rtl
+        return cast(bytes, self._product("rtl"))
 
     def undefined(self) -> list[str]:
         """Return the compiler's warnings of undefined behaviour.
@@ -418,8 +412,7 @@ class Compilation:
         Raises:
             CompilationError: as `Compiler.run`.
         """
-        warnings: list[str] = self._product("undefined")
-        return warnings
+        return cast(list[str], self._product("undefined"))
 
     def object_file(self) -> bytes:
         """Return the object file; several units are linked into one.
@@ -427,8 +420,7 @@ class Compilation:
         Raises:
             CompilationError: as `Compiler.run`.
         """
-        code: bytes = self._product("obj")
-        return code
+        return cast(bytes, self._product("obj"))
 
     def fact(self, name: str) -> Any:
         """Return one of the `FACTS` about the assembly or the object file.

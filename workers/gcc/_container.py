@@ -203,18 +203,12 @@ class Container:
         if any("name=userns" in option for option in security):
             able |= {"userns_mode": "host"}  # otherwise its user could not read our folder
         host = self._client.create_host_config(
-            auto_remove=True,
-            binds={self._folder: {"bind": self._folder, "mode": "rw,Z"}},
-            cap_drop=["ALL"],
-            init=False,
-            log_config=LogConfig(type="none"),
-            network_mode="none",
-            read_only=True,
+            auto_remove=True, binds={self._folder: {"bind": self._folder, "mode": "rw,Z"}}, cap_drop=["ALL"],
+            init=False, log_config=LogConfig(type="none"), network_mode="none", read_only=True,
             security_opt=["no-new-privileges"],
             tmpfs={"/tmp": f"rw,nosuid,nodev,noexec,mode=1777,size={limits.temporary}"},
-            ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in _SMALL.items()],
-            **able,
-        )
+            ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in _SMALL.items()], **able,
+        )  # fmt: skip
         made = self._client.create_container(
             self._image.id,
             entrypoint=["sh", "-c", KEEPER],
@@ -350,7 +344,6 @@ def _readable(stream: socket.socket, seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LOOK_TIMEOUT = 30.0  # seconds for the commands that inspect a new container
 
 
@@ -486,7 +479,7 @@ def _give_away(root: str, folder: str, user: int) -> None:
     Links are not followed: programs may have created them.
     """
     part = os.path.relpath(folder, root).partition(os.sep)[0]
-    directory = os.open(root, _FOLDER)
+    directory = os.open(root, _OPEN_FOLDER)
     try:
         _give(part, directory, user)
     except RecursionError:
@@ -502,7 +495,7 @@ def _give(name: str, directory: int, user: int) -> None:
             os.chown(name, user, -1, dir_fd=directory, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             return
-        inside = os.open(name, _FOLDER, dir_fd=directory)
+        inside = os.open(name, _OPEN_FOLDER, dir_fd=directory)
         try:
             for one in os.listdir(inside):
                 _give(one, inside, user)

@@ -159,11 +159,6 @@ def exclusion(name: str) -> str:
     return next(found, "")
 
 
-def ceiling(name: str) -> int | None:
-    """Return the greatest value of an option in the space; None for the compiler's own limit."""
-    return _CEILINGS.get(name)
-
-
 Kind = Literal["level", "flag", "enum", "integer", "alignment", "param"]
 
 _PARAM = "--param="
@@ -241,10 +236,8 @@ def _proposal(stem: str, family: list[Entry]) -> Proposal | Dropped:
     if low > high:
         return Dropped(stem, f"takes numbers from {low}, which are too large")
     kind = "param" if param else "integer"
-    return Proposal(
-        Option(stem, kind, description, texts, f"{stem}={{}}", low, high, initial),
-        ask=valued.low is None and not number,
-    )
+    option = Option(stem, kind, description, texts, f"{stem}={{}}", low, high, initial)
+    return Proposal(option, ask=valued.low is None and not number)
 
 
 PATIENCE = 120.0  # seconds to wait for another process's discovery; less than a worker's start timeout
@@ -547,19 +540,16 @@ def discover(runner: CommandRunner, cache_dir: str = "") -> CompilerOptions:
 
 def _discovered(runner: CommandRunner, version: str) -> CompilerOptions:
     trials = Trials(runner)
-    entries = [
-        entry
-        for topic in _TOPICS
-        for entry in read_help(question(runner, f"--help={topic}", "-Q"), question(runner, f"--help={topic}"))
-    ]
+    helps = [(question(runner, f"--help={topic}", "-Q"), question(runner, f"--help={topic}")) for topic in _TOPICS]
+    entries = [entry for settings, descriptions in helps for entry in read_help(settings, descriptions)]
     proposals, dropped = propose(entries)
     wanted = []
     for option, ask in proposals:
         if reason := exclusion(option.name):
             dropped.append(Dropped(option.name, reason))
             continue
-        highest = ceiling(option.name)
-        if option.template and highest is not None and highest < option.high:
+        highest = _CEILINGS.get(option.name, option.high)  # that there is memory for
+        if option.template and highest < option.high:
             dropped.append(Dropped(option.template.replace("{}", str(option.high)), "too much memory"))
             option = msgspec.structs.replace(option, high=highest)
         wanted.append(Proposal(option, ask))

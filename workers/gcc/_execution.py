@@ -24,7 +24,6 @@ from aiocg.workers.programs.linking import (
     Tools,
     build,
     buildable,
-    link,
     remaining,
     temporary_folder,
     write_files,
@@ -119,12 +118,9 @@ class Execution:
             self.release()
             command = self._tools.expand(program.command)
             files = program.files | {OBJECT: code}
-            if self._needs_place(program):
-                made = build(
-                    command, files, program.environment, deadline, linker=self._link_in_place, below=self._commands.root
-                )
-            else:
-                made = build(command, files, program.environment, deadline, linker=link)
+            there: dict[str, Any] = {"linker": self._link_in_place, "below": self._commands.root}
+            place = there if self._needs_place(program) else {}
+            made = build(command, files, program.environment, deadline, **place)
             last = self._last = _Last(code, program.digest, made)
         return last.executable
 
@@ -143,9 +139,8 @@ class Execution:
         return self._commands.is_apart and program.command[0] != OWN_LINKER
 
     def _link_in_place(self, command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:
-        done = self._commands.run(
-            _with_environment(environment, command), folder=folder, timeout=min(LINK_TIMEOUT, remaining(deadline))
-        )
+        line, timeout = _with_environment(environment, command), min(LINK_TIMEOUT, remaining(deadline))
+        done = self._commands.run(line, folder=folder, timeout=timeout)
         if done.stopped:
             raise LinkError(f"{command[0]} ran out of {_want(done)}", timed_out="linking")
         if done.status:
@@ -161,22 +156,12 @@ class Execution:
             with self._runner.run(executable.path, run, deadline, core) as ended:
                 yield ended
             return
-        left = remaining(deadline)
-        with (
-            temporary_folder("run-", self._commands.root) as folder,
-            _file() as stdin,
-            _file() as stdout,
-            _file() as stderr,
-        ):
+        left, root = remaining(deadline), self._commands.root
+        with temporary_folder("run-", root) as folder, _file() as stdin, _file() as stdout, _file() as stderr:
             write_files(Path(folder), run.files)
-            command = [f"{executable.path.parent}/{EXECUTABLE}", *run.arguments]
-            done = self._commands.run(
-                _with_environment(run.environment, command),
-                folder=folder,
-                timeout=min(run.timeout, left),
-                stdin=run.stdin,
-                memory=MEMORY_LIMIT,
-            )
+            words = [f"{executable.path.parent}/{EXECUTABLE}", *run.arguments]
+            command, timeout = _with_environment(run.environment, words), min(run.timeout, left)
+            done = self._commands.run(command, folder=folder, timeout=timeout, stdin=run.stdin, memory=MEMORY_LIMIT)
             if done.stopped == "timeout" and left < run.timeout:
                 raise failure(TOO_LATE, "running")
             for file, content in ((stdout, done.output), (stderr, done.errors)):

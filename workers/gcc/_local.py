@@ -15,9 +15,8 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from aiocg.transport.messages import FailureCode
 from aiocg.transport.system import HAS_PIDFD, UNKNOWN_LIMIT, unnamed_file
-from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc._engine import failure
 from aiocg.workers.gcc._runner import ENVIRONMENT, CommandRunner, Completed
 from aiocg.workers.limits import adopt_orphans, children
 
@@ -50,7 +49,7 @@ class LocalRunner:
     def __init__(self, gcc_bin: str) -> None:
         found = shutil.which(os.path.expanduser(gcc_bin))
         if found is None:
-            raise CompilationError(FailureCode.COMPILER, _not_found(gcc_bin))
+            raise failure(_not_found(gcc_bin))
         self.name = gcc_bin
         self.compiler = os.path.abspath(found)
         _, most = resource.getrlimit(resource.RLIMIT_AS)
@@ -70,7 +69,7 @@ class LocalRunner:
         done = self.run([self.compiler, f"-print-prog-name={name}"], folder=self.root, timeout=_ANSWER_TIMEOUT)
         if done.stopped:
             said = f"-print-prog-name={name} does not work: no answer in {_ANSWER_TIMEOUT:g} s"
-            raise CompilationError(FailureCode.COMPILER, f"{self.name} {said}")
+            raise failure(f"{self.name} {said}")
         said = os.fsdecode(done.output).strip()
         if done.status or (said != name and not os.path.isabs(said)):
             return ""
@@ -86,20 +85,15 @@ class LocalRunner:
         try:
             status = [os.stat(program) for program in self._programs]
         except OSError as error:
-            raise CompilationError(
-                FailureCode.COMPILER, f"the compiler {error.filename} is gone: {error.strerror}", reason="gone"
-            ) from None
+            raise failure(f"the compiler {error.filename} is gone: {error.strerror}", reason="gone") from None
         where = [self.compiler, os.path.realpath(self.compiler), *self._programs[1:]]
         return ":".join([*where, *[f"{one.st_size}:{one.st_mtime_ns}" for one in status]])
 
     def _check(self) -> None:
         """Raise if the compiler has changed: its output must not be mistaken for the old one's."""
         if self._identify() != self.identity:
-            raise CompilationError(
-                FailureCode.COMPILER,
-                f"the compiler {self.compiler} was replaced while it was in use. Reset to go on with the new one",
-                reason="replaced",
-            )
+            said = f"the compiler {self.compiler} was replaced while it was in use. Reset to go on with the new one"
+            raise failure(said, reason="replaced")
 
     def run(
         self, command: Sequence[str], *, folder: str, timeout: float, stdin: bytes = b"", memory: int = 0
@@ -111,7 +105,7 @@ class LocalRunner:
         """
         self._check()
         mark = f"{os.getpid()}-{next(_marks)}"
-        others = children()
+        others, environment = children(), {**self._environment, _MARK: mark}
         with _nameless() as given, _nameless() as output, _nameless() as errors:
             if stdin:
                 os.pwrite(given, stdin, 0)
@@ -119,17 +113,10 @@ class LocalRunner:
             try:
                 with _spawning, _limits(memory or MEMORY_LIMIT):
                     process = subprocess.Popen(
-                        command,
-                        cwd=folder,
-                        env={**self._environment, _MARK: mark},
-                        stdin=given,
-                        stdout=output,
-                        stderr=errors,
+                        command, cwd=folder, env=environment, stdin=given, stdout=output, stderr=errors
                     )
             except OSError as error:
-                raise CompilationError(
-                    FailureCode.COMPILER, f"{command[0]} cannot be run in {folder}: {error.strerror}"
-                ) from None
+                raise failure(f"{command[0]} cannot be run in {folder}: {error.strerror}") from None
             with process:
                 ended = _wait(process, timeout)
                 if not ended:
@@ -138,13 +125,8 @@ class LocalRunner:
             _end_rest(mark, others)
             seconds = time.monotonic() - started
             self._check()  # the compiler may have been replaced during the run
-            return Completed(
-                status,
-                os.pread(output, OUTPUT_LIMIT, 0),
-                os.pread(errors, OUTPUT_LIMIT, 0),
-                seconds,
-                "" if ended else "timeout",
-            )
+            said, complaints = (os.pread(file, OUTPUT_LIMIT, 0) for file in (output, errors))
+            return Completed(status, said, complaints, seconds, "" if ended else "timeout")
 
     def close(self) -> None:
         """Remove the folder; idempotent."""

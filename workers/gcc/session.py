@@ -19,7 +19,7 @@ from aiocg.workers.gcc._local import open_runner
 from aiocg.workers.gcc._observations import OBSERVATIONS, Parameters, exchange, observation_spaces
 from aiocg.workers.gcc._runner import CommandRunner
 from aiocg.workers.gcc._store import Results, Store
-from aiocg.workers.programs.recipe import Program, decode_program, failure
+from aiocg.workers.programs.recipe import decode_program, failure
 from aiocg.workers.programs.sandbox import choose
 
 # What a worker refuses from untrusted clients. Sources may include any file of the machine, and compiler flags can name
@@ -114,11 +114,9 @@ class _Language(NamedTuple):
 
 def _action_spaces(language: _Language) -> tuple[ActionSpaceSpec, ...]:
     """Return the action spaces for a language."""
-    options = language.options
+    options, changes = language.options, tuple([edit.action for edit in language.edits])
     return (
-        ActionSpaceSpec(
-            "edits", tuple([edit.action for edit in language.edits]), description="changes of one option each"
-        ),
+        ActionSpaceSpec("edits", changes, description="changes of one option each"),
         ActionSpaceSpec("choices", kind="options", options=options, description="choices for all options, in a vector"),
         ActionSpaceSpec("options", kind="mapping", description="choices for those same options, by their names"),
         ActionSpaceSpec("command_line", kind="text", description="command lines, as texts"),
@@ -144,29 +142,6 @@ def _check_runner(runner: CommandRunner) -> None:
             f"this node compiles for clients that it does not trust, and sources could make {runner.name} read any "
             "file here and run any program: serve a container, gcc_bin=docker:gcc:13, or trust the clients",
         )
-
-
-def _check_recipe(recipe: Program | None) -> None:
-    """Refuse a recipe whose words or files could make the linker access other files.
-
-    Raises:
-        CompilationError: with `FailureCode.BENCHMARK`.
-    """
-    from aiocg.workers.llvm.trust import check_program  # imports much that no other GCC worker needs
-
-    check_program(recipe)
-
-
-def _check_code(code: bytes) -> None:
-    """Refuse machine code that contains instructions for the linker.
-
-    Raises:
-        CompilationError: with `FailureCode.OBSERVATION`.
-    """
-    from aiocg.workers.llvm.trust import machine_code_problem
-
-    if problem := machine_code_problem(code):
-        raise failure(f"the program is not linked here: its object file {problem}")
 
 
 class _Tools(NamedTuple):
@@ -256,7 +231,9 @@ class GccSession(CompilationSession):
         """
         recipe = decode_program(program)
         if cls.settings.get("untrusted"):
-            _check_recipe(recipe)
+            from aiocg.workers.llvm.trust import check_program
+
+            check_program(recipe)
         return Benchmark(read_sources(content), recipe)
 
     @classmethod
@@ -271,18 +248,14 @@ class GccSession(CompilationSession):
         counts: Counter[str] = Counter()
         if cls.current is not None:
             compiler = cls.current.compiler
-            counts.update(
-                units_compiled=compiler.compiles, units_assembled=compiler.assemblies, compiles_failed=compiler.failures
-            )
+            counts.update(units_compiled=compiler.compiles, units_assembled=compiler.assemblies)
+            counts.update(compiles_failed=compiler.failures)
         store = cls.results.store
         return {
-            **counts,
-            "compiler_process_seconds": cls.current.compiler.seconds if cls.current else 0.0,
-            "results_remembered": len(cls.results),
-            "result_hits": cls.results.hits,
-            "result_bytes": cls.results.size,
+            **counts, "compiler_process_seconds": cls.current.compiler.seconds if cls.current else 0.0,
+            "results_remembered": len(cls.results), "result_hits": cls.results.hits, "result_bytes": cls.results.size,
             "stored_result_hits": store.hits if store is not None else 0,
-        }
+        }  # fmt: skip
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.tools = self._usable()
@@ -337,7 +310,10 @@ class GccSession(CompilationSession):
             CompilationError: with `FailureCode.OBSERVATION`.
         """
         if self.settings.get("untrusted"):
-            _check_code(code)
+            from aiocg.workers.llvm.trust import machine_code_problem
+
+            if problem := machine_code_problem(code):
+                raise failure(f"the program is not linked here: its object file {problem}")
 
     def get_observation(self, name: str) -> Any:
         """Compute an observation of the program with these options.
@@ -386,10 +362,7 @@ def _digest(benchmark: Benchmark, line: tuple[str, ...]) -> str:
 
 def _describe(tools: _Tools) -> dict[str, Any]:
     found = tools.found
-    return {
-        "gcc_bin": tools.compiler.runner.name,
-        "version": found.version,
-        "log10_size": math.log10(found.size),
-        "counts": dict(Counter(option.kind for option in found.options)),
-        "dropped": {one.name: one.reason for one in found.dropped},
-    }
+    counts = dict(Counter(option.kind for option in found.options))
+    dropped = {one.name: one.reason for one in found.dropped}
+    known = {"gcc_bin": tools.compiler.runner.name, "version": found.version, "log10_size": math.log10(found.size)}
+    return known | {"counts": counts, "dropped": dropped}

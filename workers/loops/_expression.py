@@ -111,6 +111,11 @@ class Stage:
         """The result tensor."""
         return Tensor(self.tensor, tuple(axis.extent for axis in self.spatial))
 
+    @property
+    def written(self) -> Read:
+        """The access by which the result is written."""
+        return Read(self.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in self.spatial))
+
     def reads(self) -> Iterator[Read]:
         """Yield each read of the body in textual order, with repetitions."""
         return (one for one in _nodes(self.body) if isinstance(one, Read))

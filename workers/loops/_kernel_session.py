@@ -229,12 +229,9 @@ class Kernels:
     def statistics(self) -> dict[str, int]:
         """Return the counters."""
         return {
-            "kernels_compiled": self.compiles,
-            "kernels_checked": self.checks,
-            "kernels_measured": self.measurements,
-            "kernels_kept": len(self._entries),
-            "kernel_hits": self.hits,
-        }
+            "kernels_compiled": self.compiles, "kernels_checked": self.checks, "kernels_measured": self.measurements,
+            "kernels_kept": len(self._entries), "kernel_hits": self.hits,
+        }  # fmt: skip
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -293,26 +290,6 @@ class _Parameters(NamedTuple):
     samples: int = 7
     seconds: float = 0.1
     patience: float = math.inf
-
-
-def _exchange(parameters: _Parameters, key: str, value: str) -> tuple[_Parameters, str]:
-    """Set or get a parameter; return the new parameters and the reply.
-
-    Args:
-        parameters: the current ones.
-        key: `samples`, `seconds` or `patience`.
-        value: the new value; "" to get the current one.
-
-    Raises:
-        CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is invalid.
-    """
-    if key in _NUMBERS:
-        if value:
-            parameters = parameters._replace(**{key: _NUMBERS[key].read(key, value)})
-        return parameters, f"{getattr(parameters, key):g}" if key != "samples" else str(parameters.samples)
-    raise CompilationError(
-        FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {', '.join(_Parameters._fields)}"
-    )
 
 
 GRACE = 1.0  # seconds before the worker is killed, to report that others kept the device busy
@@ -434,7 +411,11 @@ class KernelSession(CompilationSession):
             if value:
                 raise CompilationError(FailureCode.PARAMETER, "device can only be asked for, by ''")
             return self.kernels.target.description
+        if key not in _NUMBERS:
+            known = ", ".join(_Parameters._fields)
+            raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {known}")
         before = self.parameters
-        self.parameters, answer = _exchange(before, key, value)
+        if value:
+            self.parameters = before._replace(**{key: _NUMBERS[key].read(key, value)})
         self.acted(self.parameters != before)
-        return answer
+        return f"{getattr(self.parameters, key):g}" if key != "samples" else str(self.parameters.samples)

@@ -10,10 +10,10 @@ Transformations raise `Refusal` with the reason where there is no equivalent nes
 the outermost. What a device supports is checked in `_rules`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from aiocg.workers.loops._expression import Read, Stage
 
@@ -24,6 +24,7 @@ Kind = Literal[
 ]  # fmt: skip
 BLOCKS: tuple[Kind, ...] = ("block.x", "block.y", "block.z")
 THREADS: tuple[Kind, ...] = ("thread.x", "thread.y", "thread.z")
+T = TypeVar("T")
 
 
 class Loop(NamedTuple):
@@ -125,22 +126,14 @@ class Nest:
     def guards(self) -> tuple[Guard, ...]:
         """The guards of the body: one for each split with a remainder."""
         splits = (relation for relation in self.relations if isinstance(relation, Split))
-        return tuple(
-            Guard(split.parent, self.extent[split.parent])
-            for split in splits
-            if self.extent[split.parent] % split.factor
-        )
+        pairs = ((Guard(split.parent, self.extent[split.parent]), split.factor) for split in splits)
+        return tuple(guard for guard, factor in pairs if guard.bound % factor)
 
     @cached_property
     def dependencies(self) -> Mapping[str, frozenset[str]]:
         """The loops that each variable depends on."""
-        found = {loop.variable: frozenset((loop.variable,)) for loop in self.loops}
-        for relation in reversed(self.relations):
-            if isinstance(relation, Split):
-                found[relation.parent] = found[relation.outer] | found[relation.inner]
-            else:
-                found[relation.outer] = found[relation.inner] = found[relation.fused]
-        return found
+        own = {loop.variable: frozenset((loop.variable,)) for loop in self.loops}
+        return self.derived(own, lambda outer, inner, _: outer | inner, lambda fused, _: (fused, fused))
 
     @cached_property
     def sources(self) -> Mapping[str, Relation]:
@@ -163,15 +156,26 @@ class Nest:
         """Say whether other elements are read in other turns of a loop."""
         return any(variable in self.dependencies[axis] for axis in read.axes)
 
-    def values(self, turns: Mapping[str, int]) -> dict[str, int]:
-        """Return the values of all variables, including axes, from those of the loops."""
-        found = dict(turns)
+    def derived(
+        self, found: dict[str, T], joined: Callable[[T, T, int], T], parted: Callable[[T, int], tuple[T, T]]
+    ) -> dict[str, T]:
+        """Return what all variables have, from what those of the loops have.
+
+        Args:
+            found: by the variables of the loops; the others are added here.
+            joined: returns what a variable has that is split, from the outer part, the inner one and its extent.
+            parted: returns what two fused variables have, from the fused one and the extent of the inner.
+        """
         for relation in reversed(self.relations):
             if isinstance(relation, Split):
-                found[relation.parent] = found[relation.outer] * relation.factor + found[relation.inner]
+                found[relation.parent] = joined(found[relation.outer], found[relation.inner], relation.factor)
             else:
-                found[relation.outer], found[relation.inner] = divmod(found[relation.fused], relation.extent)
+                found[relation.outer], found[relation.inner] = parted(found[relation.fused], relation.extent)
         return found
+
+    def values(self, turns: Mapping[str, int]) -> dict[str, int]:
+        """Return the values of all variables, including axes, from those of the loops."""
+        return self.derived(dict(turns), lambda outer, inner, factor: outer * factor + inner, divmod)
 
 
 def initial_nest(stage: Stage) -> Nest:
@@ -248,9 +252,8 @@ def fuse(nest: Nest, position: int) -> Nest:
     if (outer.variable in nest.reductions) != (inner.variable in nest.reductions):
         raise Refusal(f"only one of {outer.variable} and {inner.variable} is reduced over")
     if shared := nest.axes[outer.variable] & nest.axes[inner.variable]:
-        raise Refusal(
-            f"{outer.variable} and {inner.variable} are parts of {min(shared)}, but not the two halves of one split"
-        )
+        both = f"{outer.variable} and {inner.variable}"
+        raise Refusal(f"{both} are parts of {min(shared)}, but not the two halves of one split")
     fused = Loop(f"({outer.variable}*{inner.variable})", outer.extent * inner.extent)
     if fused.extent > LONGEST_LOOP:
         raise Refusal(f"the loop would have {fused.extent} turns, more than {LONGEST_LOOP}")
@@ -310,26 +313,20 @@ def _plain(nest: Nest, position: int, done: str) -> Loop:
 
 def _derived(nest: Nest, position: int, count: int, loops: tuple[Loop, ...], relation: Relation) -> Nest:
     """Return the nest with `count` loops replaced by new ones and a relation added."""
-    return replace(
-        nest,
-        loops=(*nest.loops[:position], *loops, *nest.loops[position + count :]),
-        relations=tuple(sorted((*nest.relations, relation), key=_order)),
-        extents=tuple(sorted((*nest.extents, *((loop.variable, loop.extent) for loop in loops)))),
-    )
+    relations = tuple(sorted((*nest.relations, relation), key=_order))
+    extents = tuple(sorted((*nest.extents, *((loop.variable, loop.extent) for loop in loops))))
+    loops = (*nest.loops[:position], *loops, *nest.loops[position + count :])
+    return replace(nest, loops=loops, relations=relations, extents=extents)
 
 
 def _remade(nest: Nest, position: int, count: int, variables: tuple[str, ...], removed: Relation) -> Nest:
     """Return the nest with `count` loops replaced by the former ones, and the relation removed."""
     gone = {loop.variable for loop in nest.loops[position : position + count]}
+    made = (Loop(variable, nest.extent[variable]) for variable in variables)
+    loops = (*nest.loops[:position], *made, *nest.loops[position + count :])
+    relations = tuple(relation for relation in nest.relations if relation is not removed)
     return replace(
-        nest,
-        loops=(
-            *nest.loops[:position],
-            *(Loop(variable, nest.extent[variable]) for variable in variables),
-            *nest.loops[position + count :],
-        ),
-        relations=tuple(relation for relation in nest.relations if relation is not removed),
-        extents=tuple(entry for entry in nest.extents if entry[0] not in gone),
+        nest, loops=loops, relations=relations, extents=tuple(one for one in nest.extents if one[0] not in gone)
     )
 
 

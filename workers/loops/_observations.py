@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.compilation import Observation
-from aiocg.workers.loops._expression import ELEMENT_BYTES, Affine, Computation, Read, Stage
+from aiocg.workers.loops._expression import ELEMENT_BYTES, Computation, Read, Stage
 from aiocg.workers.loops._nest import Kind, Nest, Split
 from aiocg.workers.loops._rules import span, staged_tile
 from aiocg.workers.loops._schedule import MAX_LOOPS, Layout, Schedule, unparse, write_layout
@@ -44,8 +44,7 @@ from aiocg.workers.loops._target import Roof, Timing
 
 def accesses(stage: Stage) -> list[Read]:
     """Return the element that a stage writes, followed by the distinct ones that it reads, in textual order."""
-    written = Read(stage.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in stage.spatial))
-    return [written, *dict.fromkeys(stage.reads())]
+    return [stage.written, *dict.fromkeys(stage.reads())]
 
 
 def stride(nest: Nest, access: Read, shape: Sequence[int], variable: str) -> int:
@@ -118,21 +117,15 @@ def _loop_features(nest: Nest, position: int, shapes: Mapping[str, tuple[int, ..
     turn = _bytes(nest, found, shapes, inner)
     whole = _bytes(nest, found, shapes, inner | {loop.variable})
     row: dict[str, float] = {
-        "present": 1,
-        "position": position,
-        "innermost": position + 1 == len(nest.loops),
-        "extent": math.log2(loop.extent),
-        "reduced": loop.variable in nest.reductions,
-        loop.kind: 1,
+        "present": 1, "position": position, "innermost": position + 1 == len(nest.loops),
+        "extent": math.log2(loop.extent), "reduced": loop.variable in nest.reductions, loop.kind: 1,
         "remainder": any(loop.variable in nest.dependencies[guard.variable] for guard in nest.guards),
-        "entered": math.log2(math.prod(one.extent for one in nest.loops[:position])),
-        "bodies": math.log2(bodies),
-        "turn_bytes": math.log2(turn),
-        "bytes": math.log2(whole),
+        "entered": math.log2(math.prod(one.extent for one in nest.loops[:position])), "bodies": math.log2(bodies),
+        "turn_bytes": math.log2(turn), "bytes": math.log2(whole),
         "reuse": math.log2(ELEMENT_BYTES * len(found) * bodies * loop.extent / whole),
         **{f"turn_in_{cache}": turn <= size for cache, size in CACHES.items()},
         **{f"in_{cache}": whole <= size for cache, size in CACHES.items()},
-    }
+    }  # fmt: skip
     copied = sum(staged_tile(nest, one).size for one in nest.stagings if one.variable == loop.variable)
     if copied:
         row["staged"] = math.log2(copied)
@@ -350,58 +343,25 @@ def _templates(subject: _Subject) -> dict[str, list[str]]:
 
 
 _ALL = (
+    Observation.of("loop_tree", "text", "The loops of each stage, with their numbers.",
+                   lambda subject: loop_tree(subject.schedule.nests)),
+    Observation.of("schedule", "text", "All that tells the schedule from others, nest by nest.",
+                   lambda subject: subject.schedule.text),
+    Observation.of("source", "text", "The code that the device's compiler is given.", lambda subject: subject.source(),
+                   platform_dependent=True),
+    Observation.of("graph", "json", "Loops, accesses and tensors as a graph, in NetworkX's form.",
+                   lambda subject: graph(subject.schedule)),
     Observation.of(
-        "loop_tree",
-        "text",
-        "The loops of each stage, with their numbers.",
-        lambda subject: loop_tree(subject.schedule.nests),
-    ),
-    Observation.of(
-        "schedule",
-        "text",
-        "All that tells the schedule from others, nest by nest.",
-        lambda subject: subject.schedule.text,
-    ),
-    Observation.of(
-        "source",
-        "text",
-        "The code that the device's compiler is given.",
-        lambda subject: subject.source(),
-        platform_dependent=True,
-    ),
-    Observation.of(
-        "graph",
-        "json",
-        "Loops, accesses and tensors as a graph, in NetworkX's form.",
-        lambda subject: graph(subject.schedule),
-    ),
-    Observation.of(
-        "features",
-        "array",
+        "features", "array",
         "A row for each loop by its number: extent, kind, strides, reuse, footprint and what caches hold of it.",
-        lambda subject: features(subject.schedule),
-        dtype="float32",
-        shape=(MAX_LOOPS, len(FEATURES)),
+        lambda subject: features(subject.schedule), dtype="float32", shape=(MAX_LOOPS, len(FEATURES)),
     ),
-    Observation.of(
-        "action_mask",
-        "array",
-        "1 for each action of the space steps that is legal.",
-        lambda subject: subject.schedule.legal().astype(np.int8),
-        dtype="int8",
-        shape=(-1,),
-        low=0,
-        high=1,
-    ),
-    Observation.of(
-        "refusals",
-        "json",
-        "For each action of the space steps that is not, why.",
-        lambda subject: subject.schedule.refusals(),
-    ),
-    Observation.integer(
-        "cursor", "The number of the loop at the cursor.", lambda subject: subject.cursor, high=MAX_LOOPS - 1
-    ),
+    Observation.of("action_mask", "array", "1 for each action of the space steps that is legal.",
+                   lambda subject: subject.schedule.legal().astype(np.int8), dtype="int8", shape=(-1,), low=0, high=1),
+    Observation.of("refusals", "json", "For each action of the space steps that is not, why.",
+                   lambda subject: subject.schedule.refusals()),
+    Observation.integer("cursor", "The number of the loop at the cursor.", lambda subject: subject.cursor,
+                        high=MAX_LOOPS - 1),
     Observation.of(
         "templates",
         "json",
@@ -411,31 +371,14 @@ _ALL = (
         platform_dependent=True,
     ),
     FLOPS,
-    _measured(
-        "runtime",
-        "real",
-        "Seconds that the kernel takes, the median of several samples.",
-        lambda subject: subject.timing("runtime").seconds,
-    ),
-    _measured(
-        "runtime_spread",
-        "array",
-        "The first and the third quartile of the samples, in seconds.",
-        _spread,
-        default=None,
-        shape=(2,),
-    ),
-    _measured(
-        "roof_fraction",
-        "real",
-        "The speed as a fraction of what the device's arithmetic and memory allow, as measured.",
-        _roof_fraction,
-    ),
-    Observation.integer(
-        "flop_count",
-        "Floating-point operations of the computation.",
-        lambda subject: subject.schedule.computation.flops,
-    ),
+    _measured("runtime", "real", "Seconds that the kernel takes, the median of several samples.",
+              lambda subject: subject.timing("runtime").seconds),
+    _measured("runtime_spread", "array", "The first and the third quartile of the samples, in seconds.", _spread,
+              default=None, shape=(2,)),
+    _measured("roof_fraction", "real",
+              "The speed as a fraction of what the device's arithmetic and memory allow, as measured.", _roof_fraction),
+    Observation.integer("flop_count", "Floating-point operations of the computation.",
+                        lambda subject: subject.schedule.computation.flops),
     Observation.integer("footprint", "Bytes of all tensors.", lambda subject: subject.schedule.computation.footprint),
-)
+)  # fmt: skip
 OBSERVATIONS: dict[str, Observation] = {observation.spec.name: observation for observation in _ALL}

@@ -102,18 +102,16 @@ def staged_tile(nest: Nest, staging: Staging) -> Tile:
         Refusal: if it is not a box of constant size.
     """
     variables = [loop.variable for loop in nest.loops]
-    inside = frozenset(variables[variables.index(staging.variable) + 1 :]) | {
-        loop.variable for loop in nest.loops if loop.kind in THREADS
-    }
+    threads = frozenset(loop.variable for loop in nest.loops if loop.kind in THREADS)
+    inside = threads.union(variables[variables.index(staging.variable) + 1 :])
     reads = [read for read in nest.stage.reads() if read.tensor == staging.tensor]
     first, *others = reads
     for other in others:
         if any(a.terms != b.terms for a, b in zip(first.indices, other.indices, strict=True)):
             raise Refusal(f"{nest.stage.tensor} reads {staging.tensor} in more than one order")
     ranges = [_range(nest, [read.indices[i] for read in reads], inside) for i in range(len(first.indices))]
-    return Tile(
-        staging.tensor, tuple(extent for extent, _ in ranges), tuple(start for _, start in ranges), frozenset(inside)
-    )
+    shape, start = tuple(extent for extent, _ in ranges), tuple(lowest for _, lowest in ranges)
+    return Tile(staging.tensor, shape, start, inside)
 
 
 def staged_bytes(nest: Nest) -> int:
@@ -122,12 +120,8 @@ def staged_bytes(nest: Nest) -> int:
     A pipelined loop has two of each, one to compute with and one to copy to.
     """
     kinds = {loop.variable: loop.kind for loop in nest.loops}
-    return sum(
-        -(-staged_tile(nest, staging).size // ALIGNMENT)
-        * ALIGNMENT
-        * (2 if kinds[staging.variable] == "pipelined" else 1)
-        for staging in nest.stagings
-    )
+    copies = ((staged_tile(nest, one), 2 if kinds[one.variable] == "pipelined" else 1) for one in nest.stagings)
+    return sum(-(-tile.size // ALIGNMENT) * ALIGNMENT * count for tile, count in copies)
 
 
 def span(nest: Nest, variable: str, inside: Set[str]) -> int | None:
@@ -236,11 +230,11 @@ def check(nest: Nest, rules: Rules) -> None:
     if "unrolled" in kinds:
         _check_unrolled(nest)
     if "parallel" in kinds:
-        _check_parallel(nest)
+        _check_outermost(nest, "parallel")
     if "vectorized" in kinds:
         _check_vectorized(nest)
     if "joined" in kinds:
-        _check_joined(nest)
+        _check_outermost(nest, "joined")
     if tensor_loops(nest) and RESULTS * math.prod(loop.extent for loop in accumulated(nest)) > MOST_ACCUMULATORS:
         raise Refusal(f"a lane of a warp has at most {MOST_ACCUMULATORS} results")
     if not kinds.isdisjoint(LONGEST_BOUND):
@@ -257,14 +251,6 @@ def _check_unrolled(nest: Nest) -> None:
         raise Refusal(f"unrolling would make {math.prod(extents)} copies of the body, {MOST_COPIES} are the most")
 
 
-def _check_parallel(nest: Nest) -> None:
-    for outer, loop in pairwise(nest.loops):
-        if loop.kind == "parallel":
-            raise Refusal(f"{loop.variable} would be parallel inside {outer.variable}: only the outermost loop can be")
-    if (outermost := nest.loops[0].variable) in nest.reductions:
-        raise Refusal(f"{outermost} is reduced over and cannot be parallel")
-
-
 def _check_vectorized(nest: Nest) -> None:
     for loop, inner in pairwise(nest.loops):
         if loop.kind == "vectorized":
@@ -276,14 +262,14 @@ def _check_vectorized(nest: Nest) -> None:
         )
 
 
-def _check_joined(nest: Nest) -> None:
+def _check_outermost(nest: Nest, kind: Kind) -> None:
     for outer, loop in pairwise(nest.loops):
-        if loop.kind == "joined":
-            raise Refusal(f"{loop.variable} would be joined inside {outer.variable}: only the outermost loop can be")
-        if loop.kind in BLOCKS:
+        if loop.kind == kind:
+            raise Refusal(f"{loop.variable} would be {kind} inside {outer.variable}: only the outermost loop can be")
+        if kind == "joined" and loop.kind in BLOCKS:
             raise Refusal(f"{loop.variable} would be {loop.kind} inside {nest.loops[0].variable}, which is joined")
     if (outermost := nest.loops[0].variable) in nest.reductions:
-        raise Refusal(f"{outermost} is reduced over and cannot be joined")
+        raise Refusal(f"{outermost} is reduced over and cannot be {kind}")
 
 
 def block_threads(nest: Nest) -> dict[str, int]:
@@ -331,8 +317,7 @@ def _check_staged(nest: Nest, rules: Rules) -> None:
     for variable, kind in kinds.items():
         if kind == "pipelined" and variable not in staged:
             raise Refusal(f"nothing is staged in {variable}, which therefore cannot be pipelined")
-    size = staged_bytes(nest) + shared_by_reduction(nest)
-    if size > rules.shared_memory:
+    if (size := shared(nest)) > rules.shared_memory:
         raise Refusal(f"the tiles would have {size} bytes, and a block shares {rules.shared_memory}")
 
 
@@ -392,9 +377,8 @@ def _check_group(nests: Sequence[Nest], rules: Rules) -> None:
     turns = [(nest.loops[0].extent, *_part(nest)[1:]) for nest in nests]
     for nest, own in zip(nests, turns, strict=True):
         if own != turns[0]:
-            raise Refusal(
-                f"the turns of {nest.loops[0].variable} of {nest.stage.tensor} are not those of {leader.stage.tensor}"
-            )
+            turns_of = f"the turns of {nest.loops[0].variable} of {nest.stage.tensor}"
+            raise Refusal(f"{turns_of} are not those of {leader.stage.tensor}")
         if rules.shared_memory and block_threads(nest) != block_threads(leader):
             raise Refusal(f"{nest.stage.tensor} and {leader.stage.tensor} would have different threads in a block")
         axis = _part(nest)[0]

@@ -285,15 +285,13 @@ class Schedule:
                 return nests.swap(nest, position)
             case "fuse":
                 return nests.fuse(nest, position)
-            case "bind":
-                return nests.set_kind(nest, position, _BINDING[argument])
             case "stage":
                 assert isinstance(argument, int)
                 if argument >= len(self.computation.tensors):
                     raise Refusal(f"there is no tensor {argument}, but {len(self.computation.tensors)} tensors")
                 return nests.stage(nest, position, self.computation.tensors[argument].name)
-            case kind:
-                return nests.set_kind(nest, position, KINDS[kind])
+            case kind:  # which `bind` has as its argument
+                return nests.set_kind(nest, position, _KINDS[str(argument or kind)])
 
     def _refusal(self, step: Step) -> str | None:
         try:
@@ -301,9 +299,6 @@ class Schedule:
         except Refusal as refusal:
             return refusal.reason
         return None
-
-
-_BINDING: Mapping[object, Kind] = {kind: kind for kind in BINDINGS}
 
 
 def _takes(primitive: str) -> str:
@@ -413,9 +408,8 @@ def arranged(nest: Nest, layout: Layout) -> Nest:
         halves = [f"{axis}{'.1' * depth}.0" for depth in range(len(places) - 1)]
         variables |= zip(places, [*halves, axis + ".1" * len(halves)], strict=True)
     loops = {loop.variable: loop for loop in nest.loops}
-    nest = replace(
-        nest, loops=tuple(_of_kind(loops[variables[index]], place.kind) for index, place in enumerate(layout))
-    )
+    ordered = tuple(_of_kind(loops[variables[index]], place.kind) for index, place in enumerate(layout))
+    nest = replace(nest, loops=ordered)
     for index, place in enumerate(layout):
         for tensor in place.staged:
             nest = nests.stage(nest, index, tensor)

@@ -31,27 +31,23 @@ def open_target(name: str, options: Mapping[str, Any]) -> Target:
         )
     if name == "cpu" and precision != "float32":
         raise CompilationError(FailureCode.UNSUPPORTED, f"{precision} is for tensor cores of GPUs: take target=cuda")
+    folder = Path(options["cache_dir"]) if options.get("cache_dir") else None
     if name == "cpu":
-        return _cpu(options)
+        return _cpu(threads(options), folder)
     if name == "cuda":
-        return _cuda(options, precision)
+        from aiocg.workers.loops.cuda.target import CudaTarget
+
+        return CudaTarget(folder, tensor_cores=precision == "tf32")
     raise CompilationError(FailureCode.UNSUPPORTED, f"there is no target {name!r}: there are {', '.join(TARGETS)}")
 
 
-def _cpu(options: Mapping[str, Any]) -> Target:
-    count = threads(options)
+def _cpu(count: int, folder: Path | None) -> Target:
     try:
         from aiocg.workers.loops.cpu.target import CpuTarget
     except ImportError as error:
         need = "kernels for processors need llvmlite (pip install 'aiocg[loops]')"
         raise CompilationError(FailureCode.UNSUPPORTED, f"{need}: {error}") from None
-    return CpuTarget(count, _folder(options))
-
-
-def _cuda(options: Mapping[str, Any], precision: str) -> Target:
-    from aiocg.workers.loops.cuda.target import CudaTarget
-
-    return CudaTarget(_folder(options), tensor_cores=precision == "tf32")
+    return CpuTarget(count, folder)
 
 
 def threads(options: Mapping[str, Any]) -> int:
@@ -66,8 +62,3 @@ def threads(options: Mapping[str, Any]) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text)):
         raise CompilationError(FailureCode.UNSUPPORTED, f"threads is a number above 0, or '', not {text!r}")
     return int(text)
-
-
-def _folder(options: Mapping[str, Any]) -> Path | None:
-    folder = options.get("cache_dir", "")
-    return Path(folder) if folder else None

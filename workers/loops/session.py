@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import product
-from typing import Any, ClassVar, NamedTuple
+from itertools import product, starmap
+from typing import Any, ClassVar, ParamSpec
 
 from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.transport.options import UNSET, Option, OptionReader
@@ -39,6 +39,7 @@ from aiocg.workers.loops._schedule import (
 # 1:split<loop=2;factor=8> 3:reorder<loop=0>` has two steps, at places 1 and 3. A schedule is thus one choice per place,
 # as a command line is one per option, and can be searched in the same way.
 
+P = ParamSpec("P")
 CURSOR_MOVES = {"cursor_up": -1, "cursor_down": 1}
 RECIPE = "schedule"  # the first word of a recipe
 PLACES = 12  # maximal steps in a recipe
@@ -61,17 +62,6 @@ _WHAT = {
     "bind": "have each turn of a loop done by another block or thread of the device",
     "stage": "copy what each turn of a loop reads of a tensor to the memory that a block shares",
 }
-
-
-class _Primitive(NamedTuple):
-    """A primitive as it is offered to clients.
-
-    Attributes:
-        arguments: the texts after the loop, such as `factor=8`; empty if the primitive takes only a loop.
-    """
-
-    name: str
-    arguments: tuple[str, ...]
 
 
 @cache
@@ -97,47 +87,23 @@ def _resolve(action: str, cursor: int) -> Step:
     return Step.parse(action)
 
 
-def _at_cursor(action: str) -> bool:
-    """Return whether a step applies to the loop at the cursor."""
-    return "loop=" not in action
-
-
 def _action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
     """Return the action spaces for a target."""
     primitives = _primitives(target)
+    moved = [ActionSpec("cursor_up", "go to the loop before, which is the next outer one of a stage"),
+             ActionSpec("cursor_down", "go to the loop behind, which is the next inner one of a stage")]  # fmt: skip
+    for primitive, arguments in primitives.items():
+        names = [f"{primitive}<{argument}>" for argument in arguments] or [primitive]
+        moved += [ActionSpec(name, _WHAT[primitive]) for name in names]
+    single = tuple(ActionSpec(step.text, _WHAT[step.primitive]) for step in steps(target))
     return (
-        ActionSpaceSpec(
-            "steps",
-            tuple(ActionSpec(step.text, _WHAT[step.primitive]) for step in steps(target)),
-            description="one change of one loop",
-        ),
-        ActionSpaceSpec(
-            "primitives",
-            tuple(_parametrized(one) for one in primitives),
-            kind="parametrized",
-            description="a primitive, the number of a loop, and what else the primitive takes",
-        ),
-        ActionSpaceSpec(
-            "cursor",
-            (
-                ActionSpec("cursor_up", "go to the loop before, which is the next outer one of a stage"),
-                ActionSpec("cursor_down", "go to the loop behind, which is the next inner one of a stage"),
-                *(
-                    ActionSpec(f"{one.name}<{argument}>" if argument else one.name, _WHAT[one.name])
-                    for one in primitives
-                    for argument in one.arguments or ("",)
-                ),
-            ),
-            description="moves of a cursor, and changes of the loop that it is at",
-        ),
-        ActionSpaceSpec(
-            "recipes",
-            kind="options",
-            options=_places(target),
-            program=RECIPE,
-            description=f"whole schedules: {PLACES} steps from the start, or fewer",
-        ),
-    )
+        ActionSpaceSpec("steps", single, description="one change of one loop"),
+        ActionSpaceSpec("primitives", tuple(starmap(_parametrized, primitives.items())), kind="parametrized",
+                        description="a primitive, the number of a loop, and what else the primitive takes"),
+        ActionSpaceSpec("cursor", tuple(moved), description="moves of a cursor, and changes of the loop that it is at"),
+        ActionSpaceSpec("recipes", kind="options", options=_places(target), program=RECIPE,
+                        description=f"whole schedules: {PLACES} steps from the start, or fewer"),
+    )  # fmt: skip
 
 
 def _read_recipe(target: str, text: str) -> tuple[Step, ...]:
@@ -154,15 +120,10 @@ def _read_recipe(target: str, text: str) -> tuple[Step, ...]:
 
 @cache
 def _places(target: str) -> tuple[Option, ...]:
-    texts = [
-        step.text
-        for step in steps(target, loops=_LOOPS)
-        if step.primitive not in ("split", "serial") or step.argument in _FACTORS
-    ]
-    return tuple(
-        Option(str(place), "enum", f"the step at place {place}", tuple(f"{place}:{text}" for text in texts))
-        for place in range(1, PLACES + 1)
-    )
+    offered = steps(target, loops=_LOOPS)
+    kept = [one for one in offered if one.primitive not in ("split", "serial") or one.argument in _FACTORS]
+    texts = [(place, tuple(f"{place}:{one.text}" for one in kept)) for place in range(1, PLACES + 1)]
+    return tuple(Option(str(place), "enum", f"the step at place {place}", own) for place, own in texts)
 
 
 @cache
@@ -170,22 +131,25 @@ def _reader(target: str) -> OptionReader:
     return OptionReader(_places(target))
 
 
-def _primitives(target: str) -> tuple[_Primitive, ...]:
-    """Return the primitives on offer, in the order of the steps."""
-    found: dict[str, dict[str, None]] = {}
+def _primitives(target: str) -> dict[str, list[str]]:
+    """Return the primitives on offer, in the order of the steps.
+
+    Returns:
+        by primitive the texts after the loop, such as `factor=8`; none if the primitive takes only a loop.
+    """
+    found: dict[str, list[str]] = {}
     for step in steps(target):
         if step.loop == 0:
             _, _, argument = step.text.removesuffix(">").partition(";")
-            found.setdefault(step.primitive, {}).update({argument: None} if argument else {})
-    return tuple(_Primitive(name, tuple(arguments)) for name, arguments in found.items())
+            found.setdefault(step.primitive, []).extend([argument] if argument else [])
+    return found
 
 
-def _parametrized(primitive: _Primitive) -> ActionSpec:
-    loops = ActionParameter("loop", tuple(f"loop={number}" for number in range(MAX_LOOPS)))
-    parameters = [loops]
-    if primitive.arguments:
-        parameters.append(ActionParameter(primitive.arguments[0].partition("=")[0], primitive.arguments))
-    return ActionSpec(primitive.name, _WHAT[primitive.name], text=f"{primitive.name}$<>", parameters=tuple(parameters))
+def _parametrized(primitive: str, arguments: Sequence[str]) -> ActionSpec:
+    parameters = [ActionParameter("loop", tuple(f"loop={number}" for number in range(MAX_LOOPS)))]
+    if arguments:
+        parameters.append(ActionParameter(arguments[0].partition("=")[0], tuple(arguments)))
+    return ActionSpec(primitive, _WHAT[primitive], text=f"{primitive}$<>", parameters=tuple(parameters))
 
 
 # ----------------------------------------- Layouts in which stages are joined, derived from the templates of each stage
@@ -397,18 +361,12 @@ class LoopsSession(KernelSession):
         if _is_recipe(action):
             return self._become(_cooked(self._first, _read_recipe(self.target, action)))
         if (layouts := read_layouts(action)) is not None:
-            return self._become(self._arranged(layouts))
+            return self._become(_unless_refused(self._schedule, arrange, self._first, layouts))
         step = _resolve(action, self.cursor)
-        changed = self._become(_applied(self._schedule, step))
-        if changed and step.primitive == "reorder" and _at_cursor(action):
+        changed = self._become(_unless_refused(self._schedule, Schedule.apply, self._schedule, step))
+        if changed and step.primitive == "reorder" and "loop=" not in action:
             self._go(self.cursor + 1)  # the cursor follows the loop
         return changed
-
-    def _arranged(self, layouts: tuple[Layout, ...]) -> Schedule:
-        try:
-            return arrange(self._first, layouts)
-        except Refusal:
-            return self._schedule
 
     def _become(self, schedule: Schedule) -> bool:
         changed = schedule.nests != self._schedule.nests
@@ -433,10 +391,10 @@ def _is_recipe(action: str) -> bool:
     return action.partition(" ")[0] == RECIPE
 
 
-def _applied(schedule: Schedule, step: Step) -> Schedule:
-    """Return the schedule after a step, unchanged if it is illegal."""
+def _unless_refused(schedule: Schedule, change: Callable[P, Schedule], *given: P.args, **more: P.kwargs) -> Schedule:
+    """Return the schedule that a change makes, or the one given if the change is illegal."""
     try:
-        return schedule.apply(step)
+        return change(*given, **more)
     except Refusal:
         return schedule
 
@@ -444,7 +402,8 @@ def _applied(schedule: Schedule, step: Step) -> Schedule:
 def _cooked(schedule: Schedule, recipe: Iterable[Step]) -> Schedule:
     """Apply the steps of a recipe, with loop numbers wrapped around."""
     for step in recipe:
-        schedule = _applied(schedule, step._replace(loop=step.loop % len(schedule.loops)))
+        wrapped = step._replace(loop=step.loop % len(schedule.loops))
+        schedule = _unless_refused(schedule, schedule.apply, wrapped)
     return schedule
 
 

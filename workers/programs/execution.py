@@ -103,16 +103,12 @@ class Ended(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Return the run as JSON data, without values that vary between runs."""
         return {
-            "name": self.run.name,
-            "exit_code": None if self.exit_code < 0 else self.exit_code,
+            "name": self.run.name, "exit_code": None if self.exit_code < 0 else self.exit_code,
             "signal": _signal_name(self.exit_code) if self.exit_code < 0 and not self.stopped else None,
-            "timed_out": self.stopped == "time",
-            "boxed": self.boxed,
-            "problem": self.problem(),
-            "stdout": _describe(self.stdout),
-            "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
+            "timed_out": self.stopped == "time", "boxed": self.boxed, "problem": self.problem(),
+            "stdout": _describe(self.stdout), "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
             "files": {name: _describe(scratch.read(self.folder, name)) for name in sorted(self.run.outputs)},
-        }
+        }  # fmt: skip
 
 
 class Runner:
@@ -150,27 +146,17 @@ class Runner:
             process.put(executable, run)
             left = remaining(deadline)
             timeout = min(run.timeout, left, LONGEST)
-            answer = process.ask(
-                {
-                    "executable": str(process.enclosure.root / EXECUTABLE),
-                    "arguments": run.arguments,
-                    "environment": run.environment,
-                    "folder": str(process.enclosure.root / FOLDER),
-                    "timeout": timeout,
-                    "resident": RESIDENT_LIMIT,
-                    "cpu": cpu,
-                    "limits": {
-                        **({} if memory is None else {"RLIMIT_AS": memory}),
-                        "RLIMIT_FSIZE": FILE_LIMIT,
-                        "RLIMIT_CPU": int(timeout) + 2,
-                        "RLIMIT_CORE": 0,
-                        "RLIMIT_MSGQUEUE": 0,
-                        "RLIMIT_NOFILE": OPEN_FILES,
-                        "RLIMIT_NPROC": PROCESSES,
-                    },
-                },
-                timeout + PATIENCE,
-            )
+            limits = {
+                **({} if memory is None else {"RLIMIT_AS": memory}), "RLIMIT_FSIZE": FILE_LIMIT,
+                "RLIMIT_CPU": int(timeout) + 2, "RLIMIT_CORE": 0, "RLIMIT_MSGQUEUE": 0,
+                "RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_NPROC": PROCESSES,
+            }  # fmt: skip
+            request = {
+                "executable": str(process.enclosure.root / EXECUTABLE), "arguments": run.arguments,
+                "environment": run.environment, "folder": str(process.enclosure.root / FOLDER),
+                "timeout": timeout, "resident": RESIDENT_LIMIT, "cpu": cpu, "limits": limits,
+            }  # fmt: skip
+            answer = process.ask(request, timeout + PATIENCE)
             if answer["problem"]:
                 raise failure(f"the program cannot be started: {answer['problem']}")
             if answer["stopped"] == "time" and left < run.timeout:
@@ -217,13 +203,10 @@ class _Process:
             raise no_place(error) from None
         numbers = [self._input, *(file.fileno() for file in self.files[1:])]
         script = [python(), "-I", "-S", str(self.enclosure.root / RUNNER.name), *map(str, numbers)]
+        command, pipe, null = [*self.enclosure.command, *script], subprocess.PIPE, subprocess.DEVNULL
+        # It must briefly outlive this process, to end the programs that it runs.
         self._process = subprocess.Popen(
-            [*self.enclosure.command, *script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            pass_fds=numbers,
-            start_new_session=True,  # it must briefly outlive this process, to end the programs that it runs
+            command, stdin=pipe, stdout=pipe, stderr=null, pass_fds=numbers, start_new_session=True
         )
 
     def usable(self) -> bool:
@@ -410,8 +393,5 @@ def _describe(content: bytes | None) -> dict[str, Any] | None:
     """Return size, hash and beginning of an output; None if it is missing."""
     if content is None:
         return None
-    return {
-        "size": len(content),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "head": content[:HEAD].decode(errors="backslashreplace"),
-    }
+    digest, head = hashlib.sha256(content).hexdigest(), content[:HEAD].decode(errors="backslashreplace")
+    return {"size": len(content), "sha256": digest, "head": head}

@@ -261,17 +261,12 @@ def link(command: list[str], folder: str, environment: Mapping[str, str], deadli
         CompilationError: with `FailureCode.OBSERVATION` if there is no time or no space for it.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    timeout = min(LINK_TIMEOUT, remaining(deadline))
+    variables = {"LC_ALL": "C", **_QUIET, **inherited, **environment}
+    timeout, null = min(LINK_TIMEOUT, remaining(deadline)), subprocess.DEVNULL
     with _messages() as messages:
         try:
             done = subprocess.run(
-                command,
-                cwd=folder,
-                env={"LC_ALL": "C", **_QUIET, **inherited, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=messages,
-                timeout=timeout,
+                command, cwd=folder, env=variables, stdin=null, stdout=null, stderr=messages, timeout=timeout
             )
         except subprocess.TimeoutExpired:
             raise LinkError(f"{command[0]} took longer than {timeout:.1f} s", timed_out="linking") from None

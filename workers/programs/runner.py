@@ -77,12 +77,8 @@ def _run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str
     if more:
         _, problem = STARTED.unpack(more)
     code = os.waitstatus_to_exitcode(status)
-    return {
-        "exit_code": code,
-        "seconds": max(0, ended - started) / 1e9,
-        "stopped": stopped,
-        "problem": os.strerror(problem) if problem else "",
-    }
+    seconds, told = max(0, ended - started) / 1e9, os.strerror(problem) if problem else ""
+    return {"exit_code": code, "seconds": seconds, "stopped": stopped, "problem": told}
 
 
 def _become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]) -> NoReturn:

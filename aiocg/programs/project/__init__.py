@@ -14,28 +14,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "Creation": "aiocg.programs.project._creation",
-    "Problem": "aiocg.programs.project._creation",
-    "Project": "aiocg.build.commands",
-    "ProjectError": "aiocg.build.commands",
-    "RunRequest": "aiocg.programs.project._runs",
-    "create": "aiocg.programs.project._creation",
-    "parse_run": "aiocg.programs.project._runs",
-    "read_runs": "aiocg.programs.project._runs",
-    "write_program": "aiocg.programs.project._creation",
+    **dict.fromkeys(("Project", "ProjectError"), "aiocg.build.commands"),
+    **dict.fromkeys(("RunRequest", "parse_run", "read_runs"), "aiocg.programs.project._runs"),
+    **dict.fromkeys(("Creation", "Problem", "create", "write_program"), "aiocg.programs.project._creation"),
 }
 
 __all__ = [
-    "Creation",
-    "Problem",
-    "Project",
-    "ProjectError",
-    "RunRequest",
-    "create",
-    "parse_run",
-    "read_runs",
+    "Creation", "Problem", "Project", "ProjectError", "RunRequest", "create", "parse_run", "read_runs",
     "write_program",
-]
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from aiocg.build.commands import Project, ProjectError

@@ -18,7 +18,7 @@ from aiocg.build.compilation import compile_unit, each
 from aiocg.build.objects import Symbols
 from aiocg.build.proof import proved
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.frontend import absolute_flags
 from aiocg.datasets.linking import link, run_linker
 from aiocg.datasets.own.dataset import Link, OwnDataset, Program, Run, Tree, check_flags, is_harmless, link_command
@@ -26,7 +26,7 @@ from aiocg.datasets.own.draft import Draft
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.recipe import BenchmarkProgram
-from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.scratch import scratch_folder, write_below
 from aiocg.datasets.source_files import gather_files, sort_flags
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 from aiocg.datasets.uri import DEFAULT_SCHEME, BenchmarkUri
@@ -79,9 +79,7 @@ def _link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathL
     recipe = msgspec.msgpack.decode(benchmark.recipe)
     with scratch_folder() as scratch:
         folder = Path(scratch)
-        for file, content in {**recipe["files"], "program.bc": bitcode}.items():
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_bytes(content)
+        write_below(folder, {**recipe["files"], "program.bc": bitcode})
         code = [str(toolchain.clang), "-O2", "-Xclang", "-disable-llvm-passes", "-Wno-override-module", "-fPIC"]
         code += clang_words(bitcode)
         common = {**os.environ, **loader_environment(), "LC_ALL": "C"}
@@ -174,8 +172,8 @@ def _runs_of(
         try:
             _link_benchmark(benchmark, draft.path(target.module).read_bytes(), program)
         except BenchmarkInitError as error:
-            lines = [line for line in error.diagnostics.splitlines() if "error" in line] or [error.reason]
-            problems.append((target.path, f"cannot be linked, and so not be run: {lines[0]}"))
+            why = first_diagnostic(error, error.source)
+            problems.append((target.path, f"cannot be linked, and so not be run: {why}"))
             return []
         runs = []
         for request in requests:
@@ -208,23 +206,13 @@ def _recorded(program: Path, request: RunRequest, draft: Draft, problems: list[t
         if content is None:
             problems.append((subject, f"writes no file {name!r}"))
         else:
-            outputs[name] = _kept_if(content == second.output_files[name], content, draft)
+            outputs[name] = draft.keep(content) if content == second.output_files[name] else None
     return Run(
-        name=request.name or ONLY,
-        arguments=asked.arguments,
-        stdout=_kept_if(not varies, first.stdout, draft),
-        exit_status=first.exit_status,
-        stdin=draft.keep(asked.stdin) if asked.stdin else None,
-        files=_kept(asked.files, draft),
-        environment=dict(asked.environment),
-        output_files=outputs,
-        output_varies=varies,
-        timeout=asked.timeout,
-    )
-
-
-def _kept_if(known: bool, content: bytes, draft: Draft) -> str | None:
-    return draft.keep(content) if known else None
+        name=request.name or ONLY, arguments=asked.arguments, stdout=None if varies else draft.keep(first.stdout),
+        exit_status=first.exit_status, stdin=draft.keep(asked.stdin) if asked.stdin else None,
+        files=_kept(asked.files, draft), environment=dict(asked.environment), output_files=outputs,
+        output_varies=varies, timeout=asked.timeout,
+    )  # fmt: skip
 
 
 def _kept(files: Mapping[str, bytes], draft: Draft) -> dict[str, str]:
@@ -326,12 +314,9 @@ def create(
         recorded = _record_runs(joined, [run for run in runs if run.target not in failed], draft)
         problems += [Problem(*problem) for problem in recorded.problems]
         all_targets = [recorded.programs.get(one.path, one) for one in joined]
-        dataset = draft.finish(
-            [*all_targets, *programs.values()],
-            description=description or f"{project.root.name}: targets: {len(all_targets)}, units: {len(programs)}",
-            license=license,
-            compiler=find_toolchain().identity,
-        )
+        about = description or f"{project.root.name}: targets: {len(all_targets)}, units: {len(programs)}"
+        kept, compiler = [*all_targets, *programs.values()], find_toolchain().identity
+        dataset = draft.finish(kept, description=about, license=license, compiler=compiler)
     return Creation(dataset, tuple(one.path for one in all_targets), len(programs), tuple(problems))
 
 
@@ -365,7 +350,7 @@ def _modules(project: Project, draft: Draft, problems: list[Problem]) -> list[_M
     for origin, result in results:
         subject = _name_of(origin, project.root)
         if isinstance(result, BenchmarkInitError):
-            problems.append(Problem(subject, _first_diagnostic(result)))
+            problems.append(Problem(subject, first_diagnostic(result, result.source)))
             continue
         if result.left_out:
             unknown = " ".join(result.left_out)
@@ -409,13 +394,10 @@ def _programs(
                 path = name if name not in programs else _free(name, programs)
                 part = known[module.digest] = Part(path, found, _is_cplusplus(module.origin, found))
                 programs[path] = Program(
-                    path=path,
-                    module=module.digest,
-                    language=_language(part.cplusplus),
-                    flags=tuple(map(_plain, module.flags)),
-                    sources=module.sources,
+                    path=path, module=module.digest, language=_language(part.cplusplus),
+                    flags=tuple(map(_plain, module.flags)), sources=module.sources,
                     tree=_tree([module.origin] if isinstance(module.origin, Unit) else [], draft),
-                )
+                )  # fmt: skip
             parts[module.origin] = known[module.digest]
     if not programs:
         raise ProjectError(f"LLVM reads none of {len(modules)} modules: {problems[-1].subject}: {problems[-1].reason}")
@@ -511,13 +493,10 @@ def _joined(
         files = {f"object-{number}.o": draft.keep(content) for number, content in enumerate(objects)}
         members = tuple(part.name for part in target.parts if not part.content)
         program = Program(
-            path=path,
-            module=module,
-            language=_language(target.cplusplus),
+            path=path, module=module, language=_language(target.cplusplus),
             tree=_tree([units[name] for name in members] if units.keys() >= set(members) else [], draft),
-            members=members,
-            link=Link(words=(*files, *target.words), files=files) if target.is_program else None,
-        )
+            members=members, link=Link(words=(*files, *target.words), files=files) if target.is_program else None,
+        )  # fmt: skip
         taken[path] = program
         result.append(program)
     return result
@@ -559,18 +538,12 @@ def _free(name: str, taken: Mapping[str, object]) -> str:
 
 def _is_cplusplus(origin: Unit | Path, symbols: Symbols) -> bool:
     if isinstance(origin, Unit):
-        return origin.input.language.startswith("c++")
+        return origin.language == "c++"
     return any(name.startswith("_Z") for name in symbols.defined | symbols.weak | symbols.undefined)
 
 
 def _language(cplusplus: bool) -> Literal["c", "c++"]:
     return "c++" if cplusplus else "c"
-
-
-def _first_diagnostic(error: BenchmarkInitError) -> str:
-    lines = error.diagnostics.splitlines()
-    first = next((line for line in lines if "error:" in line), "")
-    return first or error.reason.splitlines()[0]
 
 
 def _few(names: Iterable[str]) -> str:
@@ -588,17 +561,13 @@ def _keep_tree(units: Sequence[Unit], draft: Draft) -> Tree:
     flags = [absolute_flags(unit.command.options("level", "linking", "dependency"), unit.directory) for unit in units]
     if len({(kept.include, kept.kept, kept.included) for kept in map(sort_flags, flags)}) > 1:
         raise BenchmarkInitError(units[0].input.path, "its units are compiled with different flags")
-    languages = ["c++" if unit.input.language.startswith("c++") else "c" for unit in units]
+    languages = [unit.language for unit in units]
     language = max(languages)
     tree = gather_files([unit.source for unit in units], flags[0], language)
     try:
         check_flags(tree.flags, tree.files)
     except ValueError as error:
         raise BenchmarkInitError(units[0].input.path, str(error)) from None
-    return Tree(
-        units=tree.units,
-        files={name: draft.keep(content) for name, content in tree.files.items()},
-        include=tree.include,
-        flags=tree.flags,
-        units_in_c=tuple([unit for unit, one in zip(tree.units, languages, strict=True) if one != language]),
-    )
+    in_c = tuple([unit for unit, one in zip(tree.units, languages, strict=True) if one != language])
+    files = _kept(tree.files, draft)
+    return Tree(units=tree.units, files=files, include=tree.include, flags=tree.flags, units_in_c=in_c)

@@ -8,14 +8,15 @@ import resource
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
+from typing import Any
 
 import msgspec
 
 from aiocg.build.commands import ProjectError
 from aiocg.datasets.recipe import ProgramRun, parse_run_line
-from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.scratch import scratch_folder, write_below
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space, as workers give programs
 FILE_LIMIT = 64 << 20  # bytes of each file that a program writes
@@ -112,13 +113,9 @@ def _request(table: _Table, folder: Path) -> RunRequest:
     if not table.timeout > 0:
         raise ProjectError(f"a run of {table.target} has the timeout {table.timeout}, expected seconds above 0")
     run = ProgramRun(
-        table.arguments,
-        stdin=_read(folder, table.stdin) if table.stdin else b"",
-        files=files,
-        environment=table.environment,
-        output_files=dict.fromkeys(table.output_files),
-        timeout=table.timeout,
-    )
+        table.arguments, stdin=_read(folder, table.stdin) if table.stdin else b"", files=files,
+        environment=table.environment, output_files=dict.fromkeys(table.output_files), timeout=table.timeout,
+    )  # fmt: skip
     return RunRequest(table.target, table.name, run, table.measured)
 
 
@@ -152,13 +149,8 @@ def execute(program: Path, run: ProgramRun) -> _Ended:
     """
     with scratch_folder() as scratch, tempfile.TemporaryFile() as output:
         folder = Path(scratch, "folder")
-        for name, content in {".": b"", **run.files}.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if name == ".":
-                path.mkdir()
-            else:
-                path.write_bytes(content)
+        folder.mkdir()
+        write_below(folder, run.files)
         stdin = Path(scratch, "stdin")
         stdin.write_bytes(run.stdin)
         with open(stdin, "rb") as given, _started(program, run, folder, given.fileno(), output.fileno()) as process:
@@ -176,25 +168,15 @@ def _started(
     program: Path, run: ProgramRun, folder: Path, stdin: int, stdout: int
 ) -> "Iterator[subprocess.Popen[bytes]]":
     """Run a program; it and its children are always ended."""
+    words = [str(program), *run.arguments]
+    how: dict[str, Any] = {"cwd": folder, "env": dict(run.environment), "start_new_session": True}
     try:
-        process = subprocess.Popen(
-            [str(program), *run.arguments],
-            cwd=folder,
-            env=dict(run.environment),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = subprocess.Popen(words, stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL, **how)
     except OSError as error:
         raise ProjectError(f"cannot be started: {error.strerror}") from None
     try:
-        limits: Sequence[tuple[int, int]] = (
-            (resource.RLIMIT_AS, MEMORY_LIMIT),
-            (resource.RLIMIT_FSIZE, FILE_LIMIT),
-            (resource.RLIMIT_CORE, 0),
-        )
-        for limit, value in limits:
+        limits = {resource.RLIMIT_AS: MEMORY_LIMIT, resource.RLIMIT_FSIZE: FILE_LIMIT, resource.RLIMIT_CORE: 0}
+        for limit, value in limits.items():
             with contextlib.suppress(OSError, ValueError):
                 resource.prlimit(process.pid, limit, (value, value))
         yield process

@@ -155,12 +155,13 @@ class TargetFinder:
                 for word in _linker_words(token.words):
                     whole = {"-Wl,--whole-archive": True, "-Wl,--no-whole-archive": False}.get(word, whole)
                     file = self._library(word, folders) if word.startswith("-") else directory / word
-                    if file is not None and (".so" not in file.name or self._is_linked_here(file)):
+                    if file is not None and (".so" not in file.name or self._known(file) in self._linkings):
                         self._add_file(file, inputs, whole)
                         continue
                     if file is not None:
                         _add_word(f"-L{file.parent}", inputs.target)
-                    if word.startswith("-l") or not (nested or word.startswith("-L") or self._is_about_ours(word)):
+                    of_ours = "rpath" in word and any(str(output.parent) in word for output in self._linkings)
+                    if word.startswith("-l") or not (nested or word.startswith("-L") or of_ours):
                         _add_word(word, inputs.target)
             elif token.words[0] in ("-pthread", "-m32", "-m64"):
                 _add_word(token.words[0], inputs.target)
@@ -204,13 +205,6 @@ class TargetFinder:
         names = [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"]
         paths = (folder / one for folder in folders for one in names)
         return next((p for p in paths if p in self._archives or p in self._linkings or p.is_file()), None)
-
-    def _is_linked_here(self, path: Path) -> bool:
-        return self._known(path) in self._linkings
-
-    def _is_about_ours(self, word: str) -> bool:
-        """Return whether an option gives the run-time path of the project's own libraries."""
-        return "rpath" in word and any(str(output.parent) in word for output in self._linkings)
 
     def _add_unit(self, unit: Unit, path: Path | None, inputs: "_Inputs", place: list[Part]) -> None:
         if unit in self._parts:

@@ -32,14 +32,10 @@ class RandomProgramsDataset(SeededDataset):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            "generator://aiocg-v0",
-            "random C programs of any size, made of seeds by aiocg itself; they print checksums",
-            parameters={"size": Integer(MIN_SIZE, MAX_SIZE)},
-            license="MIT",
-            validatable=True,
-            sort_order=-3,
-        )
+        about = "random C programs of any size, made of seeds by aiocg itself; they print checksums"
+        sizes = {"size": Integer(MIN_SIZE, MAX_SIZE)}
+        name = "generator://aiocg-v0"
+        super().__init__(name, about, parameters=sizes, license="MIT", validatable=True, sort_order=-3)
 
     def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:
         """Make the benchmark of a seed; the program is written when its content or its source is asked for."""
@@ -56,11 +52,8 @@ class RandomProgramsDataset(SeededDataset):
             return compile_source(source(), _SOURCE, (*program_flags("c"), "-w", *flags))
 
         return Benchmark(
-            uri,
-            compiled,
-            sources=lambda: [BenchmarkSource(_SOURCE, source())],
+            uri, compiled, sources=lambda: [BenchmarkSource(_SOURCE, source())],
             description=f"a random C program of about {size} instructions",
-            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS, measured="medium"),
-            recompile=compiled,
+            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS, measured="medium"), recompile=compiled,
             source_tree=lambda: program_tree("c", {_SOURCE: source()}),
-        )
+        )  # fmt: skip

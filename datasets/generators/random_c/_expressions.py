@@ -1,5 +1,6 @@
 """Random expressions without side effects."""
 
+import dataclasses
 from collections.abc import Callable
 
 from aiocg.datasets.generators.random_c._scope import Array, Function, Lvalue, Scope
@@ -176,9 +177,8 @@ class Expressions:
         return arithmetic(operator, self.integer(depth), self.integer(depth if self._rng.chance(50) else 0))
 
     def _bitwise(self, depth: int) -> Value:
-        return bitwise(
-            self._rng.choice("&|^^"), self.integer(depth), self.integer(depth if self._rng.chance(50) else 0)
-        )
+        operator = self._rng.choice("&|^^")
+        return bitwise(operator, self.integer(depth), self.integer(depth if self._rng.chance(50) else 0))
 
     def _shift(self, depth: int) -> Value:
         value = self.integer(depth)
@@ -219,9 +219,7 @@ class Expressions:
         function = self._rng.choice(affordable)
         self.work_left -= function.work
         text = ", ".join(value.text for value in self.arguments(function, min(depth, 1)))
-        called = Value(
-            f"{function.name}({text})", function.result.type, function.result.low, function.result.high, True
-        )
+        called = dataclasses.replace(function.result, text=f"{function.name}({text})").value
         return cast(called, I64) if isinstance(called.type, Real) else called
 
     def _real_arithmetic(self, depth: int) -> Value:
@@ -247,23 +245,12 @@ class Expressions:
 _Operation = Callable[[Expressions, int], Value]
 
 _INTEGER_OPERATIONS: tuple[tuple[int, _Operation], ...] = (
-    (34, Expressions._arithmetic),
-    (16, Expressions._bitwise),
-    (12, Expressions._shift),
-    (7, Expressions._quotient),
-    (5, Expressions._comparison),
-    (5, Expressions._conditional),
-    (5, Expressions._unary),
-    (7, Expressions._cast),
-    (2, Expressions._rotation),
-    (3, Expressions._from_real),
-    (6, Expressions._call),
-)
+    (34, Expressions._arithmetic), (16, Expressions._bitwise), (12, Expressions._shift), (7, Expressions._quotient),
+    (5, Expressions._comparison), (5, Expressions._conditional), (5, Expressions._unary), (7, Expressions._cast),
+    (2, Expressions._rotation), (3, Expressions._from_real), (6, Expressions._call),
+)  # fmt: skip
 
 _REAL_OPERATIONS: tuple[tuple[int, _Operation], ...] = (
-    (55, Expressions._real_arithmetic),
-    (12, Expressions._real_quotient),
-    (6, Expressions._real_conditional),
-    (8, Expressions._real_function),
-    (10, Expressions._from_integer),
-)
+    (55, Expressions._real_arithmetic), (12, Expressions._real_quotient), (6, Expressions._real_conditional),
+    (8, Expressions._real_function), (10, Expressions._from_integer),
+)  # fmt: skip

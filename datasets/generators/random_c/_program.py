@@ -58,16 +58,14 @@ def _helper(rng: Rng, name: str, functions: Sequence[Function], budget: int) -> 
     body.fill(min(budget - 3 - 2 * len(parameters), rng.choice((0, 0, 8, 16))))
     body.finish(rng.between(1, 3))
     inline = "inline " if rng.chance(50) else ""
-    return Function(
-        name, result, parameters, _definition(f"static {inline}", name, result, parameters, body), body.work, True
-    )
+    text = _definition(f"static {inline}", name, result, parameters, body)
+    return Function(name, result, parameters, text, body.work, True)
 
 
 def _routine(rng: Rng, name: str, globals: Scope, budget: int, work: int) -> Function:
     """Write a function of about `budget` random statements; a call executes `work` instructions at most."""
-    parameters: list[Parameter] = [
-        _scalar_parameter(rng, f"x{n}") for n in range(rng.between(1, 3 if budget > 30 else 1))
-    ]
+    count = rng.between(1, 3 if budget > 30 else 1)
+    parameters: list[Parameter] = [_scalar_parameter(rng, f"x{n}") for n in range(count)]
     if globals.arrays and rng.chance(45):
         like = rng.choice(globals.arrays)
         parameters.append(Array("data", like.element, like.shape, rng.chance(75)))
@@ -326,16 +324,12 @@ class _Program:
         if self._digest.lines:
             functions += [*self._digests.values(), _function("digest", self._digest.lines)]
         work = sum(phase.work for phase in self._phases) + 10
-        main = _MAIN.substitute(
-            rounds=max(1, min(_WORK // work, 10**6)),
-            body="\n".join(f"    {line}" for line in body),
-            end="    state = digest(state);\n" if self._digest.lines else "",
-        )
+        rounds, end = max(1, min(_WORK // work, 10**6)), "    state = digest(state);\n" if self._digest.lines else ""
+        main = _MAIN.substitute(rounds=rounds, body="\n".join(f"    {line}" for line in body), end=end)
         parts = [*(structure.text for structure in self._structures), "".join(self._declarations), *functions, main]
         program = "\n".join(part for part in parts if part)
-        headers = [
-            header for header, words in _PARTS["headers"].items() if any(f"{word}(" in program for word in words)
-        ]
+        known = _PARTS["headers"].items()
+        headers = [header for header, words in known if any(f"{word}(" in program for word in words)]
         includes = "".join(f"#include <{header}>\n" for header in sorted([*headers, "stdint.h"]))
         prelude = [_BOUNDED] if "bounded(" in program else []
         return "\n".join([f"/* {title} */\n{includes}", *prelude, program])

@@ -121,17 +121,13 @@ class Record(Parameter):
 
     def lvalues(self) -> list[Lvalue]:
         """Return its numbers."""
-        return [
-            Lvalue(self._member(lvalue.text), lvalue.type, lvalue.low, lvalue.high, self.writable, lvalue.addressable)
-            for lvalue in self.structure.lvalues
-        ]
+        members = self.structure.lvalues
+        return [dataclasses.replace(one, text=self._member(one.text), writable=self.writable) for one in members]
 
     def arrays(self) -> list[Array]:
         """Return its arrays."""
-        return [
-            Array(self._member(array.text), array.element, array.shape, self.writable)
-            for array in self.structure.arrays
-        ]
+        members = self.structure.arrays
+        return [dataclasses.replace(one, text=self._member(one.text), writable=self.writable) for one in members]
 
     def _member(self, name: str) -> str:
         return f"{self.text}{'->' if self.pointer else '.'}{name}"

@@ -1,6 +1,7 @@
 """Random functions: their statements, and the text that these are built into."""
 
 import contextlib
+import dataclasses
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -31,9 +32,7 @@ from aiocg.datasets.generators.random_c._values import (
 )
 
 _TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("cost.toml").read_text(encoding="utf-8"))
-_WEIGHT: dict[str, float] = {
-    kind: weight for kinds in ("words", "signs") for kind, (weight, _) in _TABLES[kinds].items()
-}
+_WEIGHT: dict[str, float] = {kind: weight for kind, (weight, _) in (_TABLES["words"] | _TABLES["signs"]).items()}
 
 
 def _alternatives(kinds: str) -> str:
@@ -167,12 +166,8 @@ def _matching(scope: Scope, parameter: Array, *, alone: bool) -> list[Array]:
 
 
 def _matching_records(scope: Scope, parameter: Record) -> list[Record]:
-    return [
-        record
-        for record in scope.records
-        if record.structure == parameter.structure
-        and (record.writable or not parameter.pointer or not parameter.writable)
-    ]
+    alike = [record for record in scope.records if record.structure == parameter.structure]
+    return [record for record in alike if record.writable or not (parameter.pointer and parameter.writable)]
 
 
 MAX_DEPTH = 4
@@ -202,10 +197,8 @@ class Body(Block):
     def accumulate(self, total: str, function: Function) -> None:
         """Call a function and mix what it returns into a variable of 64 bits."""
         factor = self._rng.choice((31, 33, 131, 1000003))
-        result = mixed(
-            Value(self._called(function), function.result.type, function.result.low, function.result.high, True)
-        )
-        self.write(f"{total} = {total} * {factor} + {result};")
+        called = dataclasses.replace(function.result, text=self._called(function)).value
+        self.write(f"{total} = {total} * {factor} + {mixed(called)};")
 
     def _target(self) -> Lvalue | None:
         """Choose something to assign to."""
@@ -483,22 +476,10 @@ def _counted(name: str, length: int) -> str:
 
 _Statement = Callable[[Body, int], None]
 
+# weight, least number of instructions, what is written
 _STATEMENTS: tuple[tuple[int, int, _Statement], ...] = (
-    # weight, least number of instructions, what is written
-    (26, 0, Body._assignment),
-    (18, 6, Body._declaration),
-    (3, 10, Body._dead_store),
-    (11, 16, Body._branch),
-    (3, 16, Body._dead_branch),
-    (10, 24, Body._for_loop),
-    (4, 26, Body._while_loop),
-    (3, 26, Body._do_loop),
-    (4, 40, Body._switch),
-    (6, 20, Body._array_loop),
-    (6, 20, Body._reduction),
-    (3, 8, Body._block_copy),
-    (3, 10, Body._local_array),
-    (4, 10, Body._local_record),
-    (5, 14, Body._pointer),
-    (11, 10, Body._call),
-)
+    (26, 0, Body._assignment), (18, 6, Body._declaration), (3, 10, Body._dead_store), (11, 16, Body._branch),
+    (3, 16, Body._dead_branch), (10, 24, Body._for_loop), (4, 26, Body._while_loop), (3, 26, Body._do_loop),
+    (4, 40, Body._switch), (6, 20, Body._array_loop), (6, 20, Body._reduction), (3, 8, Body._block_copy),
+    (3, 10, Body._local_array), (4, 10, Body._local_record), (5, 14, Body._pointer), (11, 10, Body._call),
+)  # fmt: skip

@@ -4,6 +4,7 @@ Loop counters and bounds are natural numbers, so the maximum of a sum is the sum
 negative only where a tensor is read backwards.
 """
 
+import functools
 import math
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from aiocg.workers.loops._nest import Nest, Split
+from aiocg.workers.loops._nest import Nest
 
 
 class Division(NamedTuple):
@@ -116,14 +117,9 @@ def variable(name: str) -> Form:
 
 def forms(nest: Nest) -> dict[str, Form]:
     """Return every variable of a nest, including former loops', in terms of its loop variables."""
-    found = {loop.variable: variable(loop.variable) for loop in nest.loops}
-    for relation in reversed(nest.relations):
-        if isinstance(relation, Split):
-            found[relation.parent] = found[relation.inner].plus(found[relation.outer], relation.factor)
-        else:
-            fused = found[relation.fused]
-            found[relation.outer], found[relation.inner] = fused.divided(relation.extent, nest.extent)
-    return found
+    own = {loop.variable: variable(loop.variable) for loop in nest.loops}
+    parted = functools.partial(Form.divided, extents=nest.extent)
+    return nest.derived(own, lambda outer, inner, factor: inner.plus(outer, factor), parted)
 
 
 def _variables(form: Form) -> Iterator[str]:

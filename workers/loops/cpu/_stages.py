@@ -144,9 +144,8 @@ class _Memory:
         if moving is not None:
             pointer = self.builder.gep(pointer, [moving], inbounds=whole, source_etype=FLOAT)
         if offset.constant:
-            pointer = self.builder.gep(
-                pointer, [ir.Constant(INDEX, offset.constant)], inbounds=whole, source_etype=FLOAT
-            )
+            further = ir.Constant(INDEX, offset.constant)
+            pointer = self.builder.gep(pointer, [further], inbounds=whole, source_etype=FLOAT)
         return pointer
 
     def _addresses(self, pointer: ir.Value, offset: Form, scope: Scope) -> ir.Value:
@@ -242,11 +241,9 @@ class _Stage:
 
     def write(self) -> None:
         """Write the whole stage."""
-        conditions = tuple(
-            Condition(self.forms[guard.variable], guard.bound, guard.variable in self.nest.reductions)
-            for guard in self.nest.guards
-        )
-        self._walk(0, Scope(conditions=conditions))
+        reduced = self.nest.reductions
+        known = [Condition(self.forms[name], bound, name in reduced) for name, bound in self.nest.guards]
+        self._walk(0, Scope(conditions=tuple(known)))
         self.builder.ret_void()
 
     # ------------------------------------------------------------------------------------------- properties of the nest
@@ -359,9 +356,8 @@ class _Stage:
     def _tiles(self, scope: Scope) -> tuple[Condition, ...]:
         """Return the conditions that one test here can decide for all copies of the code."""
         for reduced in (False, True):
-            waiting = tuple(
-                one for one in scope.conditions if not one.apart and one.reduced == reduced and self._copies(one, scope)
-            )
+            own = [one for one in scope.conditions if not one.apart and one.reduced == reduced]
+            waiting = tuple(one for one in own if self._copies(one, scope))
             if waiting and all(scope.knows(one.form.variables - self.copied) for one in waiting):
                 return waiting
         return ()

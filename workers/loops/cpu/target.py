@@ -79,21 +79,20 @@ def templates(schedule: Schedule, machine: _Machine) -> tuple[tuple[Layout, ...]
         machine: what the device has.
     """
     shapes = {tensor.name: tensor.shape for tensor in schedule.computation.tensors}
-    strides = ({axis: _strides(nest, axis, shapes) for axis in nest.extent} for nest in schedule.nests)
-    return tuple(_Templates(nest, found, machine).best() for nest, found in zip(schedule.nests, strides, strict=True))
-
-
-def _strides(nest: Nest, axis: str, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return how far apart an axis' turns are in the result, and then in what is read, in elements."""
-    return tuple(stride(nest, access, shapes[access.tensor], axis) for access in accesses(nest.stage))
+    return tuple(_Templates(nest, shapes, machine).best() for nest in schedule.nests)
 
 
 class _Templates:
-    """The templates of one statement."""
+    """The templates of one statement.
 
-    def __init__(self, nest: Nest, strides: dict[str, tuple[int, ...]], machine: _Machine) -> None:
+    Attributes:
+        strides: how far apart each axis' turns are in the result, and then in what is read, in elements.
+    """
+
+    def __init__(self, nest: Nest, shapes: dict[str, tuple[int, ...]], machine: _Machine) -> None:
         self.nest = nest
-        self.strides = strides
+        known = [(access, shapes[access.tensor]) for access in accesses(nest.stage)]
+        self.strides = {axis: [stride(nest, *one, axis) for one in known] for axis in nest.extent}
         self.machine = machine
         self.spatial = [axis.name for axis in nest.stage.spatial]
         self.reduction = [axis.name for axis in nest.stage.reduction]
@@ -321,11 +320,6 @@ def _last_cache() -> int:
 # ------------------------------------------------------------------------------------ The CPU as a target of loop nests
 
 
-def _processors() -> int:
-    """Return the number of cores that this process may use."""
-    return len(system.processors())
-
-
 class CpuTarget:
     """This machine's CPU.
 
@@ -343,7 +337,7 @@ class CpuTarget:
 
     def __init__(self, threads: int | None = None, cache_dir: Path | None = None) -> None:
         """Use so many threads, by default one per core."""
-        self.threads = threads or _processors()
+        self.threads = threads or len(system.processors())
         self.cache_dir = cache_dir
         self.description = f"{_model()} ({jit.cpu_name()}), {self.threads} threads, {jit.vector_length()} float32"
         self.machine = _Machine(jit.vector_length(), jit.vector_registers(), self.threads)

@@ -139,10 +139,8 @@ def _row_length(nest: Nest, tile: Tile, vector: int) -> int:
             total += count / together * turns(starts, together)
         together = longest(length, vector)
         copied = math.prod(tile.shape) / (threads * together)
-        starts = (
-            element // shortest * length + element % shortest
-            for element in range(0, min(len(warp) * together, math.prod(tile.shape)), together)
-        )
+        elements = range(0, min(len(warp) * together, math.prod(tile.shape)), together)
+        starts = (element // shortest * length + element % shortest for element in elements)
         return total + copied * (1 + turns(starts, together))
 
     return min(range(shortest, shortest + BANKS), key=lambda length: (cost(length), length))
@@ -165,15 +163,13 @@ def _warp(nest: Nest) -> list[dict[str, int]]:
 
 def _places(nest: Nest, tile: Tile, read: Read, warp: Sequence[dict[str, int]]) -> list[list[int]]:
     """Return where each thread of a warp reads a tile, along each dimension."""
-    return [
-        [
-            index.constant
-            - start.constant
-            + sum(factor * (values[axis] - warp[0][axis]) for axis, factor in index.terms)
-            for index, start in zip(read.indices, tile.start, strict=True)
-        ]
-        for values in warp
-    ]
+
+    def place(index: Affine, start: Affine, values: Mapping[str, int]) -> int:
+        moved = sum(factor * (values[axis] - warp[0][axis]) for axis, factor in index.terms)
+        return index.constant - start.constant + moved
+
+    pairs = list(zip(read.indices, tile.start, strict=True))
+    return [[place(*pair, values) for pair in pairs] for values in warp]
 
 
 def _work(nest: Nest, tile: Tile, read: Read) -> tuple[int, int]:
@@ -221,11 +217,8 @@ class Copies:
         self._tensors = tensors
         self._launch = launch
         pipelined = {loop.variable for loop in nest.loops if loop.kind == "pipelined"}
-        self._buffers = {
-            staging.tensor: names.take(f"{staging.tensor}_buffer")
-            for staging in nest.stagings
-            if staging.variable in pipelined
-        }
+        doubled = [staging.tensor for staging in nest.stagings if staging.variable in pipelined]
+        self._buffers = {name: names.take(f"{name}_buffer") for name in doubled}
         widths = {name: self._width(name) for name in self.tiles}
         self._rows = {name: _row_length(nest, tile, widths[name]) for name, tile in self.tiles.items()}
         if self._bytes() + taken > most:
@@ -346,11 +339,8 @@ class Copies:
             digits = _digits(element, tile.shape)
             for place, start, digit in zip(places, tile.start, digits, strict=True):
                 lines.add(f"const {integer} {place} = {joined([self._start(tile, start, values), digit])};")
-            bounds = [
-                bound
-                for place, extent, start in zip(places, shape, tile.start, strict=True)
-                for bound in self._bounds(place, extent, start)
-            ]
+            dimensions = zip(places, shape, tile.start, strict=True)
+            bounds = [bound for dimension in dimensions for bound in self._bounds(*dimension)]
             condition = " && ".join(bounds)
             source = f"{values[name]}[{flat(places, shape)}]"
             at = element if tile.shape == self._shape(tile) else flat(digits, self._shape(tile))

@@ -217,19 +217,13 @@ def fits(nest: Nest, sizes: Iterable[int], most: int) -> bool:
         sizes: of tensors.
         most: the greatest index.
     """
-    greatest = {loop.variable: loop.extent - 1 for loop in nest.loops}
-    for relation in reversed(nest.relations):
-        if isinstance(relation, Split):
-            greatest[relation.parent] = greatest[relation.outer] * relation.factor + greatest[relation.inner]
-        else:
-            greatest[relation.outer] = greatest[relation.fused] // relation.extent
-            greatest[relation.inner] = relation.extent - 1
-    indices = (
-        abs(index.constant) + sum(abs(factor) * greatest[axis] for axis, factor in index.terms)
-        for read in nest.stage.reads()
-        for index in read.indices
+    own = {loop.variable: loop.extent - 1 for loop in nest.loops}
+    greatest = nest.derived(
+        own, lambda outer, inner, factor: outer * factor + inner, lambda fused, extent: (fused // extent, extent - 1)
     )
-    return max(*greatest.values(), *sizes, *indices) <= most
+    indices = (index for read in nest.stage.reads() for index in read.indices)
+    ends = (abs(one.constant) + sum(abs(factor) * greatest[axis] for axis, factor in one.terms) for one in indices)
+    return max(*greatest.values(), *sizes, *ends) <= most
 
 
 def number(value: float) -> str:

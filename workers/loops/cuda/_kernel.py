@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aiocg.workers.loops._expression import REDUCERS, Affine, Call, Expression, Number, Read, Tensor
+from aiocg.workers.loops._expression import REDUCERS, Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops._nest import Guard, Loop, Nest, Split
 from aiocg.workers.loops._rules import (
     MOST_ACCUMULATORS,
@@ -96,9 +96,8 @@ class _Dropped(NamedTuple):
 
     def without_axes(self, nest: Nest) -> "_Dropped":
         """Return what it can do without if no axis may leave its extent."""
-        return _Dropped(
-            frozenset(guard for guard in self.guards if nest.axes[guard.variable].isdisjoint(self.axes)), frozenset()
-        )
+        left = (guard for guard in self.guards if nest.axes[guard.variable].isdisjoint(self.axes))
+        return _Dropped(frozenset(left), frozenset())
 
 
 NOTHING = _Dropped(frozenset(), frozenset())
@@ -189,9 +188,8 @@ def _is_zero(expression: Expression, zeros: Set[Read]) -> bool:
         case Number(value):
             return value == 0
         case Call("mul", (one, other)):
-            return (_is_zero(one, zeros) and _is_finite(other, zeros)) or (
-                _is_zero(other, zeros) and _is_finite(one, zeros)
-            )
+            pairs = ((one, other), (other, one))
+            return any(_is_zero(first, zeros) and _is_finite(second, zeros) for first, second in pairs)
         case Call("div", (one, Number(value))):
             return _is_zero(one, zeros) and bool(np.float32(value) != 0)
         case Call(function, arguments):
@@ -354,7 +352,7 @@ class Kernel:
         sizes = [tensor.size for tensor in tensors]
         self._integer = "int" if fits(nest, sizes, LONGEST_INDEX) else "long long"
         self._expressions = Expressions(nest, self._tensors, self._copies, self._names)
-        self._result = Read(nest.stage.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in nest.stage.spatial))
+        self._result = nest.stage.written
         self._dropped = NOTHING
         tensor = tensor_loops(nest)
         self._count = math.prod(loop.extent for loop in self._kept) * (RESULTS if tensor else 1)  # of accumulators
@@ -489,13 +487,10 @@ class Kernel:
                 known[read] = name
                 element = self._expressions.element(read, values)
                 self._lines.add(f"const float{length} {name} = *(const float{length} *)&{element};")
-        elements = [
-            part.value(
-                recomputed(self._nest, self._names, {loop.variable: joined([first, str(lane)])}),
-                {read: f"{name}.{'xyzw'[lane]}" for read, name in known.items()},
-            )
-            for lane in range(length)
-        ]
+        elements = []
+        for lane in range(length):
+            at = recomputed(self._nest, self._names, {loop.variable: joined([first, str(lane)])})
+            elements.append(part.value(at, {read: f"{name}.{'xyzw'[lane]}" for read, name in known.items()}))
         target = self._expressions.element(self._result, values)
         self._lines.add(f"*(float{length} *)&{target} = make_float{length}(")
         self._lines.add(*(f"    {element}," for element in elements[:-1]), f"    {elements[-1]}", ");")
@@ -516,10 +511,9 @@ class Kernel:
         """Return the guards that are not tested in the loops outside of the reduction."""
         known = frozenset(loop.variable for loop in (*self._bound, *self._outer))
         barriers = self._barriers & {loop.variable for loop in self._inner} | self._last
+        needed = self._nest.dependencies
         return [
-            guard
-            for guard in self._nest.guards
-            if not (self._nest.dependencies[guard.variable] <= known and self._may_branch(guard, barriers))
+            one for one in self._nest.guards if not (needed[one.variable] <= known and self._may_branch(one, barriers))
         ]
 
     def _define(self, needs: Set[str], known: frozenset[str]) -> frozenset[str]:
@@ -532,10 +526,8 @@ class Kernel:
                     formulas = {relation.parent: joined([outer, self._names[relation.inner]])}
             elif relation.fused in known and relation.outer not in known:
                 fused = self._names[relation.fused]
-                formulas = {
-                    relation.outer: f"{fused} / {relation.extent}",
-                    relation.inner: f"{fused} % {relation.extent}",
-                }
+                formulas = {relation.outer: f"{fused} / {relation.extent}"}
+                formulas[relation.inner] = f"{fused} % {relation.extent}"
             for variable, formula in formulas.items():
                 self._define_one(variable, formula, needs)
             known |= formulas.keys()
@@ -547,9 +539,8 @@ class Kernel:
             self._lines.add(f"const {self._integer} {name} = {formula};")
         if within(variable) in needs:
             last = self._nest.extent[variable] - 1
-            self._lines.add(
-                f"const {self._integer} {self._expressions.within[variable]} = {name} < {last} ? {name} : {last};"
-            )
+            target = f"const {self._integer} {self._expressions.within[variable]}"
+            self._lines.add(f"{target} = {name} < {last} ? {name} : {last};")
 
     # ------------------------------------------------------------------------------------- loop bodies
 

@@ -86,9 +86,8 @@ class _Templates:
         self._tensor_cores = "tensor" in rules.kinds
         self._multiprocessors = multiprocessors
         self._read = accesses(nest.stage)[1:]
-        self._strides = {
-            axis: [stride(nest, read, shapes[read.tensor], axis) for read in self._read] for axis in nest.extent
-        }
+        known = [(read, shapes[read.tensor]) for read in self._read]
+        self._strides = {axis: [stride(nest, *one, axis) for one in known] for axis in nest.extent}
         long = [axis.name for axis in nest.stage.axes if axis.extent > 1]
         self._short = [Place(axis.name) for axis in nest.stage.axes if axis.extent == 1]
         self._spatial = [axis.name for axis in nest.stage.spatial if axis.name in long]
@@ -211,11 +210,8 @@ class _Templates:
 
     def _cost(self, layout: Layout) -> float:
         """Return a sort key: what threads read for a multiply-add, times how little of the device they fill."""
-        counts = {
-            kind: [place for place in layout if place.kind == kind] for kind in ("unroll", "thread.x", "thread.y")
-        }
-        results = [place.turns for place in counts["unroll"] if place.axis in self._spatial]
-        threads = math.prod(place.turns for kind in ("thread.x", "thread.y") for place in counts[kind])
+        results = [place.turns for place in layout if place.kind == "unroll" and place.axis in self._spatial]
+        threads = math.prod(place.turns for place in layout if place.kind in ("thread.x", "thread.y"))
         tile = threads * math.prod(results)
         blocks = math.prod(self._nest.extent[axis] for axis in self._spatial) / tile
         filled = min(1.0, blocks * threads / (8 * WARP * self._multiprocessors))
@@ -326,13 +322,13 @@ SOURCE = f"#define THREADS {THREADS}\n#define CHAINS {CHAINS}\n#define TURNS {TU
 )
 
 
-def _measure_roof(device: Device) -> Roof:
-    """Return a device's roofline; nothing else may run on it.
+def _measure_roof(device: Device, deadline: float) -> Roof:
+    """Return a device's roofline, measured while no other process measures on it.
 
     Raises:
         MemoryError, CompilationError: as `Device.use`.
     """
-    with device.use():
+    with device_lock.held(device.lock, deadline), device.use():
         module = device.cupy.RawModule(code=SOURCE, options=("--std=c++17",))
         largest = min(LARGEST, device.free_memory() // 4)
         sizes = [1 << power for power in range(SMALLEST.bit_length() - 1, largest.bit_length())]
@@ -500,11 +496,7 @@ class CudaTarget:
             CompilationError: with `FailureCode.OBSERVATION` if others measure on the device until the deadline.
         """
         key: dict[str, str | int] = {"target": self.name, "device": self.description, "measured by": ROOF_VERSION}
-        return remembered(self._cache_dir, key, lambda: self._measure_roof(deadline))
-
-    def _measure_roof(self, deadline: float) -> Roof:
-        with device_lock.held(self._device.lock, deadline):
-            return _measure_roof(self._device)
+        return remembered(self._cache_dir, key, lambda: _measure_roof(self._device, deadline))
 
 
 class _CudaKernel:

@@ -229,7 +229,8 @@ def _operations(body: Expression) -> Iterator[str]:
 
 # ------------------------------------------------------------------- The environment `loop_tool-v0` as a worker sees it
 
-SIMPLE = tuple(ActionSpec(name, description) for name, description in ACTIONS.items() if name != "split")
+SPLITTING = tuple(ActionSpec(name, description) for name, description in ACTIONS.items())  # ends with split
+SIMPLE = SPLITTING[:-1]
 MARKS = {"cpu": "cpu_parallel ", "cuda": ""}
 
 
@@ -250,26 +251,14 @@ def _action_state(session: "LoopToolSession") -> NDArray[np.int64]:
     return np.array([session.structure.cursor, loop.size, loop.tail], np.int64)
 
 
-OBSERVATIONS: dict[str, Observation] = {
-    observation.spec.name: observation
-    for observation in (
-        Observation.of(
-            "action_state",
-            "array",
-            "The cursor, and size and tail of the loop that it is at.",
-            _action_state,
-            shape=(3,),
-            low=0,
-        ),
-        Observation.of(
-            "loop_tree",
-            "text",
-            "The loops around each operation, parallel ones marked.",
-            lambda session: _listing(session.structure, session.stage, MARKS[session.benchmark.target]),
-        ),
-        FLOPS,
-    )
-}
+_ALL = (
+    Observation.of("action_state", "array", "The cursor, and size and tail of the loop that it is at.", _action_state,
+                   shape=(3,), low=0),
+    Observation.of("loop_tree", "text", "The loops around each operation, parallel ones marked.",
+                   lambda session: _listing(session.structure, session.stage, MARKS[session.benchmark.target])),
+    FLOPS,
+)  # fmt: skip
+OBSERVATIONS: dict[str, Observation] = {observation.spec.name: observation for observation in _ALL}
 
 
 class LoopToolSession(KernelSession):
@@ -279,11 +268,7 @@ class LoopToolSession(KernelSession):
     compiler_version = "loop_tool, as aiocg has it"
     action_spaces = (
         ActionSpaceSpec("simple", SIMPLE, description="the sizes of three loops, and which are parallel"),
-        ActionSpaceSpec(
-            "split",
-            (*SIMPLE, ActionSpec("split", ACTIONS["split"])),
-            description="the same, and making two loops of one",
-        ),
+        ActionSpaceSpec("split", SPLITTING, description="the same, and making two loops of one"),
     )
 
     @classmethod
@@ -306,9 +291,8 @@ class LoopToolSession(KernelSession):
             raise CompilationError(FailureCode.BENCHMARK, f"the first line is to be {expected}, not {head[:40]!r}")
         computation = initial_schedule(text, target).computation
         if len(computation.stages) != 1 or len(computation.stages[0].spatial) != 1 or computation.stages[0].reduction:
-            raise CompilationError(
-                FailureCode.BENCHMARK, "loop_tool has one statement without a reduction, for the elements of one vector"
-            )
+            reason = "loop_tool has one statement without a reduction, for the elements of one vector"
+            raise CompilationError(FailureCode.BENCHMARK, reason)
         return _Benchmark(target, computation)
 
     @classmethod
@@ -320,9 +304,8 @@ class LoopToolSession(KernelSession):
         """
         if isinstance(action, str):
             if action not in ACTIONS:
-                raise CompilationError(
-                    FailureCode.ACTION_UNKNOWN, f"{action!r} is not an action: there are {', '.join(ACTIONS)}"
-                )
+                reason = f"{action!r} is not an action: there are {', '.join(ACTIONS)}"
+                raise CompilationError(FailureCode.ACTION_UNKNOWN, reason)
         else:
             super().check_action(action)
 

@@ -191,9 +191,8 @@ Idiom = Callable[[Kit], Function]
 
 
 _OPERATIONS = (
-    *("a + b", "a - b", "a ^ b", "a * 3 + b"),
-    *("a > b ? a : b", "(a & b) + 1", "a >> (b & 7)", "~a | b", "a % (b | 1)"),
-)
+    "a + b", "a - b", "a ^ b", "a * 3 + b", "a > b ? a : b", "(a & b) + 1", "a >> (b & 7)", "~a | b", "a % (b | 1)",
+)  # fmt: skip
 
 
 _ELEMENTS: tuple[Scalar, ...] = (*INTEGERS, I32, I32, U8, F64, F64, F32)
@@ -221,9 +220,8 @@ def _mix(kit: Kit) -> Function:
     lines = []
     for _ in range(kit.rng.between(2, 4)):
         lines.append(f"x ^= x >> {kit.rng.between(7, kind.bits // 2 + 1)};")
-        lines.append(
-            kit.pick(f"x *= {kit.rng.below(2**31) * 2 + 1}u;", f"x += x << {kit.rng.between(2, 12)};", "x = ~x;")
-        )
+        times, shift = kit.rng.below(2**31) * 2 + 1, kit.rng.between(2, 12)
+        lines.append(kit.pick(f"x *= {times}u;", f"x += x << {shift};", "x = ~x;"))
     text = "\n    ".join(lines)
     return kit.define(kind, [scalar_parameter("x", kind)], 50, "mix", lines=text)
 
@@ -254,24 +252,17 @@ def _polynomial(kit: Kit) -> Function:
     for number in numbers[1:]:
         total = f"({total}) * y + {number}"
     return kit.define(
-        Lvalue("", F64, -20.0, 20.0),
-        [scalar_parameter("x", F64)],
-        200,
-        kit.pick("polynomial/row", "polynomial/loop"),
-        x=x,
-        sum=total,
-        count=degree + 1,
-        numbers=", ".join(numbers),
-    )
+        Lvalue("", F64, -20.0, 20.0), [scalar_parameter("x", F64)], 200, kit.pick("polynomial/row", "polynomial/loop"),
+        x=x, sum=total, count=degree + 1, numbers=", ".join(numbers),
+    )  # fmt: skip
 
 
 def _sum(kit: Kit) -> Function:
     kind = kit.rng.choice(_ELEMENTS)
     length = kit.length(20)
     integer = isinstance(kind, Integer)
-    step = kit.pick(
-        "total += data[i];", "total += data[i] * data[i];", "if (data[i] > 0)\n            total += data[i];"
-    )
+    guarded = "if (data[i] > 0)\n            total += data[i];"
+    step = kit.pick("total += data[i];", "total += data[i] * data[i];", guarded)
     total: Scalar = kit.rng.choice((U32, U64)) if integer else F64
     if integer:
         step = step.replace("data[i] * data[i]", f"({total.name})data[i] * ({total.name})data[i]")
@@ -285,9 +276,8 @@ def _extreme(kit: Kit) -> Function:
     length = kit.length(18)
     compare = kit.pick("<", ">", "<=", ">=")
     parameters = [Array("data", kind, (length,), writable=False), _count(length)]
-    lvalue, result = kit.rng.choice(
-        ((Lvalue("", kind, kind.low, kind.high), "best"), (Lvalue("", I32, 0, length - 1), "where"))
-    )
+    results = ((scalar_parameter("", kind), "best"), (Lvalue("", I32, 0, length - 1), "where"))
+    lvalue, result = kit.rng.choice(results)
     return kit.define(lvalue, parameters, length * 24, "extreme", E=kind, compare=compare, result=result)
 
 
@@ -321,9 +311,9 @@ def _axpy(kit: Kit) -> Function:
 def _prefix(kit: Kit) -> Function:
     kind = kit.rng.choice((U8, U16, U32, U64))
     length = kit.length(22)
-    first, second = kit.rng.choice(
-        (("sum += data[i];", "data[i] = sum;"), (f"{kind.name} old = data[i];\n        data[i] = sum;", "sum += old;"))
-    )
+    with_own = ("sum += data[i];", "data[i] = sum;")
+    without = (f"{kind.name} old = data[i];\n        data[i] = sum;", "sum += old;")
+    first, second = kit.rng.choice((with_own, without))
     parameters = [Array("data", kind, (length,))]
     return kit.define(kind, parameters, length * 24, "prefix", length=length, first=first, second=second)
 
@@ -347,16 +337,10 @@ def _filter(kit: Kit) -> Function:
     taps = kit.rng.choice((3, 4, 5, 8))
     length = kit.length(20 * taps)
     return kit.define(
-        I64,
-        [Array("data", I16, (length,), writable=False)],
-        length * taps * 22,
-        "filter",
-        taps=taps,
-        numbers=", ".join(str(kit.rng.between(-99, 99)) for _ in range(taps)),
-        before=taps - 1,
-        length=length,
+        I64, [Array("data", I16, (length,), writable=False)], length * taps * 22, "filter", taps=taps,
+        numbers=", ".join(str(kit.rng.between(-99, 99)) for _ in range(taps)), before=taps - 1, length=length,
         **{"and": kit.pick(">> 4", "/ 16", "% 1000")},
-    )
+    )  # fmt: skip
 
 
 def _multiply(kit: Kit) -> Function:
@@ -368,17 +352,9 @@ def _multiply(kit: Kit) -> Function:
         inner = f"(uint32_t){inner.split(' * ')[0]} * (uint32_t){inner.split(' * ')[1]}"
     parameters = [Array(name, kind, (n, n)) for name in "cab"]
     return kit.define(
-        kind,
-        parameters,
-        28 * n**3 + 30 * n**2,
-        "multiply",
-        n=n,
-        S=total,
-        inner=inner,
-        value=_stored(kind, "sum"),
-        row=kit.rng.below(n),
-        column=kit.rng.below(n),
-    )
+        kind, parameters, 28 * n**3 + 30 * n**2, "multiply", n=n, S=total, inner=inner, value=_stored(kind, "sum"),
+        row=kit.rng.below(n), column=kit.rng.below(n),
+    )  # fmt: skip
 
 
 def _apply(kit: Kit) -> Function:
@@ -387,15 +363,9 @@ def _apply(kit: Kit) -> Function:
     value = "sum" if isinstance(kind, Integer) else _stored(kind, "sum")
     parameters = [Array("y", kind, (16,)), Array("a", kind, (rows, columns)), Array("x", kind, (8,), writable=False)]
     return kit.define(
-        kind,
-        parameters,
-        rows * columns * 26,
-        "apply",
-        rows=rows,
-        columns=columns,
-        value=value,
+        kind, parameters, rows * columns * 26, "apply", rows=rows, columns=columns, value=value,
         some=kit.rng.below(rows),
-    )
+    )  # fmt: skip
 
 
 def _relax(kit: Kit) -> Function:
@@ -405,30 +375,19 @@ def _relax(kit: Kit) -> Function:
     value = _stored(kind, f"{value} / 4" if isinstance(kind, Integer) else f"0.25 * {value}")
     parameters = [Array(name, kind, (rows, columns)) for name in ("to", "from")]
     return kit.define(
-        kind,
-        parameters,
-        rows * columns * 44,
-        "relax",
-        rows=rows,
-        columns=columns,
-        value=value,
-        row=kit.rng.below(rows),
-        column=kit.rng.below(columns),
-    )
+        kind, parameters, rows * columns * 44, "relax", rows=rows, columns=columns, value=value,
+        row=kit.rng.below(rows), column=kit.rng.below(columns),
+    )  # fmt: skip
 
 
 def _knapsack(kit: Kit) -> Function:
     capacity, items = kit.rng.choice((20, 40, 60)), kit.rng.between(4, 8)
     return kit.define(
-        Lvalue("", U32, 0, 255 * items),
-        [scalar_parameter("capacity", I32, 0, capacity)],
-        capacity * items * 32,
-        "knapsack",
-        items=items,
-        capacity=capacity,
+        Lvalue("", U32, 0, 255 * items), [scalar_parameter("capacity", I32, 0, capacity)], capacity * items * 32,
+        "knapsack", items=items, capacity=capacity,
         weights=", ".join(str(kit.rng.between(1, 20)) for _ in range(items)),
         values=", ".join(str(kit.rng.between(1, 200)) for _ in range(items)),
-    )
+    )  # fmt: skip
 
 
 def _hash(kit: Kit) -> Function:
@@ -480,19 +439,12 @@ def _dispatch(kit: Kit) -> Function:
     """Small functions that are called by a table of pointers."""
     bodies = kit.rng.sample(_OPERATIONS, 4)
     names = [kit.name("operation") for _ in bodies]
-    functions = [
-        f"static uint32_t {name}(uint32_t a, uint32_t b)\n{{\n    return {body};\n}}\n\n"
-        for name, body in zip(names, bodies, strict=True)
-    ]
+    head, pairs = "(uint32_t a, uint32_t b)", zip(names, bodies, strict=True)
+    functions = [f"static uint32_t {name}{head}\n{{\n    return {body};\n}}\n\n" for name, body in pairs]
     template = kit.pick("dispatch/table", "dispatch/argument")
     used = functions if template == "dispatch/table" else functions[:2]
-    words: dict[str, object] = {
-        "table": kit.name("apply"),
-        "names": ", ".join(names),
-        "first": names[0],
-        "second": names[1],
-    }
-    words |= {"trips": kit.rng.between(4, 10), "functions": "".join(used)}
+    words: dict[str, object] = {"table": kit.name("apply"), "names": ", ".join(names)}
+    words |= {"first": names[0], "second": names[1], "trips": kit.rng.between(4, 10), "functions": "".join(used)}
     return kit.define(U32, [scalar_parameter(name, U32) for name in "ab"], 500, template, **words)
 
 
