@@ -39,13 +39,41 @@ _HOMES = {
 }
 
 __all__ = [
-    "Benchmark", "BenchmarkInitError", "BenchmarkNotFound", "BenchmarkProgram", "BenchmarkSource", "BenchmarkUri",
-    "CacheError", "CacheWarning", "CompilationCancelled", "Dataset", "DatasetError", "DatasetIndex", "DatasetNotFound",
-    "DatasetView", "Datasets", "DownloadError", "FilesDataset", "IndexNotFound", "InstallError", "InvalidBenchmarkUri",
-    "Mixture", "ProgramRun", "ProgramsDataset", "TarDataset", "TarDatasetWithManifest", "Toolchain",
-    "ToolchainNotFound", "cancellable", "compile_file", "compile_source", "default_datasets", "find_toolchain", "mix",
+    "Benchmark",
+    "BenchmarkInitError",
+    "BenchmarkNotFound",
+    "BenchmarkProgram",
+    "BenchmarkSource",
+    "BenchmarkUri",
+    "CacheError",
+    "CacheWarning",
+    "CompilationCancelled",
+    "Dataset",
+    "DatasetError",
+    "DatasetIndex",
+    "DatasetNotFound",
+    "DatasetView",
+    "Datasets",
+    "DownloadError",
+    "FilesDataset",
+    "IndexNotFound",
+    "InstallError",
+    "InvalidBenchmarkUri",
+    "Mixture",
+    "ProgramRun",
+    "ProgramsDataset",
+    "TarDataset",
+    "TarDatasetWithManifest",
+    "Toolchain",
+    "ToolchainNotFound",
+    "cancellable",
+    "compile_file",
+    "compile_source",
+    "default_datasets",
+    "find_toolchain",
+    "mix",
     "resolve",
-]  # fmt: skip
+]
 
 if TYPE_CHECKING:
     from aiocg.datasets._files import FilesDataset

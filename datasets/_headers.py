@@ -26,10 +26,13 @@ _CXX_FOLDERS = ("libcxx/include", "libcxxabi/include")
 _LIBC = ("x86_64-linux-musl", "generic-musl", "x86-linux-any", "any-linux-any")
 _C_FOLDERS = tuple(f"libc/include/{system}" for system in _LIBC)
 _CXX_CONFIGURATION = (  # in the place of the file that a build of libc++ writes
-    "-D_LIBCPP_ABI_VERSION=1", "-D_LIBCPP_ABI_NAMESPACE=__1", "-D_LIBCPP_HAS_MUSL_LIBC",
-    "-D_LIBCPP_HAS_NO_VENDOR_AVAILABILITY_ANNOTATIONS", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE",
+    "-D_LIBCPP_ABI_VERSION=1",
+    "-D_LIBCPP_ABI_NAMESPACE=__1",
+    "-D_LIBCPP_HAS_MUSL_LIBC",
+    "-D_LIBCPP_HAS_NO_VENDOR_AVAILABILITY_ANNOTATIONS",
+    "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE",
     "-D_LIBCPP_PSTL_CPU_BACKEND_SERIAL",
-)  # fmt: skip
+)
 
 
 def hosted_flags(language: str) -> tuple[str, ...]:

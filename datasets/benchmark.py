@@ -166,10 +166,14 @@ class Benchmark:
             filename: what it is called among the benchmark's sources.
         """
         return Benchmark(
-            uri, file.content, sources=lambda: [BenchmarkSource(filename, file.read())],
-            description=f"the file {file.path}", program=file.program,
-            recompile=file.content if file.language else None, source_tree=file.source_tree if file.language else None,
-        )  # fmt: skip
+            uri,
+            file.content,
+            sources=lambda: [BenchmarkSource(filename, file.read())],
+            description=f"the file {file.path}",
+            program=file.program,
+            recompile=file.content if file.language else None,
+            source_tree=file.source_tree if file.language else None,
+        )
 
     @classmethod
     def from_file_contents(cls, uri: BenchmarkUri | str, contents: bytes) -> Self:
@@ -184,9 +188,13 @@ class Benchmark:
     def _copy(self, loader: Callable[[], bytes], **changes: Any) -> "Benchmark":
         """Return a benchmark of the same name with another loader, and perhaps other arguments."""
         same: dict[str, Any] = {
-            "sources": self._sources, "description": self.description, "program": self.program,
-            "recompile": self._recompile, "source_tree": self._source_tree, "release": self._release,
-        }  # fmt: skip
+            "sources": self._sources,
+            "description": self.description,
+            "program": self.program,
+            "recompile": self._recompile,
+            "source_tree": self._source_tree,
+            "release": self._release,
+        }
         other = Benchmark(self.uri, loader, **(same | changes))
         other._callbacks = self._callbacks
         return other

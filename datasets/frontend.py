@@ -108,9 +108,12 @@ DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")
 """Optimisable code that no optimisation has touched: at -O0 every function would be marked `optnone`."""
 
 _BECAME_ERRORS = (
-    "implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types",
+    "implicit-function-declaration",
+    "implicit-int",
+    "int-conversion",
+    "incompatible-function-pointer-types",
     "incompatible-pointer-types",
-)  # fmt: skip
+)
 LENIENT = tuple(f"-Wno-error={name}" for name in _BECAME_ERRORS)
 """Flags for C of an older standard, of whose errors clang only warned until 2022, as did the one of CompilerGym."""
 

@@ -106,10 +106,14 @@ def _benchmark(uri: BenchmarkUri, path: Path) -> Benchmark:
         return dataclasses.replace(found, origin=str(PROGRAMS_DIRECTORY))
 
     return Benchmark(
-        uri, lambda: compile_file(path, flags), description=_description(path), program=program, source_tree=tree,
+        uri,
+        lambda: compile_file(path, flags),
+        description=_description(path),
+        program=program,
+        source_tree=tree,
         sources=lambda: [BenchmarkSource(path.name, path.read_bytes())],
         recompile=lambda more: compile_file(path, (*flags, *more)),
-    )  # fmt: skip
+    )
 
 
 def _run(path: Path, size: str) -> ProgramRun:

@@ -147,18 +147,28 @@ def encode_program(program: BenchmarkProgram) -> bytes:
         command = by_driver(program.language, flags, (*program.libraries, "-lm"))
     runs = {name: run for name, run in program.runs.items() if program.carried is None or name in program.carried}
     recipe = {
-        "version": VERSION, "command": command, "files": files, "environment": dict(program.environment),
-        "runs": [_run(name, run) for name, run in runs.items()], "measured": program.measured or next(iter(runs), ""),
-    }  # fmt: skip
+        "version": VERSION,
+        "command": command,
+        "files": files,
+        "environment": dict(program.environment),
+        "runs": [_run(name, run) for name, run in runs.items()],
+        "measured": program.measured or next(iter(runs), ""),
+    }
     return msgspec.msgpack.encode(recipe, order="sorted")
 
 
 def _run(name: str, run: ProgramRun) -> Mapping[str, Any]:
     return {
-        "name": name, "arguments": run.arguments, "stdin": run.stdin, "files": dict(run.files),
-        "environment": dict(run.environment), "exit_status": run.exit_status, "stdout": run.expected_output(),
-        "outputs": dict(run.output_files), "timeout": run.timeout,
-    }  # fmt: skip
+        "name": name,
+        "arguments": run.arguments,
+        "stdin": run.stdin,
+        "files": dict(run.files),
+        "environment": dict(run.environment),
+        "exit_status": run.exit_status,
+        "stdout": run.expected_output(),
+        "outputs": dict(run.output_files),
+        "timeout": run.timeout,
+    }
 
 
 def linked_by_compiler(program: BenchmarkProgram | None) -> BenchmarkProgram | None:

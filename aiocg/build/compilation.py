@@ -34,9 +34,12 @@ PATIENCE = 0.2  # seconds between looks for a cancellation
 _FORMAT = "1"  # of the cache's entries and keys
 ALWAYS = ("-g0", "-w", "-Qunused-arguments")
 OLD_C = (  # what other compilers only warn of
-    "-Wno-error=implicit-function-declaration", "-Wno-error=implicit-int", "-Wno-error=int-conversion",
-    "-Wno-error=incompatible-function-pointer-types", "-Wno-error=return-mismatch",
-)  # fmt: skip
+    "-Wno-error=implicit-function-declaration",
+    "-Wno-error=implicit-int",
+    "-Wno-error=int-conversion",
+    "-Wno-error=incompatible-function-pointer-types",
+    "-Wno-error=return-mismatch",
+)
 _RECORDING = ("-frecord-gcc-switches", "-frecord-command-line")  # which would record ours, with our temporary files
 _UNKNOWN = re.compile(r"(?:unknown argument|unsupported (?:option|argument)|unknown target CPU)[^'\n]*'(-[^'\n]+)'")
 _SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")

@@ -74,9 +74,12 @@ _PACKS = {
 }
 """What libstdc++'s <utility> says to GCC, and to clang."""
 _FLOATS = {
-    "_Float32": "float", "_Float64": "double", "_Float32x": "double", "_Float64x": "long double",
+    "_Float32": "float",
+    "_Float64": "double",
+    "_Float32x": "double",
+    "_Float64x": "long double",
     "_Float128": "__float128",
-}  # fmt: skip
+}
 """GCC's types of numbers that clang does not have in C, and others with the same values."""
 _FLOAT = re.compile(r"\b_Float(?:32x?|64x?|128)\b")
 _DIAGNOSTIC = re.compile(

@@ -62,11 +62,14 @@ def make_benchmark(
     command = (driver, "-o", "program", "program.o", *sort_flags(words).linking, "-lm")
     program = BenchmarkProgram(language, runs=dict(runs or {}), command=command, measured=measured)
     return Benchmark(
-        _uri(paths, texts, words, name or Path(units[0]).stem), lambda: _bitcode(source_tree()),
+        _uri(paths, texts, words, name or Path(units[0]).stem),
+        lambda: _bitcode(source_tree()),
         sources=lambda: [BenchmarkSource(path, content) for path, content in source_tree().files.items()],
-        description=f"a program of {', '.join(os.path.basename(unit) for unit in units)}", program=program,
-        source_tree=source_tree, recompile=lambda more: _bitcode(source_tree(), more),
-    )  # fmt: skip
+        description=f"a program of {', '.join(os.path.basename(unit) for unit in units)}",
+        program=program,
+        source_tree=source_tree,
+        recompile=lambda more: _bitcode(source_tree(), more),
+    )
 
 
 def _parted(inputs: Sequence[PathLike | BenchmarkSource]) -> tuple[list[Path], dict[str, bytes]]:

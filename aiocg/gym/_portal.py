@@ -247,9 +247,19 @@ class _Call:
     """
 
     __slots__ = (
-        "_abandoned", "_begun", "_done", "_error", "_future", "_portal", "_result", "_send",
-        "alone", "interrupted", "may_run", "over",
-    )  # fmt: skip
+        "_abandoned",
+        "_begun",
+        "_done",
+        "_error",
+        "_future",
+        "_portal",
+        "_result",
+        "_send",
+        "alone",
+        "interrupted",
+        "may_run",
+        "over",
+    )
 
     def __init__(self, send: "Callable[[_Call], object]", portal: Portal, may_run: bool) -> None:
         self._send = send

@@ -12,7 +12,27 @@ from aiocg.rl.programs import STARTS, Program, find_programs, prepare_programs
 from aiocg.rl.vector import PhaseOrdering, Plan, Ready, Trajectory, collect, usable_actions
 
 __all__ = [
-    "STARTS", "Episode", "Features", "Outlier", "PhaseOrdering", "Plan", "Policy", "PolicyError", "PolicyFacts",
-    "Program", "Ready", "Result", "Scores", "SyncRuntime", "Trajectory", "collect", "evaluate", "find_programs",
-    "outliers", "prepare_programs", "score", "usable_actions", "validated",
-]  # fmt: skip
+    "STARTS",
+    "Episode",
+    "Features",
+    "Outlier",
+    "PhaseOrdering",
+    "Plan",
+    "Policy",
+    "PolicyError",
+    "PolicyFacts",
+    "Program",
+    "Ready",
+    "Result",
+    "Scores",
+    "SyncRuntime",
+    "Trajectory",
+    "collect",
+    "evaluate",
+    "find_programs",
+    "outliers",
+    "prepare_programs",
+    "score",
+    "usable_actions",
+    "validated",
+]

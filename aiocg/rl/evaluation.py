@@ -113,11 +113,15 @@ def evaluate(
         own = [done[number * len(starts) + place] for place in range(len(starts))]
         found.append(
             Result(
-                program.uri, program.unoptimised, program.oz, program.oz_minsize,
-                {one.plan.start: one.best for one in own}, {one.plan.start: one.last for one in own},
+                program.uri,
+                program.unoptimised,
+                program.oz,
+                program.oz_minsize,
+                {one.plan.start: one.best for one in own},
+                {one.plan.start: one.last for one in own},
                 {one.plan.start: tuple(envs.actions[action] for action in one.taken) for one in own},
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -93,9 +93,12 @@ class PhaseOrderingVecEnv(VecEnv):  # type: ignore[misc]
         for index in ended:
             plan, best = self._present[index], self._episode(index).best
             infos[index] = {
-                "terminal_observation": observations[index].copy(), "program": plan.program.uri, "start": plan.start,
-                "best": best, "ratio": plan.program.oz_minsize / max(best, 1.0),
-            }  # fmt: skip
+                "terminal_observation": observations[index].copy(),
+                "program": plan.program.uri,
+                "start": plan.start,
+                "best": best,
+                "ratio": plan.program.oz_minsize / max(best, 1.0),
+            }
         if ended:
             self._begin(ended)
             observations[ended] = self._observe(ended)

@@ -19,9 +19,16 @@ from aiocg.policies.features import COUNTS, FUNCTION, OBSERVED
 from aiocg.search.tuner import Outcome
 
 __all__ = [
-    "DEFAULT", "GainModel", "PolicyPrior", "Prior", "actions_of", "counts_of", "policy_prior", "prior_for",
+    "DEFAULT",
+    "GainModel",
+    "PolicyPrior",
+    "Prior",
+    "actions_of",
+    "counts_of",
+    "policy_prior",
+    "prior_for",
     "usable_actions",
-]  # fmt: skip
+]
 
 DEFAULT = "instructions"  # the policy that comes along
 

@@ -187,9 +187,13 @@ def begin_state(name: str, env: Env, space: ActionSpace | None = None, start: st
         ValueError: when the environment has no reward space.
     """
     return SearchState(
-        algorithm=name, environment=env.spec.id, benchmark=str(env.benchmark.uri), reward_space=reward_space_of(env),
-        action_space=(space or env.action_space).name, start=start,
-    )  # fmt: skip
+        algorithm=name,
+        environment=env.spec.id,
+        benchmark=str(env.benchmark.uri),
+        reward_space=reward_space_of(env),
+        action_space=(space or env.action_space).name,
+        start=start,
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -280,17 +284,29 @@ class Record:
             checks: of what was found.
         """
         return SearchResult(
-            self.actions, self.reward, self.evaluations, self.elapsed, complete, state or self.state(),
-            baselines=earned, start=start_of(self.actions, baselines), improved=self.actions not in baselines.values(),
+            self.actions,
+            self.reward,
+            self.evaluations,
+            self.elapsed,
+            complete,
+            state or self.state(),
+            baselines=earned,
+            start=start_of(self.actions, baselines),
+            improved=self.actions not in baselines.values(),
             checks=checks or Checks(),
-        )  # fmt: skip
+        )
 
     def state(self, **known: Any) -> SearchState:
         """Return where the search stands, with what else is known of it."""
         return msgspec.structs.replace(
-            self._base, actions=self.actions, reward=self.reward, round=self.round, evaluations=self.evaluations,
-            elapsed=self.elapsed, **known,
-        )  # fmt: skip
+            self._base,
+            actions=self.actions,
+            reward=self.reward,
+            round=self.round,
+            evaluations=self.evaluations,
+            elapsed=self.elapsed,
+            **known,
+        )
 
 
 def reward_space_of(env: Env) -> str:

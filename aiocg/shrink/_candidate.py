@@ -265,7 +265,10 @@ class Candidates:
         retold = list(filter(self.linker.compiled.is_retold, compiled))
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         repeatable = (
-            self.chosen in (*OURS, TUNED_LEVEL) and bool(recipe.actions) and not recipe.by_gcc and ours
+            self.chosen in (*OURS, TUNED_LEVEL)
+            and bool(recipe.actions)
+            and not recipe.by_gcc
+            and ours
             and not self.linker.keeps_all
             and not self.linker.inputs.reads_results
             and not unique_definitions(self.contents[OWN])  # which LLVM does not know
@@ -273,16 +276,27 @@ class Candidates:
             and all(unit.object is not None and is_self_contained(unit) for unit in units)
             and len(units) == len(self.linker.inputs.parts)
             and Path(self.linker.inputs.link.command.output or "a.out").name == self.linker.inputs.link.output.name
-        )  # fmt: skip
+        )
         sizes = {name: image.bytes for name, image in self.images.items()}
         return Entry(
-            input=digest(self.module), compiler=compiler, chosen=self.chosen, actions=recipe.actions,
-            options=tuple(recipe.saved), units=tuple(sorted({*map(source, compiled)})), kept=kept,
-            retold=tuple(sorted({*map(source, retold)})), by_gcc=tuple(sorted(map(source, recipe.by_gcc))),
-            line=recipe.line, sizes=sizes, code=self.linker.code, link=self.linker.form.link,
-            left_out=tuple(sorted(left_out)), repeatable=repeatable, own=digest(self.contents[OWN]),
+            input=digest(self.module),
+            compiler=compiler,
+            chosen=self.chosen,
+            actions=recipe.actions,
+            options=tuple(recipe.saved),
+            units=tuple(sorted({*map(source, compiled)})),
+            kept=kept,
+            retold=tuple(sorted({*map(source, retold)})),
+            by_gcc=tuple(sorted(map(source, recipe.by_gcc))),
+            line=recipe.line,
+            sizes=sizes,
+            code=self.linker.code,
+            link=self.linker.form.link,
+            left_out=tuple(sorted(left_out)),
+            repeatable=repeatable,
+            own=digest(self.contents[OWN]),
             image=digest(self.content) if all(map(self.linker.compiled.is_repeatable, stays)) else "",
-        )  # fmt: skip
+        )
 
 
 def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = True) -> tuple[Linker, list[str]]:

@@ -26,11 +26,21 @@ _LINKER = "-Wl,"
 _OPTIONS = (
     "-enable-machine-outliner=always -outliner-benefit-threshold=12",  # what is outlined has unwind tables, too
     "-enable-machine-outliner=always",  # older LLVMs, such as 14, have no threshold
-    "-disable-lsr", "-apply-ext-tsp-for-size", "-pre-RA-sched=list-burr", "-min-jump-table-entries=100",
-    "-min-jump-table-entries=8", "-split-spill-mode=size", "-x86-br-merging-base-cost=0", "-aggressive-machine-cse",
-    "-disable-x86-lea-opt", "-huge-size-for-split=0", "-x86-cmov-converter-force-all", "-x86-machine-combiner=0",
-    "-enable-misched=0", "-disable-cgp-ext-ld-promotion",
-)  # fmt: skip
+    "-disable-lsr",
+    "-apply-ext-tsp-for-size",
+    "-pre-RA-sched=list-burr",
+    "-min-jump-table-entries=100",
+    "-min-jump-table-entries=8",
+    "-split-spill-mode=size",
+    "-x86-br-merging-base-cost=0",
+    "-aggressive-machine-cse",
+    "-disable-x86-lea-opt",
+    "-huge-size-for-split=0",
+    "-x86-cmov-converter-force-all",
+    "-x86-machine-combiner=0",
+    "-enable-misched=0",
+    "-disable-cgp-ext-ld-promotion",
+)
 """Of LLVM's code generator; what saves most is the first."""
 
 

@@ -36,9 +36,11 @@ _OF_LINKERS = {"_init", "_fini", "_edata", "_end", "__bss_start", "edata", "end"
 
 FLASH_AND_RAM = "flash+ram"
 _COMPRESSORS = {
-    "gzip": ("gzip", "-9c"), "xz": ("xz", "-9c"), "zstd": ("zstd", "-19", "-qc"),
+    "gzip": ("gzip", "-9c"),
+    "xz": ("xz", "-9c"),
+    "zstd": ("zstd", "-19", "-qc"),
     "brotli": ("brotli", "-q", "11", "-c"),
-}  # fmt: skip
+}
 MEASURES = (FLASH_AND_RAM, *_COMPRESSORS)
 """What may count instead of the bytes that are loaded: those and the memory that variables take, since their initial
 values are in flash; or the loaded bytes compressed by a program."""

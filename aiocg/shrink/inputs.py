@@ -25,9 +25,16 @@ from aiocg.transport.elf import (
 
 _FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
 _DROPPED = (
-    *(f"-Wl,{option}" for option in _FILES), *_FILES, "-flto", "-fuse-ld", "--ld-path", "-fuse-linker-plugin",
-    "-fno-fat-lto", "-ffat-lto", "-save-temps",
-)  # fmt: skip
+    *(f"-Wl,{option}" for option in _FILES),
+    *_FILES,
+    "-flto",
+    "-fuse-ld",
+    "--ld-path",
+    "-fuse-linker-plugin",
+    "-fno-fat-lto",
+    "-ffat-lto",
+    "-save-temps",
+)
 
 
 STARTING = re.compile(r"\.(?:(?:pre)?init_array|fini_array|ctors|dtors)(?:\..*)?")

@@ -130,13 +130,17 @@ class Report:
         """Return the report as JSON has it."""
         images = [
             {
-                "name": one.name, "chosen": one.chosen, "before": one.before, "after": one.after,
+                "name": one.name,
+                "chosen": one.chosen,
+                "before": one.before,
+                "after": one.after,
                 "sizes": {name: {"bytes": size.bytes, **asdict(size)} for name, size in one.images.items()},
-                "symbols": [asdict(symbol) for symbol in one.symbols], "notes": list(one.notes),
+                "symbols": [asdict(symbol) for symbol in one.symbols],
+                "notes": list(one.notes),
                 "saved": dict(one.saved),
             }
             for one in self.images
-        ]  # fmt: skip
+        ]
         alone = dict(self.left_alone)
         return {"before": self.before, "after": self.after, "images": images, "left_alone": alone, "hint": self.hint}
 
@@ -195,9 +199,16 @@ def _image_report(image: Candidates) -> _ImageReport:
         notes.append("its symbols are stripped, so nothing is known of each")
     symbols = _compared(before, after, _causes_of(image, before, after)) if before and after else ()
     return _ImageReport(
-        image.name, image.chosen, image.images, symbols, tuple(notes), recipe.saved, image.compiler, image.by_lock,
+        image.name,
+        image.chosen,
+        image.images,
+        symbols,
+        tuple(notes),
+        recipe.saved,
+        image.compiler,
+        image.by_lock,
         line if all_by_gcc else "",
-    )  # fmt: skip
+    )
 
 
 def _causes_of(image: Candidates, before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, str]:

@@ -6,5 +6,13 @@ from aiocg.tune._tuning import Tuning
 from aiocg.tune._workspace import TuneError, Workspace
 
 __all__ = [
-    "Job", "Result", "Settings", "TuneError", "Tuning", "Workspace", "read_result", "result_text", "verdict",
-]  # fmt: skip
+    "Job",
+    "Result",
+    "Settings",
+    "TuneError",
+    "Tuning",
+    "Workspace",
+    "read_result",
+    "result_text",
+    "verdict",
+]

@@ -180,15 +180,27 @@ class Job:
         self.tell("measuring what each option saves")
         target = self.targets[0]
         result = Result(
-            build=told.build, cost=told.cost, unit=tuning.cost.unit, own=tuning.own.numbers,
-            best=tuning.best_result.numbers, overflow=(tuning.own.overflow, tuning.best_result.overflow),
-            rivals=self._rivals(), choice=tuning.best, gains=() if at_once else tuple(self._gains()),
-            files={} if at_once else self._files(), kept=target.kept if isinstance(target, Replay) else {},
+            build=told.build,
+            cost=told.cost,
+            unit=tuning.cost.unit,
+            own=tuning.own.numbers,
+            best=tuning.best_result.numbers,
+            overflow=(tuning.own.overflow, tuning.best_result.overflow),
+            rivals=self._rivals(),
+            choice=tuning.best,
+            gains=() if at_once else tuple(self._gains()),
+            files={} if at_once else self._files(),
+            kept=target.kept if isinstance(target, Replay) else {},
             notes=tuple(self.notes),
             broken=tuple(told.at_most[at] for at, bound in enumerate(tuning.bounds) if tuning.breaks(bound)),
-            checked=checked, noise=tuning.noise, evaluations=tuning.evaluations,
-            seconds=round(time.monotonic() - self.started, 1), space=told.space, only=told.only, variants=told.variants,
-        )  # fmt: skip
+            checked=checked,
+            noise=tuning.noise,
+            evaluations=tuning.evaluations,
+            seconds=round(time.monotonic() - self.started, 1),
+            space=told.space,
+            only=told.only,
+            variants=told.variants,
+        )
         if not tuning.best or result.overflow[1]:
             return result
         return self._with_answer(result, at_once=at_once)

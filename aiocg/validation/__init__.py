@@ -19,6 +19,13 @@ from aiocg.validation._differential import Sanitizer
 from aiocg.validation.state import Options, rewards_agree, validate, validate_states
 
 __all__ = [
-    "Behaviour", "ErrorKind", "Options", "Sanitizer", "ValidationError", "ValidationResult", "rewards_agree",
-    "validate", "validate_states",
-]  # fmt: skip
+    "Behaviour",
+    "ErrorKind",
+    "Options",
+    "Sanitizer",
+    "ValidationError",
+    "ValidationResult",
+    "rewards_agree",
+    "validate",
+    "validate_states",
+]

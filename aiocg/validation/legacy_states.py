@@ -75,10 +75,13 @@ async def modern_state(
     async with await runtime.make(environment or DEFAULT_ENVIRONMENT) as env:
         translation = await translate_command_line(env, state.commandline)
         modern = CompilerEnvState(
-            environment=env.spec.id, benchmark=state.benchmark, actions=translation.actions,
-            reward_space=env.reward_space, reward=state.reward if env.reward_space is not None else None,
+            environment=env.spec.id,
+            benchmark=state.benchmark,
+            actions=translation.actions,
+            reward_space=env.reward_space,
+            reward=state.reward if env.reward_space is not None else None,
             walltime=state.walltime,
-        )  # fmt: skip
+        )
     return modern, translation
 
 

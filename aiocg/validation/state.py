@@ -335,10 +335,13 @@ async def _test(state: CompilerEnvState, test: Callable[[], Awaitable[Finding]],
     except Skipped as skipped:
         return ValidationResult(state=state, reason=str(skipped), skipped=(str(skipped),))
     return ValidationResult(
-        state=state, behaviour=found.behaviour, reason=found.reason, errors=found.errors,
+        state=state,
+        behaviour=found.behaviour,
+        reason=found.reason,
+        errors=found.errors,
         benchmark_semantics_validated=found.behaviour is not Behaviour.NOT_RUN,
         benchmark_semantics_validation_failed=found.behaviour is Behaviour.DIFFERS,
-    )  # fmt: skip
+    )
 
 
 def validate_states(
@@ -426,9 +429,12 @@ async def _validated(
         wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error, trace=True)
     replayed = wrong.kind == ErrorKind.UNKNOWN_RUN
     result = ValidationResult(
-        state=modern, actions_replay_failed=not replayed, benchmark_semantics_validation_failed=replayed,
-        errors=(wrong,), translation=translation,
-    )  # fmt: skip
+        state=modern,
+        actions_replay_failed=not replayed,
+        benchmark_semantics_validation_failed=replayed,
+        errors=(wrong,),
+        translation=translation,
+    )
     missing.learn(result)
     return result
 

@@ -135,9 +135,14 @@ class CsmithDataset(SeededDataset):
 
     def __init__(self) -> None:
         super().__init__(
-            "generator://csmith-v0", "random C programs that Csmith makes of seeds; they print checksums",
-            parameters=PARAMETERS, license="BSD-2-Clause", references=_REFERENCES, validatable=True, sort_order=10,
-        )  # fmt: skip
+            "generator://csmith-v0",
+            "random C programs that Csmith makes of seeds; they print checksums",
+            parameters=PARAMETERS,
+            license="BSD-2-Clause",
+            references=_REFERENCES,
+            validatable=True,
+            sort_order=10,
+        )
 
     @property
     def installed(self) -> bool:
@@ -182,9 +187,14 @@ class CsmithDataset(SeededDataset):
             return program_tree("c", files, flags=_PERMISSIVE)
 
         return Benchmark(
-            uri, compiled, sources=sources, description=f"{' '.join(('csmith', *options))} ({_release()})",
-            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS), recompile=compiled, source_tree=source_tree,
-        )  # fmt: skip
+            uri,
+            compiled,
+            sources=sources,
+            description=f"{' '.join(('csmith', *options))} ({_release()})",
+            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS),
+            recompile=compiled,
+            source_tree=source_tree,
+        )
 
 
 def _release() -> str:

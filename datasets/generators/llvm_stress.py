@@ -39,10 +39,13 @@ class LlvmStressDataset(SeededDataset):
 
     def __init__(self) -> None:
         super().__init__(
-            "generator://llvm-stress-v0", "random functions in LLVM IR that llvm-stress makes of seeds",
-            parameters={"size": Integer(1, 100_000)}, license="Apache-2.0 WITH LLVM-exception", sort_order=10,
+            "generator://llvm-stress-v0",
+            "random functions in LLVM IR that llvm-stress makes of seeds",
+            parameters={"size": Integer(1, 100_000)},
+            license="Apache-2.0 WITH LLVM-exception",
+            sort_order=10,
             references={"llvm-stress": "https://llvm.org/docs/CommandGuide/llvm-stress.html"},
-        )  # fmt: skip
+        )
 
     @property
     def installed(self) -> bool:

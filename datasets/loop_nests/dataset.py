@@ -153,10 +153,13 @@ class LoopToolDataset(Dataset):
     def __init__(self, device: Literal["cpu", "cuda"]) -> None:
         where = {"cpu": "the processor", "cuda": "a GPU"}[device]
         super().__init__(
-            f"benchmark://loop_tool-{device}-v0", f"sums of two vectors of any length, on {where}", license="MIT",
-            references={"loop_tool": "https://github.com/facebookresearch/loop_tool"}, sort_order=20,
+            f"benchmark://loop_tool-{device}-v0",
+            f"sums of two vectors of any length, on {where}",
+            license="MIT",
+            references={"loop_tool": "https://github.com/facebookresearch/loop_tool"},
+            sort_order=20,
             kind=LOOP_TOOL_KIND,
-        )  # fmt: skip
+        )
         self.device = device
 
     @property

@@ -340,10 +340,13 @@ class OwnDataset(ListedDataset):
             raise self._not_found(uri, self.names)
         tree = program.tree
         return Benchmark(
-            uri, lambda: self._content(program.module), sources=lambda: self._sources(program),
-            description=_description(program), program=self._how_to_link_and_run(program),
+            uri,
+            lambda: self._content(program.module),
+            sources=lambda: self._sources(program),
+            description=_description(program),
+            program=self._how_to_link_and_run(program),
             source_tree=None if tree is None else lambda: self._source_tree(tree, program.language),
-        )  # fmt: skip
+        )
 
     def uninstall(self) -> None:
         """Remove the dataset for good: only packed files and the original project remain."""
@@ -382,11 +385,16 @@ class OwnDataset(ListedDataset):
 
     def _run(self, run: Run) -> ProgramRun:
         return ProgramRun(
-            run.arguments, None if run.stdout is None else self.directory / CONTENT / run.stdout,
-            exit_status=run.exit_status, stdin=b"" if run.stdin is None else self._content(run.stdin),
-            files=self._files(run.files), environment=run.environment, output_files=self._files(run.output_files),
-            timeout=run.timeout, output_varies=run.output_varies,
-        )  # fmt: skip
+            run.arguments,
+            None if run.stdout is None else self.directory / CONTENT / run.stdout,
+            exit_status=run.exit_status,
+            stdin=b"" if run.stdin is None else self._content(run.stdin),
+            files=self._files(run.files),
+            environment=run.environment,
+            output_files=self._files(run.output_files),
+            timeout=run.timeout,
+            output_varies=run.output_varies,
+        )
 
     def _files(self, digests: Mapping[str, str | None]) -> LazyFiles:
         """Return files by name; the content of unknown outputs is None."""

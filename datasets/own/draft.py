@@ -76,9 +76,15 @@ class Draft:
     ) -> OwnDataset:
         """Write the manifest, and install the dataset; raise InstallError when it cannot be written."""
         header = Header(
-            format=FORMAT, version=VERSION, name=self.name, programs=len(programs), description=description,
-            license=license, compiler=compiler, validatable=any(program.runs for program in programs),
-        )  # fmt: skip
+            format=FORMAT,
+            version=VERSION,
+            name=self.name,
+            programs=len(programs),
+            description=description,
+            license=license,
+            compiler=compiler,
+            validatable=any(program.runs for program in programs),
+        )
         needed = {digest for program in programs for digest in program.digests()}
         try:
             with _writing(self.name):

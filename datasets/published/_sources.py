@@ -113,9 +113,13 @@ def _c_benchmark(
         return [main, *(BenchmarkSource(other.name, read_file(other, uri)) for other in further())]
 
     return Benchmark(
-        uri, lambda: compile_with(()), sources=sources, program=program, recompile=compile_with,
+        uri,
+        lambda: compile_with(()),
+        sources=sources,
+        program=program,
+        recompile=compile_with,
         source_tree=lambda: gather_files([path()], TREE_FLAGS, "c"),
-    )  # fmt: skip
+    )
 
 
 def _header_flags(uri: BenchmarkUri, language: str) -> tuple[str, ...]:
@@ -318,6 +322,9 @@ class POJ104Dataset(TarDatasetWithManifest):
             return SourceTree(("source.cc",), {"source.cc": text}, flags=("-std=c++11",), language="c++")
 
         return Benchmark(
-            uri, lambda: compile_with(()), sources=lambda: [BenchmarkSource("source.cc", read_file(fetch(), uri))],
-            recompile=compile_with, source_tree=source_tree,
-        )  # fmt: skip
+            uri,
+            lambda: compile_with(()),
+            sources=lambda: [BenchmarkSource("source.cc", read_file(fetch(), uri))],
+            recompile=compile_with,
+            source_tree=source_tree,
+        )

@@ -61,10 +61,13 @@ class _Command:
     def run(self, number: int, inputs: "Callable[[], Path]") -> ProgramRun:
         """Return the run on the input of this number, counted from 0; `inputs` returns the folder of runtime data."""
         return ProgramRun(
-            tuple(self._numbered(number).replace("$D/", "").split()), files=_input_files(self.inputs(number), inputs),
-            environment=self.environment, output_files=dict.fromkeys(self.outputs), timeout=TIMEOUT,
+            tuple(self._numbered(number).replace("$D/", "").split()),
+            files=_input_files(self.inputs(number), inputs),
+            environment=self.environment,
+            output_files=dict.fromkeys(self.outputs),
+            timeout=TIMEOUT,
             output_varies=self.output_varies,
-        )  # fmt: skip
+        )
 
     def _numbered(self, number: int) -> str:
         return self.arguments.replace("{n}", str(number + 1))

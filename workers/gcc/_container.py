@@ -203,12 +203,18 @@ class Container:
         if any("name=userns" in option for option in security):
             able |= {"userns_mode": "host"}  # otherwise its user could not read our folder
         host = self._client.create_host_config(
-            auto_remove=True, binds={self._folder: {"bind": self._folder, "mode": "rw,Z"}}, cap_drop=["ALL"],
-            init=False, log_config=LogConfig(type="none"), network_mode="none", read_only=True,
+            auto_remove=True,
+            binds={self._folder: {"bind": self._folder, "mode": "rw,Z"}},
+            cap_drop=["ALL"],
+            init=False,
+            log_config=LogConfig(type="none"),
+            network_mode="none",
+            read_only=True,
             security_opt=["no-new-privileges"],
             tmpfs={"/tmp": f"rw,nosuid,nodev,noexec,mode=1777,size={limits.temporary}"},
-            ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in _SMALL.items()], **able,
-        )  # fmt: skip
+            ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in _SMALL.items()],
+            **able,
+        )
         made = self._client.create_container(
             self._image.id,
             entrypoint=["sh", "-c", KEEPER],

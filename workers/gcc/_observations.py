@@ -147,40 +147,76 @@ _SIZES = {
 }
 
 _ALL = (
-    Observation.of("source", "text", "The program's translation units, one after the other.",
-                   lambda subject: subject.benchmark.sources.text),
-    _made("rtl", "text", "GCC's register transfer language after its last pass, unit by unit.",
-          lambda subject: _text(subject.compilation().rtl())),
-    _made("asm", "text", "The assembly, unit by unit.",
-          lambda subject: _text(b"".join(subject.compilation().assembly()))),
+    Observation.of(
+        "source",
+        "text",
+        "The program's translation units, one after the other.",
+        lambda subject: subject.benchmark.sources.text,
+    ),
+    _made(
+        "rtl",
+        "text",
+        "GCC's register transfer language after its last pass, unit by unit.",
+        lambda subject: _text(subject.compilation().rtl()),
+    ),
+    _made(
+        "asm", "text", "The assembly, unit by unit.", lambda subject: _text(b"".join(subject.compilation().assembly()))
+    ),
     _counted("asm_size", _SIZES["asm_size"], _fact("asm_size")),
     _made("asm_hash", "text", "MD5 of the assembly, in hexadecimal.", _fact("asm_hash")),
-    _made("instruction_counts", "json",
-          "How often each instruction is in the assembly, by its name; no directives, no labels.",
-          _fact("instruction_counts")),
-    _made("obj", "binary", "The object file; of several units, the one that they are linked to.",
-          lambda subject: subject.compilation().object_file()),
+    _made(
+        "instruction_counts",
+        "json",
+        "How often each instruction is in the assembly, by its name; no directives, no labels.",
+        _fact("instruction_counts"),
+    ),
+    _made(
+        "obj",
+        "binary",
+        "The object file; of several units, the one that they are linked to.",
+        lambda subject: subject.compilation().object_file(),
+    ),
     *(_counted(name, about, _fact(name)) for name, about in _SIZES.items() if name != "asm_size"),
     _made("obj_hash", "text", "MD5 of the object file, in hexadecimal.", _fact("obj_hash")),
-    _made("undefined_behaviour", "json",
-          "What the compiler warns of at -O2 since the standard does not define it, such as reads outside of arrays.",
-          lambda subject: subject.compilation("-O2").undefined(), default=[]),
-    Observation.of("choices", "array", "The choice of each option, -1 where it is not given.",
-                   lambda subject: Array("int64", (len(subject.choices),), array("q", subject.choices).tobytes()),
-                   shape=(-1,), low=UNSET),
-    Observation.of("command_line", "text", "The options that are given, as an action.",
-                   lambda subject: subject.command_line, default="gcc"),
-    times("runtime",
-          "Seconds that the program takes, for each run; an error if one does not do what is expected of it.",
-          _runtime),
+    _made(
+        "undefined_behaviour",
+        "json",
+        "What the compiler warns of at -O2 since the standard does not define it, such as reads outside of arrays.",
+        lambda subject: subject.compilation("-O2").undefined(),
+        default=[],
+    ),
+    Observation.of(
+        "choices",
+        "array",
+        "The choice of each option, -1 where it is not given.",
+        lambda subject: Array("int64", (len(subject.choices),), array("q", subject.choices).tobytes()),
+        shape=(-1,),
+        low=UNSET,
+    ),
+    Observation.of(
+        "command_line",
+        "text",
+        "The options that are given, as an action.",
+        lambda subject: subject.command_line,
+        default="gcc",
+    ),
+    times(
+        "runtime",
+        "Seconds that the program takes, for each run; an error if one does not do what is expected of it.",
+        _runtime,
+    ),
     execution("execution", _execution),
-    _counted("is_runnable", "1 if the program can be linked as the benchmark says, which says how it is run, too.",
-             _is_runnable, high=1),
+    _counted(
+        "is_runnable",
+        "1 if the program can be linked as the benchmark says, which says how it is run, too.",
+        _is_runnable,
+        high=1,
+    ),
     *(
         _counted(f"{size}_{level}", f"{what[:-1]}, at -{level} alone.", _fact(size, f"-{level}"))
         for size, what in _SIZES.items()
         for level in _LEVELS
     ),
-)  # fmt: skip
+)
 
 OBSERVATIONS: dict[str, Observation] = {observation.spec.name: observation for observation in _ALL}

@@ -252,10 +252,13 @@ class GccSession(CompilationSession):
             counts.update(compiles_failed=compiler.failures)
         store = cls.results.store
         return {
-            **counts, "compiler_process_seconds": cls.current.compiler.seconds if cls.current else 0.0,
-            "results_remembered": len(cls.results), "result_hits": cls.results.hits, "result_bytes": cls.results.size,
+            **counts,
+            "compiler_process_seconds": cls.current.compiler.seconds if cls.current else 0.0,
+            "results_remembered": len(cls.results),
+            "result_hits": cls.results.hits,
+            "result_bytes": cls.results.size,
             "stored_result_hits": store.hits if store is not None else 0,
-        }  # fmt: skip
+        }
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.tools = self._usable()

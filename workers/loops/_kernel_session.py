@@ -229,9 +229,12 @@ class Kernels:
     def statistics(self) -> dict[str, int]:
         """Return the counters."""
         return {
-            "kernels_compiled": self.compiles, "kernels_checked": self.checks, "kernels_measured": self.measurements,
-            "kernels_kept": len(self._entries), "kernel_hits": self.hits,
-        }  # fmt: skip
+            "kernels_compiled": self.compiles,
+            "kernels_checked": self.checks,
+            "kernels_measured": self.measurements,
+            "kernels_kept": len(self._entries),
+            "kernel_hits": self.hits,
+        }
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

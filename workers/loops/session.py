@@ -90,20 +90,31 @@ def _resolve(action: str, cursor: int) -> Step:
 def _action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
     """Return the action spaces for a target."""
     primitives = _primitives(target)
-    moved = [ActionSpec("cursor_up", "go to the loop before, which is the next outer one of a stage"),
-             ActionSpec("cursor_down", "go to the loop behind, which is the next inner one of a stage")]  # fmt: skip
+    moved = [
+        ActionSpec("cursor_up", "go to the loop before, which is the next outer one of a stage"),
+        ActionSpec("cursor_down", "go to the loop behind, which is the next inner one of a stage"),
+    ]
     for primitive, arguments in primitives.items():
         names = [f"{primitive}<{argument}>" for argument in arguments] or [primitive]
         moved += [ActionSpec(name, _WHAT[primitive]) for name in names]
     single = tuple(ActionSpec(step.text, _WHAT[step.primitive]) for step in steps(target))
     return (
         ActionSpaceSpec("steps", single, description="one change of one loop"),
-        ActionSpaceSpec("primitives", tuple(starmap(_parametrized, primitives.items())), kind="parametrized",
-                        description="a primitive, the number of a loop, and what else the primitive takes"),
+        ActionSpaceSpec(
+            "primitives",
+            tuple(starmap(_parametrized, primitives.items())),
+            kind="parametrized",
+            description="a primitive, the number of a loop, and what else the primitive takes",
+        ),
         ActionSpaceSpec("cursor", tuple(moved), description="moves of a cursor, and changes of the loop that it is at"),
-        ActionSpaceSpec("recipes", kind="options", options=_places(target), program=RECIPE,
-                        description=f"whole schedules: {PLACES} steps from the start, or fewer"),
-    )  # fmt: skip
+        ActionSpaceSpec(
+            "recipes",
+            kind="options",
+            options=_places(target),
+            program=RECIPE,
+            description=f"whole schedules: {PLACES} steps from the start, or fewer",
+        ),
+    )
 
 
 def _read_recipe(target: str, text: str) -> tuple[Step, ...]:

@@ -103,12 +103,16 @@ class Ended(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Return the run as JSON data, without values that vary between runs."""
         return {
-            "name": self.run.name, "exit_code": None if self.exit_code < 0 else self.exit_code,
+            "name": self.run.name,
+            "exit_code": None if self.exit_code < 0 else self.exit_code,
             "signal": _signal_name(self.exit_code) if self.exit_code < 0 and not self.stopped else None,
-            "timed_out": self.stopped == "time", "boxed": self.boxed, "problem": self.problem(),
-            "stdout": _describe(self.stdout), "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
+            "timed_out": self.stopped == "time",
+            "boxed": self.boxed,
+            "problem": self.problem(),
+            "stdout": _describe(self.stdout),
+            "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
             "files": {name: _describe(scratch.read(self.folder, name)) for name in sorted(self.run.outputs)},
-        }  # fmt: skip
+        }
 
 
 class Runner:
@@ -147,15 +151,24 @@ class Runner:
             left = remaining(deadline)
             timeout = min(run.timeout, left, LONGEST)
             limits = {
-                **({} if memory is None else {"RLIMIT_AS": memory}), "RLIMIT_FSIZE": FILE_LIMIT,
-                "RLIMIT_CPU": int(timeout) + 2, "RLIMIT_CORE": 0, "RLIMIT_MSGQUEUE": 0,
-                "RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_NPROC": PROCESSES,
-            }  # fmt: skip
+                **({} if memory is None else {"RLIMIT_AS": memory}),
+                "RLIMIT_FSIZE": FILE_LIMIT,
+                "RLIMIT_CPU": int(timeout) + 2,
+                "RLIMIT_CORE": 0,
+                "RLIMIT_MSGQUEUE": 0,
+                "RLIMIT_NOFILE": OPEN_FILES,
+                "RLIMIT_NPROC": PROCESSES,
+            }
             request = {
-                "executable": str(process.enclosure.root / EXECUTABLE), "arguments": run.arguments,
-                "environment": run.environment, "folder": str(process.enclosure.root / FOLDER),
-                "timeout": timeout, "resident": RESIDENT_LIMIT, "cpu": cpu, "limits": limits,
-            }  # fmt: skip
+                "executable": str(process.enclosure.root / EXECUTABLE),
+                "arguments": run.arguments,
+                "environment": run.environment,
+                "folder": str(process.enclosure.root / FOLDER),
+                "timeout": timeout,
+                "resident": RESIDENT_LIMIT,
+                "cpu": cpu,
+                "limits": limits,
+            }
             answer = process.ask(request, timeout + PATIENCE)
             if answer["problem"]:
                 raise failure(f"the program cannot be started: {answer['problem']}")

@@ -110,9 +110,17 @@ def time_values(values: list[float]) -> Array:
 def times(name: str, description: str, compute: Callable[[Any], Array]) -> Observation:
     """Return an observation of times, in seconds."""
     return Observation.of(
-        name, "array", description, compute, dtype="float64", shape=(-1,), low=0, deterministic=False,
-        platform_dependent=True, default=time_values([]),
-    )  # fmt: skip
+        name,
+        "array",
+        description,
+        compute,
+        dtype="float64",
+        shape=(-1,),
+        low=0,
+        deterministic=False,
+        platform_dependent=True,
+        default=time_values([]),
+    )
 
 
 def execution(name: str, compute: Callable[[Any], list[dict[str, Any]]]) -> Observation:

@@ -20,9 +20,16 @@ _HOMES = {
 }
 
 __all__ = [
-    "Creation", "Problem", "Project", "ProjectError", "RunRequest", "create", "parse_run", "read_runs",
+    "Creation",
+    "Problem",
+    "Project",
+    "ProjectError",
+    "RunRequest",
+    "create",
+    "parse_run",
+    "read_runs",
     "write_program",
-]  # fmt: skip
+]
 
 if TYPE_CHECKING:
     from aiocg.build.commands import Project, ProjectError

@@ -208,11 +208,17 @@ def _recorded(program: Path, request: RunRequest, draft: Draft, problems: list[t
         else:
             outputs[name] = draft.keep(content) if content == second.output_files[name] else None
     return Run(
-        name=request.name or ONLY, arguments=asked.arguments, stdout=None if varies else draft.keep(first.stdout),
-        exit_status=first.exit_status, stdin=draft.keep(asked.stdin) if asked.stdin else None,
-        files=_kept(asked.files, draft), environment=dict(asked.environment), output_files=outputs,
-        output_varies=varies, timeout=asked.timeout,
-    )  # fmt: skip
+        name=request.name or ONLY,
+        arguments=asked.arguments,
+        stdout=None if varies else draft.keep(first.stdout),
+        exit_status=first.exit_status,
+        stdin=draft.keep(asked.stdin) if asked.stdin else None,
+        files=_kept(asked.files, draft),
+        environment=dict(asked.environment),
+        output_files=outputs,
+        output_varies=varies,
+        timeout=asked.timeout,
+    )
 
 
 def _kept(files: Mapping[str, bytes], draft: Draft) -> dict[str, str]:
@@ -394,10 +400,13 @@ def _programs(
                 path = name if name not in programs else _free(name, programs)
                 part = known[module.digest] = Part(path, found, _is_cplusplus(module.origin, found))
                 programs[path] = Program(
-                    path=path, module=module.digest, language=_language(part.cplusplus),
-                    flags=tuple(map(_plain, module.flags)), sources=module.sources,
+                    path=path,
+                    module=module.digest,
+                    language=_language(part.cplusplus),
+                    flags=tuple(map(_plain, module.flags)),
+                    sources=module.sources,
                     tree=_tree([module.origin] if isinstance(module.origin, Unit) else [], draft),
-                )  # fmt: skip
+                )
             parts[module.origin] = known[module.digest]
     if not programs:
         raise ProjectError(f"LLVM reads none of {len(modules)} modules: {problems[-1].subject}: {problems[-1].reason}")
@@ -493,10 +502,13 @@ def _joined(
         files = {f"object-{number}.o": draft.keep(content) for number, content in enumerate(objects)}
         members = tuple(part.name for part in target.parts if not part.content)
         program = Program(
-            path=path, module=module, language=_language(target.cplusplus),
+            path=path,
+            module=module,
+            language=_language(target.cplusplus),
             tree=_tree([units[name] for name in members] if units.keys() >= set(members) else [], draft),
-            members=members, link=Link(words=(*files, *target.words), files=files) if target.is_program else None,
-        )  # fmt: skip
+            members=members,
+            link=Link(words=(*files, *target.words), files=files) if target.is_program else None,
+        )
         taken[path] = program
         result.append(program)
     return result

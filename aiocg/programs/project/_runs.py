@@ -113,9 +113,13 @@ def _request(table: _Table, folder: Path) -> RunRequest:
     if not table.timeout > 0:
         raise ProjectError(f"a run of {table.target} has the timeout {table.timeout}, expected seconds above 0")
     run = ProgramRun(
-        table.arguments, stdin=_read(folder, table.stdin) if table.stdin else b"", files=files,
-        environment=table.environment, output_files=dict.fromkeys(table.output_files), timeout=table.timeout,
-    )  # fmt: skip
+        table.arguments,
+        stdin=_read(folder, table.stdin) if table.stdin else b"",
+        files=files,
+        environment=table.environment,
+        output_files=dict.fromkeys(table.output_files),
+        timeout=table.timeout,
+    )
     return RunRequest(table.target, table.name, run, table.measured)
 
 

@@ -52,8 +52,11 @@ class RandomProgramsDataset(SeededDataset):
             return compile_source(source(), _SOURCE, (*program_flags("c"), "-w", *flags))
 
         return Benchmark(
-            uri, compiled, sources=lambda: [BenchmarkSource(_SOURCE, source())],
+            uri,
+            compiled,
+            sources=lambda: [BenchmarkSource(_SOURCE, source())],
             description=f"a random C program of about {size} instructions",
-            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS, measured="medium"), recompile=compiled,
+            program=BenchmarkProgram("c", freestanding=True, runs=_RUNS, measured="medium"),
+            recompile=compiled,
             source_tree=lambda: program_tree("c", {_SOURCE: source()}),
-        )  # fmt: skip
+        )

@@ -245,12 +245,23 @@ class Expressions:
 _Operation = Callable[[Expressions, int], Value]
 
 _INTEGER_OPERATIONS: tuple[tuple[int, _Operation], ...] = (
-    (34, Expressions._arithmetic), (16, Expressions._bitwise), (12, Expressions._shift), (7, Expressions._quotient),
-    (5, Expressions._comparison), (5, Expressions._conditional), (5, Expressions._unary), (7, Expressions._cast),
-    (2, Expressions._rotation), (3, Expressions._from_real), (6, Expressions._call),
-)  # fmt: skip
+    (34, Expressions._arithmetic),
+    (16, Expressions._bitwise),
+    (12, Expressions._shift),
+    (7, Expressions._quotient),
+    (5, Expressions._comparison),
+    (5, Expressions._conditional),
+    (5, Expressions._unary),
+    (7, Expressions._cast),
+    (2, Expressions._rotation),
+    (3, Expressions._from_real),
+    (6, Expressions._call),
+)
 
 _REAL_OPERATIONS: tuple[tuple[int, _Operation], ...] = (
-    (55, Expressions._real_arithmetic), (12, Expressions._real_quotient), (6, Expressions._real_conditional),
-    (8, Expressions._real_function), (10, Expressions._from_integer),
-)  # fmt: skip
+    (55, Expressions._real_arithmetic),
+    (12, Expressions._real_quotient),
+    (6, Expressions._real_conditional),
+    (8, Expressions._real_function),
+    (10, Expressions._from_integer),
+)

@@ -478,8 +478,20 @@ _Statement = Callable[[Body, int], None]
 
 # weight, least number of instructions, what is written
 _STATEMENTS: tuple[tuple[int, int, _Statement], ...] = (
-    (26, 0, Body._assignment), (18, 6, Body._declaration), (3, 10, Body._dead_store), (11, 16, Body._branch),
-    (3, 16, Body._dead_branch), (10, 24, Body._for_loop), (4, 26, Body._while_loop), (3, 26, Body._do_loop),
-    (4, 40, Body._switch), (6, 20, Body._array_loop), (6, 20, Body._reduction), (3, 8, Body._block_copy),
-    (3, 10, Body._local_array), (4, 10, Body._local_record), (5, 14, Body._pointer), (11, 10, Body._call),
-)  # fmt: skip
+    (26, 0, Body._assignment),
+    (18, 6, Body._declaration),
+    (3, 10, Body._dead_store),
+    (11, 16, Body._branch),
+    (3, 16, Body._dead_branch),
+    (10, 24, Body._for_loop),
+    (4, 26, Body._while_loop),
+    (3, 26, Body._do_loop),
+    (4, 40, Body._switch),
+    (6, 20, Body._array_loop),
+    (6, 20, Body._reduction),
+    (3, 8, Body._block_copy),
+    (3, 10, Body._local_array),
+    (4, 10, Body._local_record),
+    (5, 14, Body._pointer),
+    (11, 10, Body._call),
+)

@@ -252,12 +252,22 @@ def _action_state(session: "LoopToolSession") -> NDArray[np.int64]:
 
 
 _ALL = (
-    Observation.of("action_state", "array", "The cursor, and size and tail of the loop that it is at.", _action_state,
-                   shape=(3,), low=0),
-    Observation.of("loop_tree", "text", "The loops around each operation, parallel ones marked.",
-                   lambda session: _listing(session.structure, session.stage, MARKS[session.benchmark.target])),
+    Observation.of(
+        "action_state",
+        "array",
+        "The cursor, and size and tail of the loop that it is at.",
+        _action_state,
+        shape=(3,),
+        low=0,
+    ),
+    Observation.of(
+        "loop_tree",
+        "text",
+        "The loops around each operation, parallel ones marked.",
+        lambda session: _listing(session.structure, session.stage, MARKS[session.benchmark.target]),
+    ),
     FLOPS,
-)  # fmt: skip
+)
 OBSERVATIONS: dict[str, Observation] = {observation.spec.name: observation for observation in _ALL}
 
 
