@@ -101,7 +101,7 @@ class Portal:
             if may_run and self._running.acquire(blocking=False):
                 self._run_for(call)
             else:
-                self._begin(call, self.loop.call_soon_threadsafe)
+                self._add(call, self.loop.call_soon_threadsafe)
                 if not self._runner:
                     self._wanted.set()
         finally:
@@ -111,18 +111,20 @@ class Portal:
             raise KeyboardInterrupt
         return call.outcome()
 
-    def _begin(self, call: "_Call", schedule: Callable[..., object]) -> None:
+    def _add(self, call: "_Call", schedule: Callable[..., object] | None = None) -> None:
         with self._lock:
             if self._closed:
                 raise RuntimeClosed("the runtime was closed")
             self._calls.add(call)
-            schedule(call.begin)
+            if schedule is not None:  # while the loop is known to be open
+                schedule(call.begin)
 
     def _run_for(self, call: "_Call") -> None:
         """Run the loop in a caller's thread until the call has its outcome or was abandoned."""
         try:
             self._runner, call.alone = threading.get_ident(), True
-            self._begin(call, self._at_once)
+            self._add(call)
+            self._at_once(call.begin)
             while not (call.over or self._closed):
                 # SystemExit is raised to the caller whose call raised it.
                 with contextlib.suppress(SystemExit, KeyboardInterrupt):

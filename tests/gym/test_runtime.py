@@ -86,6 +86,19 @@ def test_closing_fails_what_is_under_way_and_what_comes_later(portal: Portal) ->
     portal.close()
 
 
+def test_portal_can_be_closed_by_what_it_calls(portal: Portal) -> None:
+    while portal.run(_thread) != threading.get_ident():  # until callers run the loop
+        pass
+
+    def close(receiver: Any) -> None:
+        portal.close()
+        receiver.set_result("closed")
+
+    assert portal.deliver(close) == "closed"
+    with pytest.raises(RuntimeClosed):
+        portal.run(_thread)
+
+
 def test_interrupt_cancels_what_is_waited_for(portal: Portal) -> None:
     cancelled = threading.Event()
 

@@ -127,6 +127,21 @@ def test_a_makefile_builds_what_was_promised_with_the_file_of_flags_alone(projec
     assert project.place.run("sha256sum", "app").stdout.split()[0] == report["images"][0]["app"]
 
 
+def test_a_folder_whose_path_has_a_space_gets_flags_that_make_finds(project: Project) -> None:
+    folder = project.folder / "my app"
+    folder.mkdir()
+    (folder / "main.c").write_text("int sum(int);\nint main(void) { return sum(4) != 14; }\n")
+    (folder / "sum.c").write_text("int sum(int n) { int s = 0; for (int i = 0; i < n; i++) s += i * i; return s; }\n")
+    (folder / "Makefile").write_text("CFLAGS = -O3\napp: main.o sum.o\n\t$(CC) $(LDFLAGS) -o app main.o sum.o\n")
+    here = ("env", "-C", str(folder))
+    done = project.place.run(*here, *project.command("--json", "--budget", "2", "--check", "./app", "--", "make"))
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["best"]["size"] < report["own"]["size"]
+    assert report["verified"].startswith("verified: a build with these flags alone comes out as promised, to the byte")
+    project.place.run(*here, "MAKEFILES=aiocg.mk", "make")
+    assert project.place.run(*here, "sha256sum", "app").stdout.split()[0] == report["images"][0]["app"]
+
+
 @pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
 def test_cmake_builds_what_was_promised(project: Project, generator: str) -> None:
     if shutil.which("cmake") is None or (generator == "Ninja" and shutil.which("ninja") is None):
