@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from aiocg.env.env import Env
+from aiocg.errors import UnknownName
 from aiocg.search._checking import Checker
 from aiocg.search._dispatcher import FINAL, Dispatcher, Finals, Memory, Pace
 from aiocg.search._prefix_evaluation import Lane
@@ -221,8 +222,11 @@ async def tune(
 
     Raises:
         ValueError: if the environment has no reward space, `start` does not exist, or `resume` is of another search.
+        UnknownName: for an option that does not exist.
         ServiceError: if the workers fail.
     """
+    for option in options.keys() - Options.__annotations__.keys():
+        raise UnknownName(f"option of {name}", option, Options.__annotations__)
     space, known = space or env.action_space, baselines(env)
     lines, start = env.action_spaces.language.line is not None, options.get("start", AS_IT_IS)
     prefix = beginning(env, start)

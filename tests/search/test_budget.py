@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aiocg.errors import UnknownName
 from aiocg.search import Budget, random
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -50,3 +51,8 @@ async def test_a_budget_that_is_none_is_refused(world, budget: Any) -> None:  # 
     env = await world()
     with pytest.raises(TypeError, match=r"budget is an aiocg.search.Budget, such as Budget\(seconds=10\)"):
         await random(env, budget=budget)
+
+
+async def test_a_misspelt_option_is_refused_with_what_it_is_like(world) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UnknownName, match=r"unknown option of random 'minimise'; did you mean minimize"):
+        await random(await world(), minimise=True)
