@@ -125,18 +125,23 @@ async def test_sessions_do_not_wait_for_a_worker_that_hangs_while_it_starts() ->
     async with aiocg.Runtime(workers=2, policy=policy) as runtime, asyncio.timeout(60):
         envs = await made(runtime, 10)
         (supervisor,) = runtime.supervisors()
-        os.kill(runtime.worker_pids()[0], signal.SIGKILL)
+        slot, hanging = supervisor._slots[0], 0
+        while (
+            not hanging or slot.state is not SlotState.STARTING
+        ):  # again, if it had said its welcome before it stopped
+            if hanging:
+                os.kill(hanging, signal.SIGCONT)
+                while slot.state is not SlotState.READY:  # noqa: ASYNC110, nobody sets an event
+                    await asyncio.sleep(0.01)
+            os.kill(runtime.worker_pids()[0], signal.SIGKILL)
+            while (life := supervisor._lives[0]) is None or slot.state is not SlotState.STARTING:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            os.kill(hanging := life.process.pid, signal.SIGSTOP)
+            while state_of(hanging) != b"T":  # noqa: ASYNC110, it stops when it is scheduled next
+                await asyncio.sleep(0.01)
         steps = [env.submit("increment") for env in envs]
-        hanging = 0
-        while not hanging:
-            life = supervisor._lives[0]
-            if life is not None and supervisor._slots[0].state is SlotState.STARTING:
-                os.kill(hanging := life.process.pid, signal.SIGSTOP)
-            await asyncio.sleep(0)
         results = [await step for step in steps]
         assert [(result[0], result[2]) for result in results] == [(number + 1, False) for number in range(10)]
-        while state_of(hanging) != b"T":  # noqa: ASYNC110, it stops when it is scheduled next
-            await asyncio.sleep(0.01)
         assert {env._session.worker for env in envs} == {supervisor.workers[1]}
         os.kill(hanging, signal.SIGCONT)
         another = await runtime.make("scripted-v0", benchmark=scripted_benchmark(3))  # on the one that is idle
