@@ -256,7 +256,7 @@ def test_both_are_measured_where_the_original_can_be_installed(tmp_path: Path) -
         if not one["what"].startswith(("memory", "make, ")):
             assert one["original"]["processor"] > 0 and one["ours"]["processor"] > 0, one
             assert one["ratio_by_wall"]["median"] > 0, one
-        if one["what"].startswith(("step, ", "batched", "greedy")):
+        if one["what"].startswith(("step, ", "batched", "greedy")) and one["what"] != rounds.BLOCKING:
             assert one["ours_in_compiler"] > 0 and one["bound"]["median"] > 0, one
         if one["what"] in ("step, Autophase", "batched, per action", "8 environments, vector"):
             assert one["ratio_remembering"]["median"] > 0, one
