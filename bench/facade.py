@@ -1,5 +1,6 @@
 """What the synchronous facade adds to a step: the same steps awaited on an event loop, and called from outside."""
 
+import asyncio
 import itertools
 import time
 from collections.abc import Mapping, Sequence
@@ -69,11 +70,12 @@ async def _samples(subject: Subject, steps: int, rounds: int) -> list[list[float
                     await env.step(action)
                 return (time.perf_counter() - started) / steps
 
-            async def called() -> float:
+            def called() -> float:
                 facade.reset()
                 started = time.perf_counter()
                 for action in itertools.islice(its, steps):
                     facade.step(action)
                 return (time.perf_counter() - started) / steps
 
-            return await alternate([awaited, called], rounds)
+            # In a thread without an event loop, as scripts have none; there the caller runs the facade's.
+            return await alternate([awaited, lambda: asyncio.to_thread(called)], rounds)
