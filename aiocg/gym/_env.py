@@ -276,7 +276,7 @@ class CompilerEnv(gymnasium.Env[Any, Any]):
 
     Attributes:
         render_mode: "human", "ansi" or None.
-        runtime: the runtime, and the thread that runs its event loop.
+        runtime: the runtime, and the portal to its event loop.
         asynchronous: the asynchronous environment, which belongs to that event loop.
         action_spaces: all action spaces of the compiler, by name.
         observation_spaces: all observation spaces, by name.

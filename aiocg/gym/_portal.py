@@ -27,7 +27,15 @@ PATIENCE = 0.01  # seconds without a call until the daemon thread runs the loop 
 SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits
 
 _INTERRUPT = int(signal.SIGINT)
-_HANDLED = tuple(map(int, (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)))
+_HANDLED = tuple(
+    map(
+        int,
+        (
+            *(signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF),  # of timers, whose handlers raise most often
+            *(signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
+        ),
+    )
+)
 
 
 class Portal:
@@ -344,7 +352,7 @@ class _Call:
 
 
 class RuntimeThread:
-    """A `Runtime` on an event loop in its own thread; see `SyncRuntime`, which makes environments on it."""
+    """A `Runtime` behind a portal; see `SyncRuntime`, which makes environments on it."""
 
     def __init__(self, **settings: Any) -> None:
         self.runtime = Runtime(**settings)
@@ -353,11 +361,11 @@ class RuntimeThread:
         self._closed = False
         self._end: weakref.finalize[Any, Any] | None = None
 
-    # ---------------------------------------------------------------------------------- the other thread
+    # -------------------------------------------------------------------------------------- the portal
 
     @property
     def portal(self) -> Portal:
-        """The portal to the thread of the runtime's event loop; started on first use.
+        """The portal to the runtime's event loop; started on first use.
 
         Raises:
             RuntimeClosed: when the runtime was closed.

@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
 
 class SyncRuntime(RuntimeThread):
-    """A `Runtime` for blocking code, on an event loop in its own thread::
+    """A `Runtime` for blocking code::
 
         with aiocg.gym.SyncRuntime(workers=4) as runtime:
             env = runtime.make("llvm-ic-v0", benchmark="programs-v0/qsort")
             env.reset()
             env.step("mem2reg")
 
-    It can be used from any thread, even where an event loop is running, such as in a notebook. The thread starts on
-    first use; leaving the block, `close`, or the end of the interpreter stops it and all workers. Copying returns the
-    runtime itself, and unpickling the default runtime of the process.
+    It can be used from any thread, even where an event loop is running, such as in a notebook. Whoever calls it runs
+    its event loop and, meanwhile, a thread that starts on first use. Leaving the block, `close`, or the end of the
+    interpreter stops the thread and all workers. Copying returns the runtime itself, and unpickling the default
+    runtime of the process.
 
     Args:
         settings: as for `aiocg.Runtime`, by keyword.

@@ -142,15 +142,15 @@ def _for_make(
                 add(unit.object, unit.directory, written, variables[unit.language], words)
     for output, directory, link in replay.links(choice):
         add(output, directory, str(output), link_variable, link)
-    spaced = has_spaces(seen)
-    use = f"MAKEFILES={'' if spaced else '$PWD/'}aiocg.mk {text}"
+    by_name = make_misreads(seen)  # then only the make of this folder finds the file, and only by its name
+    use = f"MAKEFILES={'' if by_name else '$PWD/'}aiocg.mk {text}"
     lines = [
         "# Options for single files, found by aiocg tune. Use: include this file at the end of the Makefile, or",
         f"#     {use}",
     ]
-    if spaced:  # to make, such a path is several: only the make of this folder finds the file, and only by its name
+    if by_name:
         lines += sorted(dict.fromkeys(by_folder.pop("", [])))
-        lines += [f"# not reached, as the path of the folder has a space: {folder}" for folder in sorted(by_folder)]
+        lines += [f"# not reached, as make misreads the path of the folder: {folder}" for folder in sorted(by_folder)]
     else:
         lines.append(f"{_ROOT} := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))")
         for folder, rules in sorted(by_folder.items()):
@@ -159,9 +159,9 @@ def _for_make(
     return Answer("make", "\n".join(lines) + "\n", "aiocg.mk", use, {"MAKEFILES": "aiocg.mk"})
 
 
-def has_spaces(path: Path) -> bool:
-    """Return whether make would take a path for several."""
-    return any(character.isspace() for character in str(path))
+def make_misreads(path: Path) -> bool:
+    """Return whether make would take a path among MAKEFILES for several, or for one with a variable in it."""
+    return any(character.isspace() or character == "$" for character in str(path))
 
 
 def _spellings(path: Path, directory: Path, written: str) -> set[str]:

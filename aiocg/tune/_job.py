@@ -22,7 +22,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.search import Budget
 from aiocg.shrink.delta_debugging import guilty
 from aiocg.transport.elf import sections
-from aiocg.tune._answers import answers, has_spaces, is_meson, whole_answer
+from aiocg.tune._answers import answers, is_meson, make_misreads, whole_answer
 from aiocg.tune._cost import Bound, Cost
 from aiocg.tune._options import (
     ALL_FILES,
@@ -369,7 +369,7 @@ def verdict(
     environment = {**os.environ, **(variables_of(result.variants[number]) if result.variants else {})}
     if answer.name:
         (workspace.copy / answer.name).write_text(answer.text, encoding="utf-8")
-        there = Path() if has_spaces(workspace.seen) else workspace.seen
+        there = Path() if make_misreads(workspace.seen) else workspace.seen
         environment |= {
             name: " ".join(filter(None, (environment.get(name, ""), str(there / one))))
             for name, one in answer.variables.items()

@@ -209,8 +209,13 @@ def test_call_of_one_thread_ends_while_another_runs_the_loop(portal: Portal) -> 
     assert order == ["short", "after the other"]
 
 
-def test_signal_handler_that_raises_does_so_beside_the_loop(portal: Portal) -> None:
-    def ring(number: int, frame: object) -> None:
+@pytest.mark.parametrize(
+    ("number", "timer"),
+    [(signal.SIGALRM, signal.ITIMER_REAL), (signal.SIGVTALRM, signal.ITIMER_VIRTUAL)],
+    ids=["real", "virtual"],
+)
+def test_signal_handler_that_raises_does_so_beside_the_loop(portal: Portal, number: int, timer: int) -> None:
+    def ring(_number: int, _frame: object) -> None:
         raise TimeoutError("mine")
 
     threads = set()
@@ -220,14 +225,14 @@ def test_signal_handler_that_raises_does_so_beside_the_loop(portal: Portal) -> N
         for _ in itertools.count():
             await asyncio.sleep(0)
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(number, ring)
     try:
         for _ in range(5):
-            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            signal.setitimer(timer, 0.02)
             with pytest.raises(TimeoutError, match="mine"):
                 portal.run(busy)
     finally:
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(number, before)
     assert threading.get_ident() not in threads
     assert portal.run(_echo, 1) == 1
 

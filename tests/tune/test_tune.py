@@ -127,8 +127,9 @@ def test_a_makefile_builds_what_was_promised_with_the_file_of_flags_alone(projec
     assert project.place.run("sha256sum", "app").stdout.split()[0] == report["images"][0]["app"]
 
 
-def test_a_folder_whose_path_has_a_space_gets_flags_that_make_finds(project: Project) -> None:
-    folder = project.folder / "my app"
+@pytest.mark.parametrize("name", ["my app", "a$b", "a#b", "a:b"])
+def test_a_folder_whose_path_make_misreads_gets_flags_that_it_finds(project: Project, name: str) -> None:
+    folder = project.folder / name
     folder.mkdir()
     (folder / "main.c").write_text("int sum(int);\nint main(void) { return sum(4) != 14; }\n")
     (folder / "sum.c").write_text("int sum(int n) { int s = 0; for (int i = 0; i < n; i++) s += i * i; return s; }\n")
@@ -138,6 +139,7 @@ def test_a_folder_whose_path_has_a_space_gets_flags_that_make_finds(project: Pro
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["best"]["size"] < report["own"]["size"]
     assert report["verified"].startswith("verified: a build with these flags alone comes out as promised, to the byte")
+    (folder / "app").unlink(missing_ok=True)
     project.place.run(*here, "MAKEFILES=aiocg.mk", "make")
     assert project.place.run(*here, "sha256sum", "app").stdout.split()[0] == report["images"][0]["app"]
 

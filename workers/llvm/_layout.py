@@ -32,12 +32,12 @@ class _Memory:
         self._descriptor = descriptor
 
     def read(self, address: int, size: int) -> bytes:
-        """Return bytes; zeros if the address is not mapped."""
+        """Return bytes; zeros where nothing is mapped."""
         try:
             content = os.pread(self._descriptor, size, address)
         except (OSError, OverflowError):
             content = b""
-        return content if len(content) == size else bytes(size)
+        return content.ljust(size, b"\0")
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Return the words of an object."""
