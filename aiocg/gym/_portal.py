@@ -27,15 +27,7 @@ PATIENCE = 0.01  # seconds without a call until the daemon thread runs the loop 
 SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits
 
 _INTERRUPT = int(signal.SIGINT)
-_HANDLED = tuple(
-    map(
-        int,
-        (
-            *(signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF),  # of timers, whose handlers raise most often
-            *(signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
-        ),
-    )
-)
+_HANDLED = tuple(int(signal.Signals[f"SIG{name}"]) for name in "ALRM VTALRM PROF TERM HUP QUIT USR1 USR2".split())
 
 
 class Portal:
