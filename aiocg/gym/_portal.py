@@ -27,7 +27,8 @@ PATIENCE = 0.01  # seconds without a call until the daemon thread runs the loop 
 SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits
 
 _INTERRUPT = int(signal.SIGINT)
-_HANDLED = tuple(int(signal.Signals[f"SIG{name}"]) for name in "ALRM VTALRM PROF TERM HUP QUIT USR1 USR2".split())
+_RAISING = ("ALRM", "VTALRM", "PROF", "TERM", "HUP", "QUIT", "USR1", "USR2")  # signals whose handlers may well raise
+_HANDLED = tuple(int(signal.Signals[f"SIG{name}"]) for name in _RAISING)
 
 
 class Portal:
