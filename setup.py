@@ -8,4 +8,5 @@ packages = ["aiocg", *(f"aiocg.{sub}" for sub in find_packages("aiocg") if sub.s
 for folder in FOLDERS:
     packages += [f"aiocg.{folder}", *(f"aiocg.{folder}.{sub}" for sub in find_packages(folder))]
 
-setup(packages=packages, package_dir={"aiocg": "aiocg", **{f"aiocg.{f}": f for f in FOLDERS}})
+package_dir = {"aiocg": "aiocg", **{f"aiocg.{f}": f for f in FOLDERS}}
+setup(packages=packages, package_dir=package_dir, py_modules=["aiocg_codesize"])

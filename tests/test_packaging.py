@@ -78,8 +78,9 @@ def test_wheel_has_the_policies_that_come_along_and_the_actions_of_new_ones(name
 
 
 def test_wheel_puts_nothing_but_aiocg_at_the_top(names: set[str]) -> None:
+    """And the name by which verifiers finds our taskset, as it looks for names at the top only."""
     top = {name.split("/")[0] for name in names}
-    assert {name for name in top if not name.endswith(".dist-info")} == {"aiocg"}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"aiocg", "aiocg_codesize.py"}
 
 
 def test_wheel_is_pure_python(wheel: Path, names: set[str]) -> None:

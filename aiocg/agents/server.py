@@ -12,7 +12,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.transport.errors import TransportError
 
-__all__ = ["EXPECTED", "TOOLS", "mcp_server"]
+__all__ = ["EXPECTED", "TOOLS", "answering", "mcp_server"]
 
 EXPECTED = (AiocgError, DatasetError, TransportError)  # that a call may end with: their messages are for agents
 
@@ -25,7 +25,7 @@ INSTRUCTIONS = " ".join(Path(__file__).with_name("instructions.txt").read_text("
 Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 
-def _answering(tool: Tool) -> Tool:
+def answering(tool: Tool) -> Tool:
     """Let a tool answer with an error that the agent can read where something was wrong that has a message."""
 
     @functools.wraps(tool)
@@ -61,5 +61,5 @@ def mcp_server(sessions: AgentSessions) -> Any:
     instructions = INSTRUCTIONS.format(sessions=sessions.limits.sessions)
     server = MCPServer("aiocg", version=__version__, instructions=instructions, log_level="WARNING", lifespan=closing)
     for name in TOOLS:
-        server.add_tool(_answering(getattr(sessions, name)))
+        server.add_tool(answering(getattr(sessions, name)))
     return server

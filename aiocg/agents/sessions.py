@@ -122,6 +122,11 @@ class AgentSession:
         self._states: list[Snapshot] = []  # after each step that can be undone, and before the first of them
         self._astray = False  # a call has failed: the environment may be in another state than the last of these
 
+    @property
+    def env(self) -> Env:
+        """The environment, to look at between two calls."""
+        return self._env
+
     async def reset(self, benchmark: Benchmark) -> dict[str, Any]:
         """Begin an episode, and return where it stands.
 
