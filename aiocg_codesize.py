@@ -3,6 +3,8 @@
 It is at the top, as verifiers looks for no other names. The harness lets a model call the tools, and nothing else.
 """
 
-from aiocg.agents.verifiers import CodeSize, NullHarness
+from verifiers.v1.harnesses.null import NullHarness
+
+from aiocg.agents.verifiers import CodeSize
 
 __all__ = ["CodeSize", "NullHarness"]

@@ -4,10 +4,10 @@ Needs: pip install 'aiocg[verifiers]' uv
 Run it: python examples/verifiers_scripted.py programs-v0/crc32
 """
 
-import argparse
 import asyncio
 import json
 import logging
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,11 +20,13 @@ Turn = tuple[str, dict[str, Any]] | str  # a tool and its arguments, or what the
 
 SCRIPT: list[Turn] = [
     ("list_actions", {"contains": "aggressive"}),
-    ("expand", {"candidates": [["mark<minsize>", "clang<Oz>"], ["default<O3>"]]}),
+    ("expand", {"candidates": [["mem2reg"], ["default<O3>"], ["no-such-pass"]]}),
+    ("expand", {"candidates": [["mem2reg"], ["default<O3>"]]}),
     ("step", {"actions": ["internalize", "globaldce"]}),
     ("step", {"actions": ["mark<minsize>", "clang<Oz>"]}),
     ("step", {"actions": ["codegen<size>"]}),
-    "It is as small as I can make it.",
+    ("undo", {}),
+    "It is as small as I can make it: the reward is 99.",
 ]
 
 
@@ -45,11 +47,10 @@ def scripted_model(script: Sequence[Turn]) -> Iterator[str]:
                 said["tool_calls"] = [{"index": 0, "id": f"call{number}", "type": "function", "function": function}]
             chunk = {"id": f"turn{number}", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
             done = {"index": 0, "delta": said, "finish_reason": "stop" if isinstance(turn, str) else "tool_calls"}
-            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
-            for event in (json.dumps(chunk | {"choices": [done], "usage": usage}), "[DONE]"):
+            for event in (json.dumps(chunk | {"choices": [done]}), "[DONE]"):
                 self.wfile.write(f"data: {event}\n\n".encode())
 
         def log_message(self, *_: Any) -> None:
@@ -64,8 +65,7 @@ def scripted_model(script: Sequence[Turn]) -> Iterator[str]:
 async def play(script: Sequence[Turn], agent: dict[str, Any] | None = None, **taskset: Any) -> vf.Trace:
     """Play one rollout of the first task, as `vf-eval` does, and return its trace."""
     chosen = {"runtime": {"type": "subprocess"}} | (agent or {})
-    config = vf.SingleAgentEnvConfig(taskset={"id": "aiocg-codesize", **taskset}, agent=chosen)
-    env = vf.load_environment(config)
+    env = vf.load_environment(vf.SingleAgentEnvConfig(taskset={"id": "aiocg-codesize", **taskset}, agent=chosen))
     (slot,) = env.slots(next(iter(env.taskset)))
     with scripted_model(script) as address:
         async with env.serving():
@@ -74,17 +74,17 @@ async def play(script: Sequence[Turn], agent: dict[str, Any] | None = None, **ta
     return trace
 
 
+def transcript(trace: vf.Trace) -> str:
+    """Return what was said, on one line each, and what it has earned."""
+    lines = []
+    for message in (node.message for node in trace.nodes[1:]):
+        lines += [f"> {call.name}({call.arguments})" for call in getattr(message, "tool_calls", None) or []]
+        if said := " ".join(str(message.content or "").split()):
+            lines.append(said if len(said) <= 120 else f"{said[:117]}...")
+    lines += [f"error: {error.message}" for error in trace.errors]
+    return "\n".join([*lines, f"reward {trace.reward:.3f}: {trace.info.get('verdict')}"])
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", nargs="?", default="programs-v0/crc32")
     logging.disable(logging.INFO)
-    trace = asyncio.run(play(SCRIPT, programs=[parser.parse_args().program]))
-    for error in trace.errors:
-        print(error.message)
-    for node in trace.nodes:
-        message = node.message
-        for call in getattr(message, "tool_calls", None) or []:
-            print(f"\n> {call.name}({call.arguments})")
-        if message.role != "user" and message.content:
-            print(str(message.content)[:300])
-    print(f"\nreward {trace.reward:.3f}: {trace.info.get('verdict')}")
+    print(transcript(asyncio.run(play(SCRIPT, programs=[*sys.argv[1:], "programs-v0/crc32"]))))

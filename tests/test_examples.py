@@ -37,6 +37,7 @@ ARGUMENTS = {
     "rl_torchrl.py": ["--batches", "2"],
     "train_test_split.py": ["--passes", "1"],
     "vector_random.py": ["--envs", "8", "--steps", "200", "--as-ready"],
+    "verifiers_scripted.py": ["programs-v0/gcd"],
     "wrapped_environment.py": ["--episodes", "2"],
 }
 NEEDED = {  # packages
@@ -49,6 +50,7 @@ NEEDED = {  # packages
     "rl_sb3.py": ["sb3_contrib"],
     "rl_tianshou.py": ["torch"],
     "rl_torchrl.py": ["torch"],
+    "verifiers_scripted.py": ["verifiers", "uv"],
 }
 OWN = {  # requirements that are installed for the example alone, as they want other versions of what we use
     "openenv_client.py": ["openenv>=0.10"],
@@ -56,7 +58,12 @@ OWN = {  # requirements that are installed for the example alone, as they want o
     "rl_tianshou.py": ["tianshou>=2"],
     "rl_torchrl.py": ["torchrl>=0.14"],
 }
-SELDOM = {"openenv_client.py", "rl_rllib.py", "rl_tianshou.py"}  # an installation of a minute or two, each
+SELDOM = {  # an installation of a minute or two, each
+    "openenv_client.py",
+    "rl_rllib.py",
+    "rl_tianshou.py",
+    "verifiers_scripted.py",
+}
 PROJECT = EXAMPLES / "makefile_project"
 
 

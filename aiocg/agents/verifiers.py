@@ -14,7 +14,6 @@ from aiocg.errors import AiocgError, InvalidAction, ServiceError
 
 try:
     import verifiers.v1 as vf
-    from verifiers.v1.harnesses.null import NullHarness
 except ImportError:
     raise AiocgError("a taskset of verifiers needs its package: pip install 'aiocg[verifiers]'") from None
 
@@ -28,7 +27,7 @@ from aiocg.leaderboard._track import EXPORTS
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import go_to
 
-__all__ = ["CodeSize", "CodeSizeConfig", "Compiler", "NullHarness", "Program", "Reached", "Shrink", "earned"]
+__all__ = ["CodeSize", "CodeSizeConfig", "Compiler", "Program", "Reached", "Shrink", "earned"]
 
 ENVIRONMENT, REWARD = "llvm-codesize-v0", "ObjectImageSizeOzMinsize"
 BASELINE = ("mark<minsize>", "clang<Oz>")  # the reward is 1 for what these make

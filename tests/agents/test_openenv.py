@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,6 +24,8 @@ import aiocg
 import aiocg.testing
 from aiocg.agents import Limits
 from aiocg.agents.openenv import openenv_app
+
+from ..test_examples import own_python
 
 LIMITS = Limits(sessions=2, actions=3, candidates=4)
 
@@ -114,6 +117,62 @@ async def test_an_episode_is_played_over_a_socket(address: str) -> None:
         )  # fmt: skip
         assert not (await client.observed("reset", {}))["done"]
         assert (await client.observed("step", {"actions": ["nothing"]}))["observation"]["program"].endswith("77")
+
+
+OWN_CLIENT = """
+import asyncio, json, sys
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.mcp_client import MCPToolClient
+
+def told(one):
+    return [one.reward, one.done, one.observation["observed"], one.observation.get("error")]
+
+async def tools(url):
+    async with MCPToolClient(base_url=url) as client:
+        await client.reset(program="scripted-v0/5")
+        names = [tool.name for tool in await client.list_tools()]
+        tried = await client.call_tool("expand", candidates=[["double"], ["nothing"]])
+        try:
+            await client.call_tool("undo", steps="two")
+        except RuntimeError as error:
+            return names, tried, str(error)
+
+url = sys.argv[1]
+with GenericEnvClient(base_url=url).sync() as client:
+    episode = [told(client.reset(seed=1, program="scripted-v0/5", observe=["value"], episode_id="mine"))]
+    for actions in (["double", "increment"], ["doubl"], ["nothing"]):
+        episode.append(told(client.step({"actions": actions})))
+    state = client.state()
+    try:
+        client.step({"actions": ["double"]})
+    except RuntimeError as error:
+        over = str(error)
+    again = told(client.reset())
+print(json.dumps([episode, state, over, again, asyncio.run(tools(url))]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "package", ["openenv-core==0.3.0", pytest.param("openenv>=0.10", marks=pytest.mark.every_case)]
+)
+async def test_clients_of_openenv_itself_play_episodes(address: str, tmp_path: Path, package: str) -> None:
+    """In an environment of their own, as they want another release of `mcp` than verifiers does."""
+    python = await asyncio.to_thread(own_python, tmp_path / "venv", [package])
+    command = [python, "-P", "-c", OWN_CLIENT, f"http://{address}"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    episode, state, over, again, (names, tried, wrong) = json.loads(output)
+    assert episode[:2] == [[None, False, {"value": {"value": 5}}, None], [-6, False, {"value": {"value": 11}}, None]]
+    reward, done, _, error = episode[2]
+    assert (reward, done) == (0, False) and "did you mean double" in error["message"]
+    assert episode[3][:2] == [0, True] and "has had its 3 steps" in over
+    assert state.items() >= {"episode_id": "mine", "step_count": 3, "actions_taken": 3}.items()
+    assert again == [None, False, {}, None]
+    assert names == ["list_programs", "list_actions", "list_observations", "undo", "expand", "observe"]
+    assert [one["reward"] for one in tried["candidates"]] == [-5, 0] and "invalid_args" in wrong
 
 
 async def test_tools_are_those_of_the_other_server_without_sessions(address: str) -> None:
