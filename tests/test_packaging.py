@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("aiocg", "workers", "transport", "datasets", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = (
+    "aiocg",
+    "aiocg_codesize.py",
+    "workers",
+    "transport",
+    "datasets",
+    "setup.py",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

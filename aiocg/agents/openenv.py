@@ -201,7 +201,7 @@ def error_of(error: Exception) -> dict[str, str]:
     return {"error_type": "execution_error", "message": sayable(str(error))[:LONGEST_ERROR]}
 
 
-METHOD_NOT_FOUND = -32601  # of JSON-RPC
+METHOD_NOT_FOUND, FAILED = -32601, -32000  # of JSON-RPC
 
 
 router = APIRouter()
@@ -240,19 +240,45 @@ class Clients:
         self._most = limits.sessions
         self._steps = steps
         self._connected: set[OpenEnvSession] = set()
+        self._named: dict[str, OpenEnvSession | None] = {}  # by session id; None until its socket comes
 
     @contextlib.asynccontextmanager
-    async def connected(self) -> AsyncIterator[OpenEnvSession]:
-        """Give a client, until it leaves; raise Refused when there are too many."""
+    async def connected(self, name: str = "") -> AsyncIterator[OpenEnvSession]:
+        """Give a client, until it leaves; raise Refused when there are too many.
+
+        Args:
+            name: id of the session that it comes for, from `promise`; one client may.
+        """
+        if name and self._named.get(name, self) is not None:
+            raise Refused(f"there is no session {name[:30]!r}, or another socket has it")
         if len(self._connected) >= self._most:
             raise Refused(f"{self._most} clients are connected, which is the most: wait until one has left")
         client = OpenEnvSession(self._make(), self._default, self._steps)
         self._connected.add(client)
+        if name:
+            self._named[name] = client
         try:
             yield client
         finally:
+            self._named.pop(name, None)
             self._connected.discard(client)
             await client.close()
+
+    def promise(self) -> str:
+        """Return the id of a new session, which begins when a socket comes for it; only the last ids are kept."""
+        waiting = [name for name, client in self._named.items() if client is None]
+        for name in waiting[: len(waiting) + 1 - self._most]:
+            del self._named[name]
+        self._named[name := uuid.uuid4().hex] = None
+        return name
+
+    def find(self, name: str) -> OpenEnvSession:
+        """Return the client of a session; raise Refused when its socket has gone, or has not come yet."""
+        if (client := self._named.get(name)) is None:
+            raise Refused(
+                f"there is no session {name[:30]!r}: create it, and connect to /ws?session_id=... for as long"
+            )
+        return client
 
 
 def openenv_app(
@@ -360,11 +386,36 @@ async def step(request: Request, wanted: Episode) -> dict[str, Any]:
         return await client.step(wanted.action.model_dump())
 
 
+class Call(BaseModel):
+    """A call over HTTP, by JSON-RPC 2.0."""
+
+    id: int | str | None = None
+    method: str = ""
+    params: dict[str, Any] = {}
+
+
 @router.post("/mcp")
-async def mcp() -> dict[str, Any]:
-    """Say where tools are called."""
-    said = "tools are called by steps at /ws, with actions of the type call_tool; `aiocg mcp` is a server for MCP"
-    return {"jsonrpc": "2.0", "id": None, "error": {"code": METHOD_NOT_FOUND, "message": said}}
+async def mcp(request: Request, wanted: Call) -> dict[str, Any]:
+    """Answer a client of tools; its episode is that of its socket, `/ws?session_id=...`."""
+    clients, params, answer = _clients(request), wanted.params, {"jsonrpc": "2.0", "id": wanted.id}
+    name = str(params.get("session_id", ""))
+    if wanted.method == "openenv/session/create":
+        return answer | {"result": {"session_id": clients.promise()}}
+    if wanted.method == "openenv/session/close":  # the socket's end is its end
+        return answer | {"result": {"session_id": name, "closed": True}}
+    if wanted.method == "tools/list":
+        return answer | {"result": {"tools": _listed()}}
+    if wanted.method == "tools/call":
+        asked = {"type": "call_tool", "tool_name": params.get("name"), "arguments": params.get("arguments", {})}
+        try:
+            told = (await clients.find(name).step(asked))["observation"]
+        except (Refused, ValidationError) as error:
+            told = {"error": error_of(error)}
+        if wrong := told.get("error"):
+            return answer | {"error": {"code": FAILED, "message": f"{wrong['message']} (type: {wrong['error_type']})"}}
+        return answer | {"result": {"data": told["result"]}}
+    said = "there are tools/list and tools/call here, with sessions of OpenEnv; `aiocg mcp` is a server for MCP"
+    return answer | {"error": {"code": METHOD_NOT_FOUND, "message": said}}
 
 
 @router.websocket("/ws")
@@ -372,7 +423,7 @@ async def session(socket: WebSocket) -> None:
     """Serve a client: resets, steps and questions for the state."""
     await socket.accept()
     try:
-        async with _clients(socket).connected() as client:
+        async with _clients(socket).connected(socket.query_params.get("session_id", "")) as client:
             while (message := await socket.receive())["type"] != "websocket.disconnect":
                 answer = await _answered(client, message.get("text") or message.get("bytes") or "")
                 if answer is None:

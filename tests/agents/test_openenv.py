@@ -89,8 +89,8 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def client_of(address: str, **options: Any) -> AsyncIterator[Client]:
-    async with websockets.connect(f"ws://{address}/ws", **options) as connection:
+async def client_of(address: str, query: str = "", **options: Any) -> AsyncIterator[Client]:
+    async with websockets.connect(f"ws://{address}/ws{query}", **options) as connection:
         yield Client(connection)
 
 
@@ -263,6 +263,36 @@ async def test_over_http_each_request_is_an_episode(address: str) -> None:
         assert told.status_code in (200, 422)
         told = await http.post("/reset", json={"program": "file:///etc/passwd"})
         assert told.status_code == 422 and "no access to files" in told.json()["detail"]
+
+
+async def test_tools_are_called_over_http_while_the_socket_of_a_session_is_there(address: str) -> None:
+    async with httpx.AsyncClient(base_url=f"http://{address}") as http:
+
+        async def ask(method: str, **params: Any) -> Any:
+            answer = (await http.post("/mcp", json={"id": 7, "method": method, "params": params})).json()
+            assert (answer["jsonrpc"], answer["id"]) == ("2.0", 7)
+            return answer.get("result") or answer["error"]["message"]
+
+        async def expand(name: str) -> Any:
+            return await ask("tools/call", session_id=name, name="expand", arguments={"candidates": [["double"]]})
+
+        assert "tools/call" in await ask("resources/list")
+        assert "expand" in [tool["name"] for tool in (await ask("tools/list"))["tools"]]
+        forgotten, other, name = [(await ask("openenv/session/create"))["session_id"] for _ in range(3)]
+        assert "connect to /ws" in await expand(name)
+        async with client_of(address, f"?session_id={name}") as client:
+            assert "reset" in await expand(name)
+            await client.observed("reset", {"program": "scripted-v0/5"})
+            assert (await expand(name))["data"]["candidates"][0]["reward"] == -5
+            assert "invalid_args" in await ask("tools/call", session_id=name, name="undo", arguments={"steps": "two"})
+            assert "tool_not_found" in await ask("tools/call", session_id=name, name="close")
+            assert "validation error" in await ask("tools/call", session_id=name, name=7)
+            assert "connect to /ws" in await expand(other)
+            for taken in (name, forgotten, "nonsense"):
+                async with client_of(address, f"?session_id={taken}") as refused:
+                    assert "there is no session" in json.loads(await refused.connection.recv())["data"]["message"]
+        assert (await ask("openenv/session/close", session_id=name))["closed"]
+        assert "connect to /ws" in await expand(name)
 
 
 async def test_without_the_token_nobody_comes_in(runtime: aiocg.Runtime) -> None:
