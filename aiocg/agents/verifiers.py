@@ -77,7 +77,8 @@ class Compiler(vf.Toolset[vf.ToolsetConfig, Reached]):  # type: ignore[misc]
         """Start a worker, and begin the episode."""
         runtime = await self._exit_stack.enter_async_context(Runtime(workers=1, options={"untrusted": True}))
         limits = Limits(sessions=1, seconds=task.seconds)
-        self._sessions = AgentSessions(runtime, ENVIRONMENT, reward_space=REWARD, limits=limits)
+        offered = {task.program: runtime.datasets.benchmark(task.program)}  # which may be a file
+        self._sessions = AgentSessions(runtime, ENVIRONMENT, reward_space=REWARD, programs=offered, limits=limits)
         self._exit_stack.push_async_callback(self._sessions.close_all)
         self._session: str = (await self._sessions.reset(task.program))["session"]
         self._steps = self._left = task.steps
@@ -135,7 +136,7 @@ class CodeSizeConfig(vf.TasksetConfig):  # type: ignore[misc]
     """Which programs there are, and what a model may do.
 
     Attributes:
-        programs: names of programs, or of datasets for all of theirs.
+        programs: names of programs, or of datasets for all of theirs; a file is `file:///home/me/my.c`.
         steps, seconds: see `Program`.
     """
 

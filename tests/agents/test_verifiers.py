@@ -38,6 +38,17 @@ FUNCTIONS = (
 ENDLESS = [",".join(["default<O3>"] * 800)] * 100  # takes hours
 MOVED = ["mark<minsize>", FUNCTIONS, "cgscc(inline)", FUNCTIONS, "codegen<size>"]
 
+# Its loop ends when a number overflows, which it may not: some passes make it endless.
+ENDS = """
+int puts(const char *);
+int main(void) {
+  int i = 1;
+  while (i > 0) i += 1000;
+  return puts("ended") < 0;
+}
+"""
+NEVER_ENDS = ["function(sroa,loop-mssa(loop-rotate),loop(indvars),simplifycfg)"]
+
 
 @pytest.fixture(autouse=True)
 def _installed_packages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +114,15 @@ async def test_steps_and_time_are_limited_and_what_was_reached_before_is_kept() 
     assert "1 to 100 actions" in many and "deadline of 3 s" in slow and "your 3 steps" in late
     assert trace.reward == pytest.approx(json.loads(first)["episode_reward"]) and 0 < trace.reward < 1
     assert trace.state.actions == ["sroa"]
+
+
+async def test_program_that_becomes_an_endless_loop_earns_nothing(tmp_path: Path) -> None:
+    (tmp_path / "loop.c").write_text(ENDS)
+    script = [("step", {"actions": NEVER_ENDS}), ("observe", {"space": "Ir"})]
+    trace = await example.play(script, programs=[f"file://{tmp_path}/loop.c"])
+    step, ir = told(trace)
+    assert json.loads(step)["episode_reward"] > 0.5 and "call i32 @puts" not in ir
+    assert trace.reward == 0 and trace.info["verdict"].startswith("varies or undefined")
 
 
 async def test_agent_that_never_ends_is_stopped_and_earns_what_it_has_reached() -> None:
