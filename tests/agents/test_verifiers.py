@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("verifiers", reason="needs pip install 'aiocg[verifiers]'")
+pytest.importorskip("verifiers.v1", reason="needs pip install 'aiocg[verifiers]'")
 
 import verifiers.v1 as vf
 from verifiers.v1.runtimes.subprocess import SubprocessRuntime
