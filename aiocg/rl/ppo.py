@@ -160,7 +160,7 @@ class Learner:
         features, masks, actions = self._stacked(trajectories)
         with torch.no_grad():
             values = self.critic(features).squeeze(1)
-            before = self._distribution(features, masks).log_prob(actions)
+            before = _of(self._log_probabilities(features, masks), actions)
         gains, returns = advantages(
             [one.rewards * settings.scale for one in trajectories], values.numpy(), settings.discount, settings.trace
         )
@@ -183,14 +183,14 @@ class Learner:
         self, features: Any, masks: Any, actions: Any, before: Any, gains: Any, target: Any
     ) -> tuple[float, ...]:
         settings, torch = self.settings, self._torch
-        distribution = self._distribution(features, masks)
-        difference = distribution.log_prob(actions) - before
+        log_probabilities = self._log_probabilities(features, masks)
+        difference = _of(log_probabilities, actions) - before
         ratio = difference.exp()
         gains = (gains - gains.mean()) / (gains.std(unbiased=False) + 1e-8)
         clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
         surrogate = -torch.min(ratio * gains, clipped * gains).mean()
         value_loss = 0.5 * (self.critic(features).squeeze(1) - target).square().mean()
-        entropy = distribution.entropy().mean()
+        entropy = -(log_probabilities.exp() * log_probabilities).sum(1).mean()
         self._step(surrogate - settings.entropy * entropy + 0.5 * value_loss)
         with torch.no_grad():
             distance = (ratio - 1 - difference).mean()
@@ -208,7 +208,7 @@ class Learner:
         for _ in range(epochs):
             losses = []
             for part in self._parts(rng, len(actions)):
-                wrong = -self._distribution(features[part], masks[part]).log_prob(actions[part]).mean()
+                wrong = -_of(self._log_probabilities(features[part], masks[part]), actions[part]).mean()
                 self._step(wrong)
                 losses.append(wrong.item())
             loss = float(np.mean(losses))
@@ -225,9 +225,8 @@ class Learner:
         features, masks, actions = map(self._torch.from_numpy, arrays)
         return features, masks, actions
 
-    def _distribution(self, features: Any, masks: Any) -> Any:
-        logits = self.actor(features).masked_fill(~masks, -1e9)
-        return self._torch.distributions.Categorical(logits=logits, validate_args=False)
+    def _log_probabilities(self, features: Any, masks: Any) -> Any:
+        return self._torch.log_softmax(self.actor(features).masked_fill(~masks, -1e9), 1)
 
     def _step(self, loss: Any) -> None:
         self._optimizer.zero_grad()
@@ -293,6 +292,10 @@ class Learner:
                     self._optimizer.state[parameter] = {
                         name: torch.from_numpy(np.array(arrays[f"{name}{number}"])) for name in names
                     }
+
+
+def _of(log_probabilities: Any, actions: Any) -> Any:
+    return log_probabilities.gather(1, actions[:, None]).squeeze(1)
 
 
 def advantages(
