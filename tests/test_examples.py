@@ -45,7 +45,7 @@ NEEDED = {  # packages
     "mcp_client.py": ["mcp"],
     "rl_cleanrl.py": ["torch"],
     "rl_loops.py": ["llvmlite", "torch"],
-    "rl_optuna.py": ["optuna", "torch"],
+    "rl_optuna.py": ["torch"],
     "rl_rllib.py": ["torch"],
     "rl_sb3.py": ["sb3_contrib"],
     "rl_tianshou.py": ["torch"],
@@ -54,6 +54,7 @@ NEEDED = {  # packages
 }
 OWN = {  # requirements that are installed for the example alone, as they want other versions of what we use
     "openenv_client.py": ["openenv>=0.10"],
+    "rl_optuna.py": ["optuna>=4"],
     "rl_rllib.py": ["ray[rllib]>=2.50"],
     "rl_tianshou.py": ["tianshou>=2"],
     "rl_torchrl.py": ["torchrl>=0.14"],

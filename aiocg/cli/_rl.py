@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -186,10 +187,13 @@ def _progress_to(
     episodes: int, writers: Sequence[Callable[[dict[str, float]], None]], show: Callable[[str], None], *, json: bool
 ) -> Callable[[dict[str, float]], None]:
     """Return what tells of each update of a training, and has it written where that is wanted."""
-    began = time.monotonic()
+    began, best = time.monotonic(), 0.0
+    if not json:
+        print_line("times smaller than -Oz, minsize: the best program of an episode, by what it begins with")
     show("the first episodes")
 
     def progress(told: dict[str, float]) -> None:
+        nonlocal best
         for write in writers:
             write(told)
         show(f"{told['episodes']:,} of {episodes:,} episodes")
@@ -197,10 +201,9 @@ def _progress_to(
             return
         found = {key.removeprefix("ratio_"): value for key, value in told.items() if key.startswith("ratio_")}
         ratios = "  ".join(f"{start} {ratio:.4f}" for start, ratio in found.items())
-        rate = told["steps"] / told["seconds"]
-        seconds = time.monotonic() - began
-        done = f"{told['episodes']:,} of {episodes:,} episodes"
-        print_line(f"{seconds:6.0f} s  {done}  {ratios}  {rate:,.0f} steps/s  entropy {told['entropy']:.2f}")
+        best, seconds = max(best, *found.values()), time.monotonic() - began
+        done = f"{told['episodes']:,} of {episodes:,} episodes  {told['episodes_per_second']:.1f}/s"
+        print_line(f"{seconds:6.0f} s  {done}  {ratios}  best {best:.4f}  entropy {told['entropy']:.2f}")
 
     return progress
 
@@ -301,12 +304,14 @@ def train(
         entropy (0..): Weight of the entropy.
         seed: Seed of all random choices.
         plot: Draw the learning curve: .png or .svg.
-        tensorboard: Write the learning curve to this folder, for TensorBoard.
+        tensorboard (default CHECKPOINT with .tensorboard, if TensorBoard is installed): Folder for the learning curve.
         wandb: Write it to this folder, for Weights & Biases: `wandb sync` sends it.
     """
     check_writable(checkpoint)
     check_writable(plot, ".png", ".svg")
     _check_resumption(checkpoint, resume)
+    if tensorboard is None and find_spec("tensorboard"):
+        tensorboard = checkpoint.with_suffix(".tensorboard")
     learner, stopped = None, False
     with interruptible(), working("rl train", "loading PyTorch", json=json) as show, contextlib.ExitStack() as stack:
         _need_pytorch()

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-QUIET, BETWEEN = 2.0, 10.0  # seconds before the first line of progress where there is no terminal, and between lines
+QUIET, BETWEEN = 1.5, 10.0  # seconds before the first line of progress where there is no terminal, and between lines
 
 console = Console(stderr=False, highlight=False, soft_wrap=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -67,8 +67,8 @@ def counted(number: int, what: str) -> str:
 def working(name: str, stage: str, *, json: bool = False) -> Iterator[Callable[[Text | str], None]]:
     """Show what a command is doing, by a function that takes the next stage, or a whole line.
 
-    A terminal shows it at once and then on one line. Elsewhere, and with --json, it is a line of standard error after
-    two seconds, and another every ten.
+    A terminal shows it at once and then on one line. Elsewhere, and with --json, it is a line of standard error before
+    two seconds have passed, and another every ten.
     """
     started, shown = time.monotonic(), [Text(stage)]
 

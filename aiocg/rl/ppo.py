@@ -389,6 +389,7 @@ def train(
             done, ended = min(learner.update * settings.batch, settings.episodes), time.perf_counter()
             told |= {"update": learner.update, "episodes": done}
             told |= {"seconds": ended - began, "learning": ended - collected}
+            told |= {"episodes_per_second": len(trajectories) / told["seconds"]}
             learner.curve.append(told)
             consistent = learner.checkpoint(more)
             if checkpoint is not None and learner.update % every == 0:

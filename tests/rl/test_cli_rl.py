@@ -124,10 +124,12 @@ def test_a_training_is_written_for_tensorboard(aiocg: Run, monkeypatch: pytest.M
         done = aiocg("rl", "train", "run.ckpt", *words, "--tensorboard", "board")
         assert done.status == 1 and "pip install tensorboard" in done.err
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    assert aiocg("rl", "train", "run.ckpt", *words, "--tensorboard", "board").status == 0
-    found = events.EventAccumulator("board")
-    found.Reload()
-    assert [one.step for one in found.Scalars("entropy")] == [4, 8]
+    assert aiocg("rl", "train", "run.ckpt", *words).status == 0
+    assert aiocg("rl", "train", "other.ckpt", *words, "--tensorboard", "board").status == 0
+    for folder in ("run.tensorboard", "board"):
+        found = events.EventAccumulator(folder)
+        found.Reload()
+        assert [one.step for one in found.Scalars("entropy")] == [4, 8]
 
 
 @pytest.mark.slow
