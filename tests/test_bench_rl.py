@@ -14,7 +14,7 @@ import pytest
 from aiocg.policies import Policy, PolicyFacts
 from aiocg.policies.features import COUNTS
 from aiocg.rl.ppo import Settings
-from bench.rl import impala
+from bench.rl import rllib
 from bench.rl.__main__ import jobs, parse
 from bench.rl.report import report
 from bench.rl.runs import Job, new_learner
@@ -142,10 +142,12 @@ def test_an_agent_is_trained_judged_and_not_trained_again(tmp_path: Path) -> Non
     assert json.loads(path.read_text().splitlines()[0])["machine"]["compiler"]
 
 
-def test_what_rllib_has_learned_is_a_policy_that_never_stops() -> None:
+@pytest.mark.parametrize(
+    "names", [("encoder.actor_encoder.net.mlp.0", "pi.net.mlp.0"), ("encoder.net.mlp.0", "af.net.mlp.0")]
+)
+def test_what_rllib_has_learned_is_a_policy_that_never_stops(names: tuple[str, str]) -> None:
     torch = pytest.importorskip("torch")
     actor = torch.nn.Sequential(torch.nn.Linear(56 + 2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-    names = ("encoder.actor_encoder.net.mlp.0", "pi.net.mlp.0")
     state = {
         f"{name}.{part}": getattr(actor[place], part)
         for name, place in zip(names, (0, 2), strict=True)
@@ -159,7 +161,7 @@ def test_what_rllib_has_learned_is_a_policy_that_never_stops() -> None:
     facts = PolicyFacts(
         compiler="LLVM", actions=("a", "b"), parts=VARIANTS["impala"].parts, activation="relu", programs=1
     )
-    policy = Policy(facts, impala.layers_of({**others, **state}))
+    policy = Policy(facts, rllib.layers_of({**others, **state}))
     features = np.random.default_rng(0).random((3, 58), np.float32)
     found = policy.logits(features)
     assert np.allclose(found[:, :2], actor(torch.from_numpy(features)).detach().numpy(), atol=1e-5)

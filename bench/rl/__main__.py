@@ -11,7 +11,7 @@ The protocol: 45 steps of 42 actions, of which one is twice in the paper's list,
 instruction and a histogram of actions; rewards by what -Oz saves, clamped to 1; PPO and A2C with two layers of 256 and
 ReLU; 100,000 episodes, ten replicas; of each dataset, programs 0 to 49 are for tests, 50 to 99 for validation, those
 from 100 on to learn from. IMPALA is RLlib's of today, and is trained where `--variants impala` asks for it (it needs
-ray[rllib]); RLlib has no APEX any more.
+ray[rllib]); so is DQN with prioritised replay, in place of APEX, which RLlib does not have any more.
 
 An agent that was interrupted goes on from its checkpoint, and what the results file has is not trained again. Needs
 PyTorch: pip install -e '.[bench,rl]'

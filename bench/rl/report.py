@@ -24,6 +24,7 @@ TABLE_VI = {
     },
     "a2c": {"csmith-v0": 1.023},
     "impala": {},
+    "dqn": {},
 }  # fmt: skip
 # Table VII, by training and test set.
 TABLE_VII = {

@@ -14,8 +14,8 @@ from aiocg.policies import Features, Policy, PolicyFacts
 from aiocg.rl import PhaseOrdering, Program, SyncRuntime, evaluate, find_programs, prepare_programs
 from aiocg.rl.ppo import Learner, Settings, train
 from aiocg.rl.programs import STARTS, check_training
-from bench.rl import impala
-from bench.rl.variants import LEVERS, STEPS, VARIANTS, Variant
+from bench.rl import rllib
+from bench.rl.variants import LEVERS, RLLIB, STEPS, VARIANTS, Variant
 from bench.search.stored import Row
 
 TEST, VALIDATION, TRAINING = 0, 50, 100  # the first seed, or place, of each
@@ -85,7 +85,7 @@ class Bench:
     def run(self, job: Job) -> Row:
         """Train an agent, or go on where that was interrupted, and return how it does on the test programs."""
         began, variant = processor_time(), VARIANTS[job.variant]
-        policy, steps = (self._trained_by_rllib if job.variant == "impala" else self._trained)(job, variant)
+        policy, steps = (self._trained_by_rllib if job.variant in RLLIB else self._trained)(job, variant)
         trained = processor_time()
         tests = {Path(name).name: self._judged(policy, variant, name, job.seed) for name in self.tests}
         return {
@@ -124,7 +124,7 @@ class Bench:
     def _trained_by_rllib(self, job: Job, variant: Variant) -> tuple[Policy, int]:
         programs = self._learned_from(job.training.split("+"), variant)
         facts = msgspec.structs.replace(facts_of(variant, job, self.compiler), programs=len(programs))
-        return impala.train(impala.Given(self.runtime, programs, variant), facts, job.episodes, job.seed)
+        return rllib.train(rllib.Given(self.runtime, programs, variant), facts, job.variant, job.episodes, job.seed)
 
     def _learned_from(self, sources: Sequence[str], variant: Variant) -> list[Program]:
         check_training(sources)

@@ -125,6 +125,7 @@ VARIANTS = {
     "ppo": PAPER,
     "a2c": PAPER._replace(what="A2C", settings=_A2C),
     "impala": PAPER._replace(what="IMPALA, by RLlib", settings={}),
+    "dqn": PAPER._replace(what="DQN with prioritised replay, by RLlib", settings={}, temperature=0.01),
     "ppo-autophase": PAPER._replace(what="Autophase", parts=("autophase",)),
     "ppo-instcount": PAPER._replace(what="InstCount", parts=("instcount",)),
     "ppo-instcount-histogram": PAPER._replace(what="InstCount, histogram", parts=("instcount", "histogram")),
@@ -139,5 +140,6 @@ VARIANTS = {
     ),
 }
 
+RLLIB = ("impala", "dqn")
 LEVERS = ("ours", "no-masks", "no-stop", "last-state", "no-costs", "from-O0", "no-sequences")
 FIGURE_9 = ("ppo", "ppo-autophase", "ppo-instcount-histogram", "ppo-instcount")

@@ -1,4 +1,7 @@
-"""IMPALA (Espeholt et al., 2018) by RLlib as it is today, in the episodes of the paper.
+"""IMPALA (Espeholt et al., 2018), and DQN with prioritised replay in place of APEX (Horgan et al., 2018), by RLlib.
+
+RLlib of today has no APEX any more: DQN is what remains of it on one machine, double, duelling, and of three steps.
+Both are in the episodes of the paper.
 
 Needs an environment of its own, or not to mind other versions: pip install 'ray[rllib]'
 """
@@ -63,37 +66,64 @@ class Episodes(gymnasium.Env[Any, Any]):
         return self._features([episode])[0]
 
 
-def train(given: Given, facts: PolicyFacts, episodes: int, seed: int) -> tuple[Policy, int]:
-    """Return what IMPALA has learned in so many episodes, and the steps that it took."""
-    import ray
+def impala_config() -> Any:
+    """Return what IMPALA is trained by."""
     from ray.rllib.algorithms.impala import IMPALAConfig
+
+    return IMPALAConfig().rl_module(model_config=_model())
+
+
+def dqn_config(steps: int) -> Any:
+    """Return what DQN is trained by; it explores less and less during the first fifth of its steps."""
+    from ray.rllib.algorithms.dqn import DQNConfig
+
+    epsilon = [(0, 1.0), (steps // 5, 0.02)]
+    return (
+        DQNConfig()
+        .training(n_step=3, epsilon=epsilon, target_network_update_freq=10_000)
+        .rl_module(model_config=_model())
+    )
+
+
+def _model() -> Any:
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    return DefaultModelConfig(fcnet_hiddens=list(HIDDEN), fcnet_activation="relu", vf_share_layers=False)
+
+
+def train(given: Given, facts: PolicyFacts, algorithm: str, episodes: int, seed: int) -> tuple[Policy, int]:
+    """Return what an algorithm, "impala" or "dqn", has learned in so many episodes, and the steps that it took."""
+    import ray
 
     Episodes.given = given
     ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR")
-    model = DefaultModelConfig(fcnet_hiddens=list(HIDDEN), fcnet_activation="relu", vf_share_layers=False)
+    wanted, steps = episodes * STEPS, 0
     config = (
-        IMPALAConfig()
+        (impala_config() if algorithm == "impala" else dqn_config(wanted))
         .environment(Episodes)
         .env_runners(num_env_runners=0, num_envs_per_env_runner=ENVS)
         .learners(num_learners=0)  # in this process, too
-        .rl_module(model_config=model)
         .reporting(min_time_s_per_iteration=0)  # else an iteration goes on for ten seconds
         .debugging(seed=seed, log_level="ERROR")
     )
-    algorithm, steps = config.build_algo(), 0
+    trained = config.build_algo()
     try:
-        while steps < episodes * STEPS:
-            steps = int(algorithm.train()["env_runners"]["num_env_steps_sampled_lifetime"])
-        return Policy(facts, layers_of(algorithm.get_module().state_dict())), steps
+        while steps < wanted:
+            steps = int(trained.train()["env_runners"]["num_env_steps_sampled_lifetime"])
+        return Policy(facts, layers_of(trained.get_module().state_dict())), steps
     finally:
-        algorithm.stop()
+        trained.stop()
         ray.shutdown()
 
 
 def layers_of(state: dict[str, Any]) -> list[tuple[Any, Any]]:
     """Return weights and biases of the actor among those of RLlib's module, with an output more: to stop."""
-    own = ("encoder.actor_encoder.", "pi.")  # other arrays of theirs bound the deviations of continuous actions
+    own = (
+        "encoder.actor_encoder.",
+        "pi.",
+        "encoder.net.",
+        "af.",
+    )  # of IMPALA, and of DQN; other arrays of theirs bound the deviations of continuous actions
     names = [name for name in state if name.startswith(own) and name.endswith((".weight", ".bias"))]
     arrays = [state[name].detach().cpu().numpy() for name in names]
     layers = [(arrays[place].T, arrays[place + 1]) for place in range(0, len(arrays), 2)]
