@@ -25,6 +25,23 @@ def run(place: Any, module: str, *arguments: object) -> str:
     return str(done.stdout)
 
 
+@pytest.mark.parametrize("by_program", [True, False])
+def test_no_state_is_both_trained_and_tested_on(by_program: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from cost_model.graphs import State, split
+
+    states = [State(number % 40, f"generator://csmith-v0/{number % 7}", 10, 1.0) for number in range(280)]
+    known, unseen = split(states, by_program)
+    if by_program:  # each of the seven programs comes to each of the forty states
+        assert unseen == []
+    assert known and not {one.state for one in known} & {one.state for one in unseen}
+    others = [one._replace(state=number) for number, one in enumerate(states)]
+    known, unseen = split(others, by_program)
+    assert sorted(known + unseen) == others and unseen
+    assert not by_program or not {one.program for one in known} & {one.program for one in unseen}
+
+
 @pytest.mark.slow
 def test_collecting_stops_at_so_many_states_and_goes_on_with_other_programs(place: Any) -> None:
     path = place.folder / "states.db"

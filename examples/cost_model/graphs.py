@@ -44,11 +44,15 @@ def states_of(file: Transitions) -> list[State]:
 
 
 def split(states: Sequence[State], by_program: bool, share: float = 0.2) -> tuple[list[State], list[State]]:
-    """Divide states into those to train and those to test on: whole programs, or states of the same ones at random."""
+    """Divide states into those to train and those to test on: whole programs, or states of the same ones at random.
+
+    A state that programs of both parts come to is left out of those to test on.
+    """
     parts: dict[str, list[State]] = {"train": [], "test": []}
     for one in states:
         parts[split_of(one.program if by_program else f"{one.state:x}", share)].append(one)
-    return parts["train"], parts["test"]
+    known = {one.state for one in parts["train"]}
+    return parts["train"], [one for one in parts["test"] if one.state not in known]
 
 
 class Graphs:
