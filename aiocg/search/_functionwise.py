@@ -101,8 +101,12 @@ FILES = {  # by the observation of function costs
 @cache
 def core(costs: str) -> tuple[Passes, ...]:
     """Return the core set for an observation of function costs."""
-    lines = (files(__package__) / FILES[costs]).read_text(encoding="utf-8").splitlines()
-    return tuple(tuple(line.split(",")) for line in lines if not line.startswith("#"))
+    return sequences_in((files(__package__) / FILES[costs]).read_text(encoding="utf-8"))
+
+
+def sequences_in(text: str) -> tuple[Passes, ...]:
+    """Return the sequences of a file of `bench.core_set`."""
+    return tuple(tuple(line.split(",")) for line in text.splitlines() if not line.startswith("#"))
 
 
 async def usable(env: Env, sequences: Sequence[Passes]) -> list[Passes]:

@@ -4,9 +4,9 @@
     python -m bench.rl.functions train data.npz functions.npz
     python -m bench.rl.functions measure functions.npz    # and keep what was found in the file
 
-`collect` runs every sequence of `functionwise`'s core set on every function of training programs, at each base: what
-each leads to is known, so nothing is explored. The policy is trained on the mean of what a choice by its probabilities
-would cost, as a part of the program: the gradient of a contextual bandit, without its noise.
+`collect` runs every sequence of `functionwise`'s core set, or of a file, on every function of training programs, at
+each base: what each leads to is known, so nothing is explored. The policy is trained on the mean of what a choice by
+its probabilities would cost, as a part of the program: the gradient of a contextual bandit, without its noise.
 """
 
 import argparse
@@ -31,8 +31,9 @@ from aiocg.policies.features import COUNTED, FUNCTION
 from aiocg.rl.ppo import pytorch
 from aiocg.rl.programs import hash_of
 from aiocg.search import _functionwise as functionwise_bases
-from aiocg.search._functionwise import core, costs_of
+from aiocg.search._functionwise import core, costs_of, sequences_in
 from aiocg.search._policy import COSTS, FunctionSearcher, Site, site_of
+from aiocg.search._population import Passes
 from aiocg.search.lanes import spread
 from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs
@@ -52,8 +53,8 @@ SEEN = (SIZE, COSTS)
 # ------------------------------------------------------------------------------------------------- collect
 
 
-async def collect(count: int, seed: int, workers: int) -> dict[str, Any]:
-    """Return what the sequences of the core set make of the functions of training programs: a row for each function."""
+async def collect(sequences: Sequence[Passes], count: int, seed: int, workers: int) -> dict[str, Any]:
+    """Return what sequences make of the functions of training programs: a row for each function."""
     tested = {f"generator://aiocg-v0/{number}" for number in TESTED}
     waiting = iter([uri for uri in training_programs(seed) if uri not in tested])
     done: dict[str, list[tuple[Any, Any]]] = {}
@@ -69,7 +70,7 @@ async def collect(count: int, seed: int, workers: int) -> dict[str, Any]:
                 try:
                     await env.reset(benchmark=uri)
                     if SMALLEST <= await env.observe(SIZE) <= LARGEST:
-                        done[uri] = [await outcomes(env, base) for base in BASES]
+                        done[uri] = [await outcomes(env, base, sequences) for base in BASES]
                 except AiocgError:
                     continue
 
@@ -78,20 +79,21 @@ async def collect(count: int, seed: int, workers: int) -> dict[str, Any]:
     return {
         "uris": np.array(list(done)),
         "compiler": np.array(compiler),
+        "sequences": np.array([",".join(passes) for passes in sequences]),
         "program": np.concatenate([np.full(len(counts), number) for number, counts, _ in rows]),
         "counts": np.concatenate([counts for _, counts, _ in rows]).astype(np.float32),
         "costs": np.concatenate([costs for *_, costs in rows]).astype(np.float32),
     }
 
 
-async def outcomes(env: aiocg.Env, base: Sequence[str]) -> tuple[Any, Any]:
+async def outcomes(env: aiocg.Env, base: Sequence[str], sequences: Sequence[Passes]) -> tuple[Any, Any]:
     """Return what IR2Vec counts in each function at a base, and its cost after each sequence and, last, as it is."""
     async with await env.fork() as child:
         await child.apply(base, observation_spaces=[])
         names, costs, counted = await child.observe("Functions", COSTS, COUNTED)
         columns = []
-        for start in range(0, len(core(COSTS)), CHUNK):
-            proposals = [dict.fromkeys(names, passes) for passes in core(COSTS)[start : start + CHUNK]]
+        for start in range(0, len(sequences), CHUNK):
+            proposals = [dict.fromkeys(names, passes) for passes in sequences[start : start + CHUNK]]
             for found, _ in await costs_of(child, list(names), COSTS, proposals):
                 columns.append([found.get(name, float(cost)) for name, cost in zip(names, costs, strict=True)])
     return counted["counts"], np.array([*columns, costs]).T
@@ -139,7 +141,7 @@ def train(data: dict[str, Any], seed: int) -> Policy:
     network.load_state_dict(kept)
     facts = PolicyFacts(
         compiler=str(data["compiler"]),
-        actions=tuple(map(",".join, core(COSTS))),
+        actions=tuple(map(str, data["sequences"])),
         parts=FUNCTION,
         activation="relu",
         steps=1,
@@ -246,12 +248,15 @@ def main() -> None:
     parser.add_argument("command", choices=["collect", "train", "measure"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--programs", type=int, default=400)
+    parser.add_argument("--sequences", type=Path, help="a file of bench.core_set; functionwise's core set by default")
     parser.add_argument("--suites", nargs="+", default=list(suites()))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if options.command == "collect":
-        np.savez_compressed(options.files[0], **asyncio.run(collect(options.programs, options.seed, options.workers)))
+        sequences = core(COSTS) if options.sequences is None else sequences_in(options.sequences.read_text("utf-8"))
+        found = asyncio.run(collect(sequences, options.programs, options.seed, options.workers))
+        np.savez_compressed(options.files[0], **found)
     elif options.command == "train":
         with np.load(options.files[0], allow_pickle=False) as data:
             policy = train({name: data[name] for name in data.files}, options.seed)
