@@ -15,7 +15,7 @@ from aiocg.policies import Policy, PolicyFacts
 from aiocg.policies.features import COUNTS
 from aiocg.rl.ppo import Settings
 from bench.rl import rllib
-from bench.rl.__main__ import jobs, parse
+from bench.rl.__main__ import claimed, jobs, parse
 from bench.rl.report import report
 from bench.rl.runs import Job, new_learner
 from bench.rl.variants import AUTOPHASE, VARIANTS, Endless, Last, Paper, Unmasked
@@ -114,6 +114,14 @@ def test_what_is_trained_follows_from_the_table() -> None:
     levers = [job[:2] for job in jobs(parse(["--results", "x", "--table", "levers", "--seeds", "1"]))]
     assert ("ours", "aiocg-v0") in levers and ("no-masks", "csmith-v0+aiocg-v0") in levers
     assert ("no-masks", "aiocg-v0") not in levers and len(levers) == len(set(levers)) == 9
+
+
+def test_processes_share_agents(tmp_path: Path) -> None:
+    with claimed(tmp_path / "ppo.ckpt") as mine, claimed(tmp_path / "a2c.ckpt") as other:
+        with claimed(tmp_path / "ppo.ckpt") as again:
+            assert (mine, other, again) == (True, True, False)
+    with claimed(tmp_path / "ppo.ckpt") as afterwards:
+        assert afterwards
 
 
 @pytest.mark.every_case

@@ -13,14 +13,21 @@ ReLU; 100,000 episodes, ten replicas; of each dataset, programs 0 to 49 are for 
 from 100 on to learn from. IMPALA is RLlib's of today, and is trained where `--variants impala` asks for it (it needs
 ray[rllib]); so is DQN with prioritised replay, in place of APEX, which RLlib does not have any more.
 
-An agent that was interrupted goes on from its checkpoint, and what the results file has is not trained again. Needs
-PyTorch: pip install -e '.[bench,rl]'
+An agent that was interrupted goes on from its checkpoint, and what the results file has is not trained again. Processes
+with the same results file share the agents between them, so on a machine with many cores, of which an agent of the
+paper keeps one or two busy:
+
+    for i in $(seq 30); do python -m bench.rl --results paper.jsonl --workers 1 & done; wait
+
+Needs PyTorch: pip install -e '.[bench,rl]'
 """
 
 import argparse
 import asyncio
+import contextlib
+import fcntl
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from aiocg.rl import SyncRuntime
@@ -71,6 +78,18 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     ]
 
 
+@contextlib.contextmanager
+def claimed(checkpoint: Path) -> Iterator[bool]:
+    """Give whether no other process trains an agent; none does until this ends."""
+    with checkpoint.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
 def draw_figure_9(stored: Iterable[Job], work: Path, path: Path) -> None:
     """Draw how small agents that see different things make the programs that they learn from."""
     from matplotlib.figure import Figure
@@ -109,10 +128,11 @@ def main() -> None:
         )
         wanted = jobs(options)
         for number, job in enumerate(wanted, 1):
-            if job in read(options.results, Job):
-                continue
-            row = bench.run(job)
-            append(options.results, row | {"machine": machine})
+            with claimed(checkpoint_of(job, work)) as mine:
+                if not mine or job in read(options.results, Job):
+                    continue
+                row = bench.run(job)
+                append(options.results, row | {"machine": machine})
             told = f"{row['steps']:,} steps, {row['processor']:.0f} + {row['testing']:.0f} s of processor time"
             print(f"{number}/{len(wanted)} {job.variant} {job.training} seed {job.seed}: {told}", flush=True)
 
