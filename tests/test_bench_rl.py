@@ -117,10 +117,10 @@ def test_what_is_trained_follows_from_the_table() -> None:
 
 
 def test_processes_share_agents(tmp_path: Path) -> None:
-    with claimed(tmp_path / "ppo.ckpt") as mine, claimed(tmp_path / "a2c.ckpt") as other:
-        with claimed(tmp_path / "ppo.ckpt") as again:
-            assert (mine, other, again) == (True, True, False)
-    with claimed(tmp_path / "ppo.ckpt") as afterwards:
+    ppo, a2c = tmp_path / "ppo.ckpt", tmp_path / "a2c.ckpt"
+    with claimed(ppo) as first, claimed(a2c) as other, claimed(ppo) as second:
+        assert (first, other, second) == (True, True, False)
+    with claimed(ppo) as afterwards:
         assert afterwards
 
 
