@@ -46,6 +46,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
         steps: of an episode.
         starts: names of what it was trained to begin with: "O0", "OzMinsize".
         bases: of a policy for single functions, the lists of actions that come before its choices.
+        endings: for each base the list of actions that comes after its choices; none of policies without endings.
         programs: how many programs it was trained on.
         uris: their URIs, sorted; none of policies that were made before these were kept.
         programs_hash: SHA-256 of the URIs, a line each.
@@ -63,6 +64,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 45
     starts: tuple[str, ...] = ("O0",)
     bases: tuple[tuple[str, ...], ...] = ()
+    endings: tuple[tuple[str, ...], ...] = ()
     programs: int = 0
     uris: tuple[str, ...] = ()
     programs_hash: str = ""
@@ -103,6 +105,8 @@ class Policy:
             width = weights.shape[1]
         if not self.layers or width != len(facts.actions) + 1 or not facts.actions or facts.steps < 1:
             raise PolicyError(f"the network has {width} outputs for {len(facts.actions)} actions and to stop")
+        if facts.endings and len(facts.endings) != len(facts.bases):
+            raise PolicyError(f"there are {len(facts.endings)} endings for {len(facts.bases)} bases")
 
     def logits(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the preference for each action and, last, for stopping; of a state the same whatever others there are.

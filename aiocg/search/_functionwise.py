@@ -55,15 +55,15 @@ _RAW: Actions = (
     "always-inline", "inferattrs", "ipsccp", "globalopt", "sroa", "early-cse", "simplifycfg", "function-attrs",
     "globaldce", "deadargelim",
 )  # fmt: skip
-_ARGUMENTS: Actions = (*_RAW, "argpromotion", "ipsccp<func-spec>", "globaldce", "deadargelim")
+ARGUMENTS: Actions = (*_RAW, "argpromotion", "ipsccp<func-spec>", "globaldce", "deadargelim")
 
 
-def _oz(threshold: int) -> Actions:
+def oz(threshold: int) -> Actions:
     return (f"{{inliner-threshold={threshold}}}default<Oz>",)
 
 
-def _inlined(threshold: int) -> Actions:
-    return (*_ARGUMENTS, f"{{inliner-threshold={threshold}}}scc-oz-module-inliner", "globaldce", "deadargelim")
+def inlined(threshold: int) -> Actions:
+    return (*ARGUMENTS, f"{{inliner-threshold={threshold}}}scc-oz-module-inliner", "globaldce", "deadargelim")
 
 
 def marked(actions: Actions, cost: str) -> Actions:
@@ -72,12 +72,12 @@ def marked(actions: Actions, cost: str) -> Actions:
 
 
 BASES: tuple[Actions, ...] = (
-    _ARGUMENTS, _oz(0), _oz(25), _RAW, (MARK, "clang<Oz>"), _oz(5), _inlined(0), _inlined(25),
-    _inlined(100),
+    ARGUMENTS, oz(0), oz(25), _RAW, (MARK, "clang<Oz>"), oz(5), inlined(0), inlined(25),
+    inlined(100),
 )  # fmt: skip
 """The most promising first."""
 
-LARGE_BASES: tuple[Actions, ...] = (_oz(0), _oz(25))
+LARGE_BASES: tuple[Actions, ...] = (oz(0), oz(25))
 """Of programs whose code takes so long to generate that there is time for few evaluations."""
 
 CLEANUPS: tuple[Actions, ...] = (

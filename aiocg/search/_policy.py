@@ -33,7 +33,8 @@ async def policy(
     """Let a learned policy choose the passes: first those it prefers from each start, then by their probability.
 
     A policy for single functions chooses a sequence of passes for each function: first the one that it prefers, then
-    the next. A sequence that makes a function larger is not kept for it.
+    the next. A sequence that makes a function larger is not kept for it. What the policy has as endings is tried after
+    them, too.
 
     A policy is trained for the number of instructions; other rewards of size mostly follow. Actions that the LLVM at
     hand does not know are left out.
@@ -190,12 +191,14 @@ class Site(NamedTuple):
         names: of the functions, as actions name them.
         costs: instructions of each.
         orders: for each the numbers of sequences, the preferred one first, up to where the policy would stop.
+        ending: actions that are tried after those sequences, too.
     """
 
     actions: tuple[str, ...]
     names: tuple[str, ...]
     costs: tuple[float, ...]
     orders: tuple[tuple[int, ...], ...]
+    ending: tuple[str, ...] = ()
 
 
 async def _function_policy(
@@ -213,8 +216,7 @@ async def _function_policy(
         ValueError, ServiceError: see `aiocg.search.tune`.
     """
     await env.reset()
-    found = [await site_of(env, actions, policy, usable) for actions in policy.facts.bases]
-    return await _of_functions("policy", env, filter(None, found), policy.facts.actions, **options)
+    return await _of_functions("policy", env, await sites_of(env, policy, usable), policy.facts.actions, **options)
 
 
 async def _of_functions(
@@ -224,15 +226,15 @@ async def _of_functions(
     return await tune(env, lambda _: tuner, name=name, pace=pace, default=DEFAULT_BUDGET, features=(COSTS,), **options)
 
 
-async def site_of(
-    env: Env, actions: tuple[str, ...], policy: Policy, usable: Sequence[bool] | None = None
-) -> Site | None:
-    """Look at the functions of a program after some actions; return None if one of these fails."""
-    if (found := await _functions_at(env, actions, COUNTED)) is None:
-        return None
-    names, costs, counted = found
-    orders = orders_of(policy, counted["counts"], usable) if names else ()
-    return Site(actions, tuple(names), tuple(map(float, costs)), orders)
+async def sites_of(env: Env, policy: Policy, usable: Sequence[bool] | None = None) -> list[Site]:
+    """Look at the functions of a program at each base of a policy; bases that fail are left out."""
+    facts, sites = policy.facts, []
+    for actions, ending in zip(facts.bases, facts.endings or ((),) * len(facts.bases), strict=True):
+        if (found := await _functions_at(env, actions, COUNTED)) is not None:
+            names, costs, counted = found
+            orders = orders_of(policy, counted["counts"], usable) if names else ()
+            sites.append(Site(actions, tuple(names), tuple(map(float, costs)), orders, ending))
+    return sites
 
 
 async def _functions_at(env: Env, actions: tuple[str, ...], *more: str) -> tuple[Any, ...] | None:
@@ -270,14 +272,14 @@ class FunctionSearcher:
         longest = max((len(order) for one in sites for order in one.orders), default=0)
         self._rounds = iter([(place, number) for number in range(longest) for place in range(len(sites))])
         self._asked: set[tuple[str, ...]] = set()
-        self._combined: deque[Proposal] = deque()
+        self._waiting: deque[Proposal] = deque()
 
     def ask(self, count: int) -> list[Proposal]:
         """Return the best of what is known of each function, and what is preferred next."""
         found: list[Proposal] = []
         while len(found) < count:
-            if self._combined:
-                found.append(self._combined.popleft())
+            if self._waiting:
+                found.append(self._waiting.popleft())
             elif (turn := next(self._rounds, None)) is not None:
                 place, number = turn
                 orders = self._sites[place].orders
@@ -287,7 +289,7 @@ class FunctionSearcher:
         return found
 
     def _new(self, place: int, chosen: Sequence[int | None], tag: Any) -> list[Proposal]:
-        """Return what runs the chosen sequences, unless it was asked for, or there is none."""
+        """Return what runs the chosen sequences, unless it was asked for, or there is none; its ending is next."""
         site = self._sites[place]
         known = zip(site.names, chosen, strict=True)
         parts = [f"{name}({self._sequences[number]})" for name, number in known if number is not None]
@@ -295,6 +297,8 @@ class FunctionSearcher:
         if not parts or actions in self._asked:
             return []
         self._asked.add(actions)
+        if site.ending:
+            self._waiting.append(Proposal((*actions, *site.ending), None))
         return [Proposal(actions, tag)]
 
     def tell(self, proposal: Proposal, outcome: Outcome) -> None:
@@ -314,7 +318,7 @@ class FunctionSearcher:
                 else:
                     mixed = True
         if mixed:
-            self._combined.extend(self._new(place, [chosen for _, chosen in best], None))
+            self._waiting.extend(self._new(place, [chosen for _, chosen in best], None))
 
 
 async def coreset(env: Env, **options: Unpack[Options]) -> SearchResult:

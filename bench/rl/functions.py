@@ -30,16 +30,22 @@ from aiocg.policies import Features, Policy, PolicyFacts
 from aiocg.policies.features import COUNTED, FUNCTION
 from aiocg.rl.ppo import pytorch
 from aiocg.rl.programs import hash_of
-from aiocg.search import _functionwise as functionwise_bases
+from aiocg.search import _functionwise as functionwise
 from aiocg.search._functionwise import core, costs_of, sequences_in
-from aiocg.search._policy import COSTS, FunctionSearcher, Site, site_of
+from aiocg.search._policy import COSTS, FunctionSearcher, Site, sites_of
 from aiocg.search._population import Passes
 from aiocg.search.lanes import spread
 from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs
 from bench.processes import processor_seconds
 
-BASES = (("mark<minsize>", "clang<Oz>"), ("{inliner-threshold=0}default<Oz>",), functionwise_bases.BASES[0])
+MERGING = ("mergefunc", "globaldce")
+PLANS = {  # what comes before the choices, and what comes after them
+    functionwise.ARGUMENTS: ("default<Oz>", *MERGING),
+    (*functionwise.inlined(-10), *functionwise.oz(0)): ("default<Oz>", *MERGING),
+    functionwise.oz(-10): MERGING,
+    (*functionwise.inlined(100), *functionwise.oz(0)): MERGING,
+}
 TESTED = range(1_000_000, 1_000_042)  # seeds of aiocg-v0 that the leaderboard has
 CHUNK = 8  # proposals in one message
 SOURCES = ("sdist-v0", "aiocg-v0")
@@ -70,7 +76,7 @@ async def collect(sequences: Sequence[Passes], count: int, seed: int, workers: i
                 try:
                     await env.reset(benchmark=uri)
                     if SMALLEST <= await env.observe(SIZE) <= LARGEST:
-                        done[uri] = [await outcomes(env, base, sequences) for base in BASES]
+                        done[uri] = [await outcomes(env, base, sequences) for base in PLANS]
                 except AiocgError:
                     continue
 
@@ -145,7 +151,8 @@ def train(data: dict[str, Any], seed: int) -> Policy:
         parts=FUNCTION,
         activation="relu",
         steps=1,
-        bases=BASES,
+        bases=tuple(PLANS),
+        endings=tuple(PLANS.values()),
         starts=("OzMinsize",),
         programs=len(data["uris"]),
         uris=tuple(sorted(map(str, data["uris"]))),
@@ -209,7 +216,7 @@ async def measure(policy: Policy, names: Iterable[str]) -> dict[str, dict[str, f
 async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[int]) -> tuple[dict[str, float], float]:
     """Return how many times smaller a program becomes, in several ways, and the processor seconds of the first."""
     begun = processor_seconds(pids)
-    sites = [site for base in policy.facts.bases if (site := await site_of(env, base, policy)) is not None]
+    sites = await sites_of(env, policy)
     row = {"what it prefers": strong / max(await _least(env, policy, sites, strong), 1)}
     took = processor_seconds(pids) - begun
     draw, numbers = random.Random(0), range(len(policy.facts.actions))
@@ -236,7 +243,7 @@ async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[i
 
 async def _least(env: aiocg.Env, policy: Policy, sites: Sequence[Site], strong: float) -> float:
     """Return the fewest instructions that the preferred sequences lead to, each kept whatever it does."""
-    lists = [one.actions for site in sites for one in FunctionSearcher([site], policy.facts.actions).ask(1)]
+    lists = [one.actions for site in sites for one in FunctionSearcher([site], policy.facts.actions).ask(2)[:2]]
     found = await env.expand_texts(lists, observation_spaces=[SIZE], reward_spaces=[])
     return min([float(one.observation[0]) for one in found if not one.error], default=strong)
 

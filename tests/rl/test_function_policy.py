@@ -58,6 +58,18 @@ def test_each_function_gets_what_is_preferred_and_then_the_best_of_what_was_trie
     assert tuner.ask(4) == []
 
 
+def test_what_is_preferred_is_tried_with_the_ending_of_its_base_too() -> None:
+    site = Site(("base",), ("@f", "@g"), (10.0, 20.0), ((0,), (1,)), ("ending",))
+    tuner = FunctionSearcher([site], SEQUENCES)
+    first, ended = tuner.ask(4)
+    assert ended.actions == (*first.actions, "ending")
+    tuner.tell(ended, Outcome(1.0, costs=(3.0,)))  # of other functions, so nothing is learned of these
+    tuner.tell(first, Outcome(1.0, costs=(11.0, 15.0)))
+    assert {one.actions[1:] for one in tuner.ask(4)} == {(f"@g({SEQUENCES[1]})",), (f"@g({SEQUENCES[1]})", "ending")}
+    with pytest.raises(PolicyError, match="2 endings for 1 bases"):
+        policy_of((3.0, 2.0, 1.0, 0.0), bases=(("mem2reg",),), endings=((), ("dce",)))
+
+
 def test_what_fails_is_left_out() -> None:
     tuner = searcher()
     first, second = tuner.ask(4)
@@ -67,7 +79,8 @@ def test_what_fails_is_left_out() -> None:
 
 
 async def test_a_search_by_it_is_never_worse_than_the_levels_and_comes_to_its_end() -> None:
-    policy = policy_of((3.0, 2.0, 1.0, 0.0), bases=(("mark<minsize>", "default<Oz>"), ("nothing-of-this-name",)))
+    bases, endings = (("mark<minsize>", "default<Oz>"), ("nothing-of-this-name",)), (("globaldce",), ())
+    policy = policy_of((3.0, 2.0, 1.0, 0.0), bases=bases, endings=endings)
     async with aiocg.Runtime(workers=1) as runtime:
         env = await runtime.make("llvm-v0", benchmark="programs-v0/crc32", reward_space="IrInstructionCountOzMinsize")
         found = await aiocg.search.policy(env, policy=policy)
