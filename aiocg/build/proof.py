@@ -303,6 +303,10 @@ UNALIASED = "-Xclang=-mno-constructor-aliases"
 
 
 UNCONTRACTED = "-ffp-contract=off"
+THROWING = ("-fexceptions", "-fignore-exceptions", "-U__EXCEPTIONS")
+"""For C: exceptions go through its functions, as through all that have unwind tables, and clean up nothing there."""
+UNTHROWING = ("-fexceptions", "-fno-exceptions", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
+"""Options that say themselves what exceptions do, or with which C has no unwind tables."""
 
 
 def contracts(unit: Unit) -> bool:
@@ -334,6 +338,8 @@ def _as_gcc(unit: Unit, origin: Origin) -> Unit:
     cplusplus = unit.language == "c++"
     words = gcc_words(unit.command.level, cplusplus=cplusplus)
     words += [UNALIASED] if cplusplus and not {*SHARED}.isdisjoint(unit.command.words) else []
+    is_native = not any(word.startswith(("--target", "-target")) for word in unit.command.words)
+    words += [*THROWING] if is_native and not cplusplus and {*UNTHROWING}.isdisjoint(unit.command.words) else []
     tokens = (*(Token("option", (word,)) for word in words), *unit.command.tokens)
     return replace(unit, command=replace(unit.command, tokens=tokens))
 

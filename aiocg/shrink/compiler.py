@@ -148,7 +148,8 @@ def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: s
     if own in plan["gnu"]:
         language = "c" if clang is plan["c"] else "c++"
         unaliased = plan["unaliased"] if language == "c++" and any(word in plan["shared"] for word in words) else []
-        known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *unaliased, *known]
+        throwing = plan["throwing"] if language == "c" and not any(word in plan["unthrowing"] for word in words) else []
+        known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *unaliased, *throwing, *known]
     lenient = plan["lenient"] if source.endswith(_C) else []
     output = [] if _named(words) else ["-o", _object_of(words)]
     silent: list[tuple[object, ...]] = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]

@@ -651,6 +651,14 @@ CASES |= {
         "gcc -O2 -c table.c && gcc -no-pie -o app unused.o main.o part.o table.o",
         "the build has read the symbols of first",
     ),
+    "an exception that goes through C": Case(
+        {
+            "main.cc": '#include <cstdio>\nextern "C" void fail(int x) { throw x; }\nextern "C" int value(int);\n'
+            'int main() { try { return value(1); } catch (int x) { std::printf("%d\\n", x); } return 0; }\n',
+            "part.c": "void fail(int);\nint value(int x) { fail(x + 3); return x; }\n",
+        },
+        "g++ -O2 -c main.cc && gcc -O2 -c part.c && g++ -o app main.o part.o",
+    ),
     "options that an image records": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
         "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
