@@ -272,6 +272,7 @@ class Candidates:
             and not self.linker.keeps_all
             and not self.linker.inputs.reads_results
             and not unique_definitions(self.contents[OWN])  # which LLVM does not know
+            and self.linker.compiled.marked.isdisjoint(compiled)
             and all(has_plain_rules(unit) for unit in retold)
             and all(unit.object is not None and is_self_contained(unit) for unit in units)
             and len(units) == len(self.linker.inputs.parts)

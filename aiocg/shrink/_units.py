@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aiocg.build.commands import Unit
 from aiocg.build.compilation import OLD_C, compile_unit, each
-from aiocg.build.proof import Unrepeatable, check_repeatable, readable
+from aiocg.build.proof import Unrepeatable, check_repeatable, is_gcc, readable
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import loader_environment
@@ -29,6 +29,9 @@ _PLACED = re.compile(
     r'[^\n]* section "',
     re.MULTILINE,
 )
+_OWN_TYPE = re.compile(rb'^(@"?_ZTS([\w.$]+)"? = internal [^\n]*?constant \[)(\d+)( x i8\] c")', re.MULTILINE)
+_OWN_NAME = re.compile("(?<!L_)Z|L_ZL|NL")
+"""In the name of a type, without identifiers: of a function, or of what is static."""
 TIMEOUT = 600.0  # seconds for one command
 
 
@@ -38,6 +41,7 @@ class Units:
     Attributes:
         left_out: the options that clang does not know, of each unit that was compiled to bitcode.
         trusted: units that are as the build has compiled them, which need not be proved.
+        marked: units with types of their own that are told from others of the same name as GCC does it.
 
     Args:
         scratch: an empty folder.
@@ -53,6 +57,7 @@ class Units:
         self._same: dict[Unit, Unit | BenchmarkInitError] = {}
         self.left_out: dict[Part, tuple[str, ...]] = {}
         self.trusted: set[Part] = set()
+        self.marked: set[Part] = set()
 
     def distrust(self) -> None:
         """Forget everything that was made of trusted units."""
@@ -169,9 +174,8 @@ class Units:
             return path
         cross = cross_of(part.command, part.directory) if isinstance(part, Unit) else None
         if isinstance(part, Unit) and (cross or (level == BITCODE and not is_zig(part.command))):
-            compiled = compile_unit(self.same(part), LEVEL if level == BITCODE else level)
-            self.left_out[part] = compiled.left_out
-            path.write_bytes(for_older(compiled.bitcode) if cross else compiled.bitcode)
+            bitcode = self._bitcode(part, LEVEL if level == BITCODE else level)
+            path.write_bytes(for_older(bitcode) if cross else bitcode)
             if cross is None or level == BITCODE:
                 return path
             source, path = path, path.with_suffix(".code.o")
@@ -182,7 +186,7 @@ class Units:
         words = [*how, "-g0", "-w", "-Qunused-arguments", *SECTIONS, "-c", "-o", str(path), "-x"]
         if isinstance(part, Module):
             self._run(part, [*words, "ir", str(part.path)])
-        elif LEVEL in how and isinstance(made := self._objects.get((part, BITCODE)), Path) and not is_zig(part.command):
+        elif isinstance(made := self._lowered(part, how, path), Path):
             unit = self.same(part)  # the front end has done its work at this level
             line = [*Clang().compiler(unit.language == "c++"), *self.code(part), *words, "ir", str(made)]
             run(line, unit.directory, name_of(part), unit.environment)
@@ -192,6 +196,29 @@ class Units:
             more = [*level_words(unit.command.level), *(OLD_C if unit.language == "c" else ())]
             self._run(unit, [*more, *options, *words, unit.input.language, unit.input.path])
         return path
+
+    def _lowered(self, unit: Unit, how: Sequence[str], path: Path) -> Path | BenchmarkInitError | None:
+        """Return the bitcode of a unit at a level, if that is what its object is made from."""
+        if is_zig(unit.command):
+            return None
+        if LEVEL in how or unit not in self.marked:
+            return self._objects.get((unit, BITCODE)) if LEVEL in how else None
+        path.with_suffix(".bc").write_bytes(self._bitcode(unit, how[0]))
+        return path.with_suffix(".bc")
+
+    def _bitcode(self, unit: Unit, level: str) -> bytes:
+        """Compile a unit to bitcode, in which the types that it has for itself are other ones than those of others."""
+        compiled = compile_unit(self.same(unit), level)
+        self.left_out[unit] = compiled.left_out
+        bitcode = compiled.bitcode
+        if unit.language != "c++" or unit.origin is None or not is_gcc(unit.origin.compiler) or b"_ZTS" not in bitcode:
+            return bitcode
+        text = apply(bitcode, [], text=True)
+        marked = _OWN_TYPE.sub(_marked, text)
+        if marked == text:
+            return bitcode
+        self.marked.add(unit)
+        return apply(marked, [])
 
     def _known(self, part: Part, words: Sequence[str]) -> list[str]:
         """Leave out what clang does not know."""
@@ -204,6 +231,15 @@ class Units:
             return
         tools = Zig.find() if is_zig(part.command) else Clang()
         run([*tools.compiler(part.language == "c++"), *words], part.directory, name_of(part), part.environment)
+
+
+def _marked(found: re.Match[bytes]) -> bytes:
+    """Mark the name of a type that only a unit knows by a star, as GCC does; not that of a class without definition."""
+    name, bare = found[2].decode(), ""
+    while number := re.search(r"\d+", name):  # of the letters of an identifier
+        bare, name = bare + name[: number.start()], name[number.end() + int(number[0]) :]
+    is_own = b"_GLOBAL__N_" in found[2] or b"$" in found[2] or _OWN_NAME.search(bare + name)
+    return b"%s%d%s*" % (found[1], int(found[3]) + 1, found[4]) if is_own else found[0]
 
 
 def run(line: Sequence[str], directory: Path, name: str, environment: Mapping[str, str] = os.environ) -> None:

@@ -659,6 +659,24 @@ CASES |= {
         },
         "g++ -O2 -c main.cc && gcc -O2 -c part.c && g++ -o app main.o part.o",
     ),
+    "types of the same name that different units have for themselves": Case(
+        {
+            "main.cc": "#include <cstdio>\nvoid fail(int);\nnamespace { struct Error { virtual ~Error() {} }; }\n"
+            'int main(int argc, char **) { try { fail(argc); } catch (Error &) { std::puts("ours"); }\n'
+            'catch (...) { std::puts("another"); } return 0; }\n',
+            "part.cc": "namespace { struct Error { virtual ~Error() {} }; }\n"
+            "void fail(int x) { if (x) throw Error(); }\n",
+        },
+        "g++ -O2 -c main.cc part.cc && g++ -o app main.o part.o",
+    ),
+    "a class without a definition": Case(
+        {
+            "main.cc": "#include <cstdio>\n#include <typeinfo>\nstruct Zed;\nconst std::type_info &known();\n"
+            'int main() { std::printf("%d\\n", known() == typeid(Zed *)); return 0; }\n',
+            "part.cc": "#include <typeinfo>\nstruct Zed;\nconst std::type_info &known() { return typeid(Zed *); }\n",
+        },
+        "g++ -O2 -c main.cc part.cc && g++ -o app main.o part.o",
+    ),
     "options that an image records": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
         "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
