@@ -41,6 +41,8 @@ _LOST = re.compile(
 """Options of a unit that link-time optimisation does not, or not always, keep for its functions."""
 _KEPT = frozenset(["-fstack-protector-strong", "-fstack-protector-all", "-fstack-clash-protection"])
 """Those of them that it keeps if all units have them, where a GCC has them for each function: from GCC 11 on."""
+_ORDERED = frozenset(["-fno-toplevel-reorder", "-fno-unit-at-a-time"])
+"""Options with which functions, variables and assembly stand in the order of the source."""
 _NAMING = frozenset(["wrap", "defsym", "init", "fini", "e", "entry"])
 
 
@@ -119,7 +121,8 @@ class GccUnits(Units):
         own = [] if any(word.startswith("-O") for word in given) else [part.command.level or "-O0"]
         options = [*level_words(part.command.level), *part.command.options("level", "linking", "dependency")]
         contract = [UNCONTRACTED] if part.command.level in UNTYPED_LEVELS else []
-        words = [*given, *own, *options, *contract, "-w", *SECTIONS, "-x", part.input.language, part.input.path]
+        apart = SECTIONS if _ORDERED.isdisjoint(options) else ()
+        words = [*given, *own, *options, *contract, "-w", *apart, "-x", part.input.language, part.input.path]
         driver = part.origin.compiler if part.origin is not None else (part.command.driver,)
         run([*driver, *words, "-c", "-o", str(path)], part.directory, name_of(part), part.environment)
         return path

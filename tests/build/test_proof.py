@@ -677,6 +677,16 @@ CASES |= {
         },
         "g++ -O2 -c main.cc part.cc && g++ -o app main.o part.o",
     ),
+    "functions between assembly": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": '__asm__(".text\\nfirst:");\nint one(int x) { return x * 7; }\n__asm__(".text\\nlast:");\n'
+            "extern const char first[], last[];\n"
+            "int value(int x) { return first <= (char *)one && (char *)one < last; }\n",
+        },
+        "gcc -O2 -fno-toplevel-reorder -fno-reorder-functions -c main.c part.c && gcc -o app main.o part.o",
+        "clang does not honour -fno-toplevel-reorder",
+    ),
     "options that an image records": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
         "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
