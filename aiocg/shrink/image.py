@@ -30,6 +30,7 @@ SPECIAL = re.compile(f"(?!(?:{_USUAL.pattern})$).*")
 
 _OF_WHOLE = re.compile(r"(?<=[a-z_0-9])([CD])1(?=[EIB])")
 """In the names of C++: constructors and destructors of whole objects, of which an abstract class has none for clang."""
+_STARTING_OF_OLD = {".ctors", ".dtors"}
 _COMPILERS_LIBRARY = re.compile(r"lib(?:c|m|gcc_s|stdc\+\+|dl|rt|pthread|atomic)\.so|ld-linux|ld-musl")
 _OF_LINKERS = {"_init", "_fini", "_edata", "_end", "__bss_start", "edata", "end", "_etext", "etext", "__end__"}
 """Symbols that GNU's linker defines in each image."""
@@ -134,6 +135,9 @@ def loader_difference(before: bytes, after: bytes) -> str:
     libraries = [[name for name in names if not _COMPILERS_LIBRARY.match(name)] for names in libraries]
     if libraries[0] != libraries[1]:
         return f"the libraries: {', '.join(libraries[1]) or 'none'} instead of {', '.join(libraries[0]) or 'none'}"
+    named = [{one.name for one in sections(image)} & _STARTING_OF_OLD for image in (before, after)]
+    if only := sorted(named[1] - named[0]):
+        return f"the functions in {only[0]}, which GNU's linker has in an array"
     if any(one.name == ".interp" for one in sections(before)):
         return ""
     exported = exported_definitions(after)

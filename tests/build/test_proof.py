@@ -687,6 +687,15 @@ CASES |= {
         "gcc -O2 -fno-toplevel-reorder -fno-reorder-functions -c main.c part.c && gcc -o app main.o part.o",
         "clang does not honour -fno-toplevel-reorder",
     ),
+    "functions to be called first in a section of old": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "static int n;\nstatic void add(void) { n += 3; }\n"
+            '__attribute__((used, section(".ctors"))) static void (*const first)(void) = add;\n'
+            "int value(int x) { return x + n; }\n",
+        },
+        kept="the functions in .ctors, which GNU's linker has in an array",
+    ),
     "options that an image records": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n"},
         "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
