@@ -255,9 +255,12 @@ def smallest(images: Mapping[str, Image]) -> str:
 def put(path: Path, content: bytes) -> None:
     """Let an image take the place of another at once; it is as executable as that, and as old, as `make` looks at that.
 
+    A symbolic link stays one.
+
     Raises:
         OSError: when it cannot be written; the other is still there.
     """
+    path = path.resolve()
     status = path.stat()
     copies = [one for one in path.parent.glob("deps/*") if one.samefile(path)] if status.st_nlink > 1 else []
     with replacing(path, status.st_mode & 0o7777) as file:

@@ -37,6 +37,14 @@ def test_images_take_the_places_of_the_builds_own(work: Shrinking, tmp_path: Pat
     assert [(tmp_path / name).read_bytes() for name in ("first", "second")] == [b"found", b"found"]
 
 
+def test_a_symbolic_link_to_an_image_stays_one(work: Shrinking, tmp_path: Path) -> None:
+    (tmp_path / "first").rename(tmp_path / "real")
+    (tmp_path / "first").symlink_to("real")
+    work.place(None)
+    assert (tmp_path / "first").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"found"
+
+
 def test_on_a_full_disk_what_the_build_has_made_stands(
     work: Shrinking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
