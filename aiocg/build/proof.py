@@ -64,6 +64,8 @@ _OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "s
 """What compilers have different values for in C++."""
 _OF_LEVELS = {"__OPTIMIZE__", "__OPTIMIZE_SIZE__", "__NO_INLINE__"}
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
+_BESIDE = ("-save-temps", "--save-temps", "-fopt-info", "-aux-info", "-Wa,-a")
+"""Options that write files which are not named by the object."""
 _DIRECTIVES = ("-fdirectives-only", "-Wno-unused-macros")  # which GCC does not take with that warning
 _PACK = "__builtin_va_arg_pack"  # arguments of an inlined function, which clang does not have
 _PRETTY = "-D__PRETTY_FUNCTION__=__func__"
@@ -676,8 +678,9 @@ def recorded_words(unit: Unit) -> list[str]:
     assert unit.origin is not None
     source = unit.input
     language = ["-x", source.explicit] if source.explicit else []
-    options = unit.origin.command.options("dependency")
-    return [*(word for word in options if not word.startswith(("-save-temps", "--save-temps"))), *language, source.path]
+    tokens = [token for token in unit.origin.command.tokens if not token.words[0].startswith(_BESIDE)]
+    options = replace(unit.origin.command, tokens=tuple(tokens)).options("dependency")
+    return [*options, *language, source.path]
 
 
 def _run(line: Sequence[str], unit: Unit, origin: Origin) -> str:

@@ -58,7 +58,7 @@ _OTHER_OUTPUT = tuple(
     """
     -save-temps --save-temps -emit-llvm -emit-ast --analyze --precompile -fmodules -fembed-bitcode -gsplit-dwarf
     -fcallgraph-info -fdump -ftime-trace -fopt-record -fsave-optimization-record -offload --cuda -fstack-usage -arch
-    -gen-reproducer
+    -gen-reproducer -fopt-info -aux-info -Wa,-a
     """.split()  # noqa: SIM905
 )
 

@@ -701,6 +701,12 @@ CASES |= {
         "gcc -O2 -frecord-gcc-switches -c main.c part.c && gcc -o app main.o part.o",
         run="./app; grep -ac disable-llvm-passes app",
     ),
+    "files that are written beside an object": Case(
+        {"main.c": PRINTS, "part.c": f"{FILLER}int value(int x) {{ return pad(x); }}\n"},
+        "gcc -O2 -Wa,-adln=part.lst -aux-info part.x -fopt-info-all=part.opt -c part.c && gcc -O2 -c main.c && "
+        "gcc -o app main.o part.o && touch made",
+        run="./app; find part.lst part.x part.opt -newer made; sha256sum part.lst part.x part.opt",
+    ),
     "rules that the environment asks for": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x + __GNUC__; }\n"},
         f"DEPENDENCIES_OUTPUT=rules; export DEPENDENCIES_OUTPUT; {PLAIN}",
