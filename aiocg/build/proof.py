@@ -68,6 +68,7 @@ _BESIDE = ("-save-temps", "--save-temps", "-fopt-info", "-aux-info", "-Wa,-a")
 """Options that write files which are not named by the object."""
 _DIRECTIVES = ("-fdirectives-only", "-Wno-unused-macros")  # which GCC does not take with that warning
 _PACK = "__builtin_va_arg_pack"  # arguments of an inlined function, which clang does not have
+_POWERS = [f"-fno-builtin-{name}{kind}" for name in ("exp2", "exp10") for kind in ("", "f", "l")]
 _PRETTY = "-D__PRETTY_FUNCTION__=__func__"
 _PACKS = {
     "integer_sequence<_Tp, __integer_pack(_Num)...>": "__make_integer_seq<integer_sequence, _Tp, _Num>",
@@ -328,10 +329,11 @@ def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
     """Return options with which clang does what GCC does unless it is told otherwise.
 
     Exported functions may be replaced by other objects. Loops need not end, in C++ up to -O1. In C,
-    `__PRETTY_FUNCTION__` is the name alone. Products and sums are rounded each; see `contracts`.
+    `__PRETTY_FUNCTION__` is the name alone. Products and sums are rounded each; see `contracts`. Powers of 2 and 10 are
+    those of `pow`.
     """
     endless = [] if cplusplus and level not in UNTYPED_LEVELS else ["-fno-finite-loops"]
-    return ["-fsemantic-interposition", UNCONTRACTED, *endless, *([] if cplusplus else [_PRETTY])]
+    return ["-fsemantic-interposition", UNCONTRACTED, *_POWERS, *endless, *([] if cplusplus else [_PRETTY])]
 
 
 def _as_gcc(unit: Unit, origin: Origin) -> Unit:

@@ -651,6 +651,15 @@ CASES |= {
         "gcc -O2 -c table.c && gcc -no-pie -o app unused.o main.o part.o table.o",
         "the build has read the symbols of first",
     ),
+    "powers of two": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#include <math.h>\n#include <string.h>\nint value(int x) { unsigned long bits, sum = 0;\n"
+            "for (int i = 0; i < 9999; i++) { double d = pow(2.0, (x + i) / 1000.0); memcpy(&bits, &d, sizeof d);\n"
+            "sum = sum * 31 + bits; } return sum % 9973; }\n",
+        },
+        f"{PLAIN} -lm",
+    ),
     "an exception that goes through C": Case(
         {
             "main.cc": '#include <cstdio>\nextern "C" void fail(int x) { throw x; }\nextern "C" int value(int);\n'
