@@ -71,17 +71,25 @@ def marked(actions: Actions, cost: str) -> Actions:
     return actions if cost == "IrInstructionCount" or MARK in actions else (*actions, MARK)
 
 
+MERGING: Actions = ("mergefunc", "globaldce")
+
+
+def twice(threshold: int) -> Actions:
+    """Return actions that inline up to a threshold, run -Oz twice on what that makes, and merge functions."""
+    return (*inlined(threshold), *oz(0), "default<Oz>", *MERGING)
+
+
 BASES: tuple[Actions, ...] = (
-    ARGUMENTS, oz(0), oz(25), _RAW, (MARK, "clang<Oz>"), oz(5), inlined(0), inlined(25),
+    ARGUMENTS, twice(100), oz(0), twice(-10), oz(25), _RAW, (MARK, "clang<Oz>"), oz(5), inlined(0), inlined(25),
     inlined(100),
 )  # fmt: skip
 """The most promising first."""
 
-LARGE_BASES: tuple[Actions, ...] = (oz(0), oz(25))
+LARGE_BASES: tuple[Actions, ...] = (twice(100), (*oz(-10), *MERGING), oz(25))
 """Of programs whose code takes so long to generate that there is time for few evaluations."""
 
 CLEANUPS: tuple[Actions, ...] = (
-    ("globaldce",), ("mergefunc", "globaldce"), ("constmerge", "globaldce"), ("globalopt", "globaldce", "deadargelim"),
+    ("globaldce",), MERGING, ("constmerge", "globaldce"), ("globalopt", "globaldce", "deadargelim"),
     ("ipsccp", "globalopt", "globaldce", "deadargelim"),
     ("function-attrs", "rpo-function-attrs", "early-cse", "globaldce"), ("argpromotion", "globaldce", "deadargelim"),
     ("{inliner-threshold=0}scc-oz-module-inliner", "globaldce"),

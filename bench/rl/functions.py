@@ -39,12 +39,11 @@ from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs
 from bench.processes import processor_seconds
 
-MERGING = ("mergefunc", "globaldce")
 PLANS = {  # what comes before the choices, and what comes after them
-    functionwise.ARGUMENTS: ("default<Oz>", *MERGING),
-    (*functionwise.inlined(-10), *functionwise.oz(0)): ("default<Oz>", *MERGING),
-    functionwise.oz(-10): MERGING,
-    (*functionwise.inlined(100), *functionwise.oz(0)): MERGING,
+    functionwise.ARGUMENTS: ("default<Oz>", *functionwise.MERGING),
+    (*functionwise.inlined(-10), *functionwise.oz(0)): ("default<Oz>", *functionwise.MERGING),
+    functionwise.oz(-10): functionwise.MERGING,
+    (*functionwise.inlined(100), *functionwise.oz(0)): functionwise.MERGING,
 }
 TESTED = range(1_000_000, 1_000_042)  # seeds of aiocg-v0 that the leaderboard has
 CHUNK = 8  # proposals in one message
