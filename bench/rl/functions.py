@@ -48,7 +48,8 @@ PLANS = {  # what comes before the choices, and what comes after them
 TESTED = range(1_000_000, 1_000_042)  # seeds of aiocg-v0 that the leaderboard has
 CHUNK = 8  # proposals in one message
 SOURCES = ("sdist-v0", "aiocg-v0")
-STRONGER, SIZE = "IrInstructionCountOzMinsize", "IrInstructionCount"
+STRONGER, SIZE, BYTES = "IrInstructionCountOzMinsize", "IrInstructionCount", "ObjectImageSizeMinsizeBytes"
+CLANG_OZ = ("mark<minsize>", "clang<Oz>")
 HIDDEN, EPOCHS, RATE, DECAY, ENTROPY, DROPPED = 64, 60, 2e-3, 1e-3, 0.002, 0.1
 HELD_BACK = 8  # every eighth program judges the epochs
 EVALUATIONS = (3, 6, 12)
@@ -216,8 +217,10 @@ async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[i
     """Return how many times smaller a program becomes, in several ways, and the processor seconds of the first."""
     begun = processor_seconds(pids)
     sites = await sites_of(env, policy)
-    row = {"what it prefers": strong / max(await _least(env, policy, sites, strong), 1)}
+    row = {"what it prefers": strong / max(await _least(env, policy, sites, SIZE), 1)}
     took = processor_seconds(pids) - begun
+    (clangs,) = await env.expand_texts([CLANG_OZ], observation_spaces=[BYTES], reward_spaces=[])
+    row["what it prefers, bytes"] = float(clangs.observation[0]) / max(await _least(env, policy, sites, BYTES), 1)
     draw, numbers = random.Random(0), range(len(policy.facts.actions))
     ways = {
         "policy": [site.orders for site in sites],
@@ -229,7 +232,7 @@ async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[i
             [site._replace(orders=order) for site, order in zip(sites, orders, strict=True)], policy.facts.actions
         )
         best = strong
-        for number in range(1, max(EVALUATIONS) + 1):
+        for number in range(1, max(EVALUATIONS, default=0) + 1):
             for proposal in searcher.ask(1):
                 (found,) = await env.expand_texts([proposal.actions], observation_spaces=SEEN, reward_spaces=[])
                 if not found.error:
@@ -240,11 +243,11 @@ async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[i
     return row, took
 
 
-async def _least(env: aiocg.Env, policy: Policy, sites: Sequence[Site], strong: float) -> float:
-    """Return the fewest instructions that the preferred sequences lead to, each kept whatever it does."""
+async def _least(env: aiocg.Env, policy: Policy, sites: Sequence[Site], cost: str) -> float:
+    """Return the least cost that the preferred sequences lead to, each kept whatever it does; that of -Oz if none."""
     lists = [one.actions for site in sites for one in FunctionSearcher([site], policy.facts.actions).ask(2)[:2]]
-    found = await env.expand_texts(lists, observation_spaces=[SIZE], reward_spaces=[])
-    return min([float(one.observation[0]) for one in found if not one.error], default=strong)
+    found = await env.expand_texts(lists or [CLANG_OZ], observation_spaces=[cost], reward_spaces=[])
+    return min(float(one.observation[0]) for one in found if not one.error)
 
 
 def main() -> None:
