@@ -59,10 +59,12 @@ ARGUMENTS: Actions = (*_RAW, "argpromotion", "ipsccp<func-spec>", "globaldce", "
 
 
 def oz(threshold: int) -> Actions:
+    """Return -Oz with a threshold of the inliner, in units of its cost model: below 0, it wants a copy to gain more."""
     return (f"{{inliner-threshold={threshold}}}default<Oz>",)
 
 
 def inlined(threshold: int) -> Actions:
+    """Return cheap passes, and an inliner with a threshold; see `oz`."""
     return (*ARGUMENTS, f"{{inliner-threshold={threshold}}}scc-oz-module-inliner", "globaldce", "deadargelim")
 
 
