@@ -137,7 +137,7 @@ def test_an_agent_is_trained_judged_and_not_trained_again(tmp_path: Path) -> Non
             ["--variants", "ppo", "a2c"],
             ["--variants", "ppo", "a2c"],
             ["--report"],
-            ["--plot", str(tmp_path / "few.svg")],
+            ["--table", "9", "--plot", str(tmp_path / "few.svg")],
         )
     ]
     assert [done.returncode for done in runs] == [0, 0, 0, 0], runs[0].stderr

@@ -5,7 +5,7 @@
     python -m bench.rl --results short.jsonl --episodes 2000 --programs 100 --largest 3000 --seeds 2 --validations 0
     python -m bench.rl --results paper.jsonl --tests csmith-v0 ~/cbench ~/chstone    # folders of bitcode, too
     python -m bench.rl --results paper.jsonl --report                         # the tables of what is stored
-    python -m bench.rl --results paper.jsonl --plot features.svg              # how the agents of Figure 9 have learned
+    python -m bench.rl --results paper.jsonl --table 9 --plot features.svg    # how the agents of Figure 9 have learned
 
 The protocol: 45 steps of 42 actions, of which one is twice in the paper's list, and once here; Autophase by
 instruction and a histogram of actions; rewards by what -Oz saves, clamped to 1; PPO and A2C with two layers of 256 and
@@ -26,9 +26,12 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import numpy as np
 
 from aiocg.rl import SyncRuntime
 from aiocg.rl.ppo import pytorch
@@ -36,6 +39,7 @@ from bench.machine import describe_machine
 from bench.rl.report import EPISODES, PROGRAMS, SEEDS, report
 from bench.rl.runs import Bench, Job, checkpoint_of, kind_of
 from bench.rl.variants import FIGURE_9, LEVERS
+from bench.rl.variants import VARIANTS as AGENTS
 from bench.search.stored import append, read
 
 VARIANTS = {"VI": ("ppo", "a2c"), "VII": ("ppo",), "9": FIGURE_9, "levers": LEVERS}
@@ -59,7 +63,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--validations", type=int, default=10, help="times that the policy so far is judged")
     parser.add_argument("--workers", type=int)
     parser.add_argument("--report", action="store_true", help="print the tables of what is stored, and do nothing else")
-    parser.add_argument("--plot", type=Path, help="draw figure 9 of what is stored: .svg or .png; and do nothing else")
+    parser.add_argument(
+        "--plot", type=Path, help="draw how the table's agents have learned: .svg or .png; and do nothing else"
+    )
     options = parser.parse_args(arguments)
     training = {"VII": GENERALISATION, "levers": MIXED}.get(options.table, ("csmith-v0",))
     options.training = options.training or list(training)
@@ -90,17 +96,20 @@ def claimed(checkpoint: Path) -> Iterator[bool]:
         yield True
 
 
-def draw_figure_9(stored: Iterable[Job], work: Path, path: Path) -> None:
-    """Draw how small agents that see different things make the programs that they learn from."""
+def draw_curves(stored: Iterable[Job], table: str, work: Path, path: Path) -> None:
+    """Draw how small a table's agents make the programs that they learn from, by means of a hundredth of episodes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.add_subplot()
     for job in stored:
-        if job.variant in FIGURE_9 and job.training == "csmith-v0":
+        if job.variant in VARIANTS[table] and job.training == "csmith-v0":
             learner, _ = kind_of(job).load(checkpoint_of(job, work))
-            told = [(one["episodes"], one["ratio_O0"]) for one in learner.curve if "ratio_O0" in one]
-            axes.plot(*zip(*told, strict=True), label=f"{', '.join(learner.facts.parts)}; seed {job.seed}")
+            told = [(one["episodes"], math.log(one["ratio_O0"])) for one in learner.curve if "ratio_O0" in one]
+            parts = np.array_split(told, min(len(told), 100))
+            named = ", ".join(learner.facts.parts) if table == "9" else AGENTS[job.variant].what
+            means = [math.exp(part[:, 1].mean()) for part in parts]
+            axes.plot([part[-1, 0] for part in parts], means, label=f"{named}; seed {job.seed}")
     axes.set(xlabel="episodes", ylabel="times smaller than -Oz, best on the way")
     axes.legend()
     figure.savefig(path)
@@ -118,7 +127,7 @@ def main() -> None:
         sys.exit(str(error))
     work = options.results.with_suffix(".work")
     if options.plot:
-        draw_figure_9(read(options.results, Job), work, options.plot)
+        draw_curves(read(options.results, Job), options.table, work, options.plot)
         return
     machine = asyncio.run(describe_machine())
     work.mkdir(exist_ok=True)
