@@ -24,6 +24,7 @@ A recipe is MessagePack of one map; `aiocg.workers.programs.recipe` reads it::
 """
 
 import dataclasses
+import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -285,7 +286,10 @@ def _named_by(word: str, directory: Path) -> dict[str, bytes]:
 def _read(directory: Path, name: str) -> bytes:
     if not name:
         raise ValueError("no file follows `<`")
+    path = directory / name
     try:
-        return (directory / name).read_bytes()
+        if path.is_char_device() and not path.samefile(os.devnull):
+            raise ValueError(f"the input file {path} has no end: it is a device")
+        return path.read_bytes()
     except OSError as error:
         raise ValueError(f"the input file {directory / name} cannot be read: {error.strerror}") from None

@@ -366,6 +366,7 @@ def test_runs_are_read_from_one_line(write: Callable[..., Path]) -> None:
     assert run.stdin == b"given"
     assert run.files == {"in.txt": b"given", "data/sub/y": b"2", "data/x": b"1"}
     assert parse_run("app: ./app").run.arguments == ()
+    assert parse_run("app: ./app < /dev/null").run.stdin == b""
 
 
 @pytest.mark.parametrize(
@@ -378,6 +379,7 @@ def test_runs_are_read_from_one_line(write: Callable[..., Path]) -> None:
         ("app: ./app 'x", "no command line"),
         ("app: ./app < none.txt", "cannot be read"),
         ("app: ./app <", "no file follows"),
+        ("app: ./app < /dev/zero", "has no end"),
         ("app: ./app *.txt", r"'\*' does nothing there"),
         ('app: ./app "$HOME"', r"'\$' does nothing there"),
         ("app: ./app && ./app", "'&' does nothing there"),
