@@ -130,6 +130,15 @@ async def test_a_program_that_writes_too_much_for_a_run_is_not_at_fault(runtime:
 
 
 @pytest.mark.slow
+async def test_a_program_whose_variables_do_not_fit_a_run_is_not_at_fault(
+    runtime: aiocg.Runtime, tmp_path: Path
+) -> None:
+    source = "char much[4UL << 30]; int main(int n, char **v) { return much[(unsigned long)n << 31] = 3; }"
+    found = await reference(runtime, program(tmp_path, source))
+    assert found.behaviour is Behaviour.NOT_RUN and "exceed the memory of a run" in found.reason, found.reason
+
+
+@pytest.mark.slow
 @pytest.mark.needs("g++")
 async def test_a_function_that_is_always_inlined_needs_no_code_elsewhere(
     runtime: aiocg.Runtime, tmp_path: Path

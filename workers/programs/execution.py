@@ -15,6 +15,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -48,6 +49,8 @@ HEAD = 4096  # shown bytes of an output
 LAST_WORDS = 2048  # shown bytes of standard error
 POLL_INTERVAL = 0.01  # seconds between attempts to get a core
 RUNNER = Path(__file__).with_name("runner.py")
+_ELF_HEADER = struct.Struct("<6s26xQ14xHH")  # of 64 bits: magic, and offset, entry size and length of the segments
+_SEGMENT, _LOADED = struct.Struct("<I36xQ8x"), 1  # its kind, and its bytes in memory
 _CORE, _GATE = "aiocg-measuring-core-", "aiocg-measuring-gate"
 
 
@@ -142,6 +145,8 @@ class Runner:
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` if it cannot be started, or the disk is full.
         """
+        if memory is not None and _loaded(executable) > memory:  # exec would kill it, as if it were at fault
+            raise failure(f"the program cannot be started: its variables exceed the memory of a run, {memory} bytes")
         if self._started is None or not self._started.usable():
             self.close()
             self._started = _Process(self.sandbox)
@@ -187,6 +192,18 @@ class Runner:
         process, self._started = self._started, None
         if process is not None:
             process.close()
+
+
+def _loaded(executable: Path) -> int:
+    """Return the bytes of memory that the segments of an ELF program take at its start; 0 for another format."""
+    with open(executable, "rb") as file:
+        header = file.read(_ELF_HEADER.size).ljust(_ELF_HEADER.size, b"\0")
+        magic, start, size, count = _ELF_HEADER.unpack(header)
+        if magic != b"\x7fELF\2\1" or size != _SEGMENT.size:
+            return 0
+        file.seek(start)
+        table = file.read(size * count)
+    return sum(memory for kind, memory in _SEGMENT.iter_unpack(table) if kind == _LOADED)
 
 
 class _Process:
