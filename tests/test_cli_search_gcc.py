@@ -44,6 +44,18 @@ def test_gcc_stands_beside_clang_and_the_headline_is_against_the_smaller(command
     assert all(f" {other}" in line for other in rivals)
 
 
+@pytest.mark.slow
+def test_a_level_that_is_smaller_than_all_that_is_for_size_is_told(command: Run, tmp_path: Path) -> None:
+    (tmp_path / "two.c").write_text(
+        "void fill(int, long *); int id(void); void show(int, long);\n"
+        "void both(void) { long t[2]; fill(0, t); show(id(), t[1]); }\n"
+    )
+    done = command("two.c", "--evaluations", 3)
+    assert done.status == 0, done.err
+    (line,) = [line for line in done.out.splitlines() if line.startswith("bytes   ")]
+    assert line.split("(relative")[0].rstrip().endswith("larger than -O3"), line
+
+
 LONG = """#include <stdio.h>
 int main(int count, char **words) {
   unsigned long sum = count;

@@ -416,6 +416,8 @@ class Finding:
             rivals |= self._by_gcc(what) | self._framed(what)
             if not rivals:
                 continue
+            best = min(rivals.values())
+            rivals |= {LEVELS[one]: costs[one] for one in ("before", "O3") if costs.get(one, best) < best}
             least = min(rivals, key=lambda name: rivals[name])
             others = {name: cost for name, cost in {**ours, **rivals}.items() if name != least}
             relative = f" (relative {costs['found'] / max(rivals[least], 1):.3f})"
