@@ -245,7 +245,7 @@ class _Trial:
         odd = [f"with {_shown(level)} ({in_words(errors)})" for level, errors in differing.items() if errors]
         if odd:
             signs = await undefined(self._env, self._benchmark)
-            reason = f"{' and '.join(odd)} it does something else than as it came{signs}"
+            reason = f"{' and '.join(odd)} it does something else than as it came{_ending(first)}{signs}"
             return replace(found, behaviour=Behaviour.VARIES, reason=reason, undefined=signs.found)
         if found.behaviour is Behaviour.VARIES:
             return found
@@ -345,7 +345,10 @@ def _obstacle(error: Exception) -> str:
     if foreign := re.search(r'No available targets are compatible with triple "([^"]+)"', text):
         return f"there is no code generator here for {foreign[1]}"
     missing = re.search(r"undefined (?:symbol: |reference to [`'])([^'\n]+)", text)
-    return f"it cannot be linked: {missing[1]} is not defined" if missing else f"it cannot be run: {first_line(error)}"
+    if missing:
+        return f"it cannot be linked: {missing[1]} is not defined"
+    said = re.search(r" ended with \d+\n(?:.*\n)*?.*\berror: (.+)", text)  # by the linker
+    return f"it cannot be linked: {said[1]}" if said else f"it cannot be run: {first_line(error)}"
 
 
 def _shown(level: str) -> str:

@@ -73,6 +73,17 @@ CASES = {  # the behaviour, and a part of the reason
         Behaviour.NOT_RUN,
         "it cannot be linked: other is not defined",
     ),
+    "a start of its own": (
+        "int main(void) { return 0; } void _start(void) { for (;;); }",
+        Behaviour.NOT_RUN,
+        "it cannot be linked: duplicate symbol: _start",
+    ),
+    "a stack that the levels spare": (
+        "__attribute__((noinline)) long down(long n, long *sum) { *sum += n; return n ? down(n - 1, sum) : *sum; }\n"
+        "int main(void) { long sum = 0; return down(1000000, &sum) != 500000500000; }",
+        Behaviour.VARIES,
+        "it does something else than as it came (SIGSEGV)",
+    ),
     "no end": (
         "int main(void) { for (volatile int n = 0;;) n++; }",
         Behaviour.NOT_RUN,
