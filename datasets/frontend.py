@@ -93,15 +93,15 @@ def missing_header(diagnostics: str) -> str:
 def header_remedy(header: str) -> str:
     """Say how to install a system header; "" for other headers."""
     if header in _CXX_HEADERS or header.startswith(("bits/stdc++", "bits/c++", "ext/")):
-        return _remedy("C++", _CXX_PACKAGES)
+        return _remedy("C++", _CXX_PACKAGES, f", or has them of a release without <{header}>")
     is_standard = header.endswith(".h") and header.removesuffix(".h") in _C_HEADERS
     if is_standard or header.startswith(_C_DIRECTORIES):
         return _remedy("C", _C_PACKAGES)
     return ""
 
 
-def _remedy(language: str, packages: str) -> str:
-    return f"this machine lacks the headers of the {language} library: install them ({packages})"
+def _remedy(language: str, packages: str, otherwise: str = "") -> str:
+    return f"this machine lacks the headers of the {language} library{otherwise}: install them ({packages})"
 
 
 DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")

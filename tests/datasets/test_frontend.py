@@ -126,6 +126,7 @@ def test_a_missing_system_header_names_the_packages(header: str, packages: list[
         compile_source(f"#include <{header}>\n", "x.cc", ["-nostdlibinc", "-nostdinc++"])
     assert caught.value.missing_header == header
     assert all(package in caught.value.reason for package in packages)
+    assert ("a release without" in caught.value.reason) is ("libc++-dev" in packages)  # such as one before <format>
     assert f"'{header}' file not found" in caught.value.diagnostics
 
 
