@@ -29,7 +29,7 @@ class Calls(NamedTuple):
 
     Attributes:
         edges: distinct pairs of caller and callee in module order, without calls of a function to itself and to
-            functions that must not be inlined.
+            functions that must not be, or cannot be, inlined.
         removable: functions that are dead once all their callers have inlined them: discardable, and never used
             except by calls.
     """
@@ -100,8 +100,9 @@ def calls(module: Module) -> Calls:
     functions = {module.function(name): name for name in names}
     edges: dict[tuple[bytes, bytes], None] = {}
     removable = []
+    fixed = _fixed(module)
     for callee, name in functions.items():
-        if callee is None or not _may_be_inlined(module, callee):
+        if callee is None or callee in fixed or not _may_be_inlined(module, callee):
             continue
         sites = list(_call_sites(c, callee))
         callers = {_function_of(c, site) for site in sites if site}
@@ -125,6 +126,18 @@ def _call_sites(c: Any, function: int) -> Iterator[int]:
 def _function_of(c: Any, instruction: int) -> int:
     function: int = c.LLVMGetBasicBlockParent(c.LLVMGetInstructionParent(instruction))
     return function
+
+
+def _fixed(module: Module) -> set[int]:
+    """Return functions that LLVM inlines nowhere: they read variable arguments, or call what returns twice."""
+    c = module.library.c
+    twice = (kind_of(c, "returns_twice"),)
+    special = [
+        function
+        for function in module.listed("Function")
+        if has_attribute(c, function, twice) or module.name_of(function).startswith("llvm.va_start")
+    ]
+    return {_function_of(c, site) for function in special for site in _call_sites(c, function) if site}
 
 
 def _may_be_inlined(module: Module, function: int) -> bool:

@@ -57,6 +57,29 @@ def test_calls_that_can_be_inlined_and_functions_that_then_go(engine: Engine) ->
     assert found.removable == [b"twice", ODD]  # the address of `taken` is known, `kept` calls itself
 
 
+def test_functions_that_llvm_cannot_inline_are_not_listed(engine: Engine) -> None:
+    text = """
+declare void @llvm.va_start.p0(ptr)
+declare i32 @setjmp(ptr) returns_twice
+define i32 @main(ptr %p) {
+  %a = call i32 (i32, ...) @variable(i32 1, i32 2)
+  %b = call i32 @back(ptr %p)
+  ret i32 %b
+}
+define internal i32 @variable(i32 %n, ...) {
+  %list = alloca [24 x i8]
+  call void @llvm.va_start.p0(ptr %list)
+  ret i32 %n
+}
+define internal i32 @back(ptr %p) {
+  %a = call i32 @setjmp(ptr %p) returns_twice
+  ret i32 %a
+}
+"""
+    found = calls(engine.module(engine.load(text.encode())))
+    assert (found.edges, found.removable) == ([], [])
+
+
 def test_chosen_calls_are_inlined_and_no_others(engine: Engine) -> None:
     before = engine.load(PROGRAM)
     after = engine.apply(before, "@main(inline<@twice>)")
