@@ -88,6 +88,8 @@ def test_a_signal_writes_the_best_so_far_and_says_so(place: Any, number: signal.
     assert place.leftovers() == [] and place.processes() == []
     assert (place.folder / "best.o").read_bytes().startswith(b"\x7fELF")
     assert b"<svg" in (place.folder / "best.svg").read_bytes()
+    saved = json.loads((place.folder / "best.json").read_text())
+    assert f"best so far: reward {saved['reward']:.4f} with" in output
     validated = place.run("aiocg", "validate", "best.json")
     assert validated.returncode == 0, validated.stdout
     again = place.run("aiocg", "replay", "best.json", "-o", "again.o")
