@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 SERVER = StdioServerParameters(command=sys.executable, args=["-P", "-m", "aiocg.cli", "mcp"])
 
@@ -24,7 +25,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> Any:
 
 async def play(program: str, steps: int, candidates: int) -> None:
     """Take the action that is worth most, again and again, until none is worth anything."""
-    async with Client(SERVER) as client:
+    async with Client(stdio_client(SERVER)) as client:
         session = (await call(client, "reset", program=program))["session"]
         size = (await call(client, "observe", session=session, space="IrInstructionCount"))["value"]
         listed = (await call(client, "list_actions"))["actions"][:candidates]

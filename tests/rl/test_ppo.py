@@ -102,7 +102,7 @@ def test_a_masked_action_is_not_likely_at_all() -> None:
     one, torch = learner(), pytorch()
     features = torch.zeros((1, SIZE))
     masks = torch.tensor([[True, False, True, False, True]])
-    probabilities = one._distribution(features, masks).probs[0].detach().numpy()
+    probabilities = one._log_probabilities(features, masks)[0].exp().detach().numpy()
     assert np.all((probabilities > 0.1) == masks[0].numpy())
     assert probabilities[1] == probabilities[3] == 0
 
