@@ -226,9 +226,8 @@ class Job:
                     await go_to(env, latest.actions)
                 self._write_state(env.state)
             if kept.keys() & {"state", "output"} and (reward := env.state.reward) is not None:
-                self.latest = dataclasses.replace(
-                    latest, reward=reward
-                )  # what was told may be a sum of what functions cost alone
+                # What was told before may be a sum of what functions cost alone.
+                self.latest = dataclasses.replace(latest, reward=reward)
         except (CommandError, aiocg.AiocgError) as error:
             kept["error"] = str(error).partition("\n")[0]
         return kept
