@@ -25,12 +25,11 @@ import aiocg
 import aiocg.telemetry
 from aiocg.datasets import default_datasets
 from aiocg.errors import AiocgError
-from aiocg.search._functionwise import ARGUMENTS, FILES, core, costs_of, oz
+from aiocg.search._functionwise import BASES, FILES, core, costs_of
 from aiocg.search._population import Passes, Population
 
 SMALLEST, LARGEST = 40, 5_000  # instructions of a training program
 CHUNK = 8  # proposals in one message
-BASES = (ARGUMENTS, oz(0))
 MOST_GENERATED = 1 << 20
 
 
@@ -56,14 +55,14 @@ def training_programs(seed: int) -> list[str]:
 
 
 async def sites(runtime: aiocg.Runtime, uris: list[str], count: int, observation: str) -> AsyncIterator[Site]:
-    """Give so many programs, each at two of the bases that the search has."""
+    """Give so many programs, each at the first two of the bases that the search has."""
     for uri in uris:
         try:
             env = await runtime.make("llvm-v0", benchmark=uri)
             await env.reset()
             if not SMALLEST <= await env.observe("IrInstructionCount") <= LARGEST:
                 continue
-            found = [await _at(env, base, observation) for base in BASES]
+            found = [await _at(env, base, observation) for base in BASES[:2]]
         except AiocgError as error:
             print(f"{uri}: {error}", file=sys.stderr)
             continue

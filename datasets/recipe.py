@@ -288,8 +288,8 @@ def _read(directory: Path, name: str) -> bytes:
         raise ValueError("no file follows `<`")
     path = directory / name
     try:
-        if path.is_char_device() and not path.samefile(os.devnull):
-            raise ValueError(f"the input file {path} has no end: it is a device")
+        if path.exists() and not (path.is_file() or path.is_dir() or path.samefile(os.devnull)):
+            raise ValueError(f"the input file {path} is a device, a pipe or a socket, which may have no end")
         return path.read_bytes()
     except OSError as error:
         raise ValueError(f"the input file {directory / name} cannot be read: {error.strerror}") from None

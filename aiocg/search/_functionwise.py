@@ -59,12 +59,12 @@ ARGUMENTS: Actions = (*_RAW, "argpromotion", "ipsccp<func-spec>", "globaldce", "
 
 
 def oz(threshold: int) -> Actions:
-    """Return -Oz with a threshold of the inliner, in units of its cost model: below 0, it wants a copy to gain more."""
+    """Return -Oz that inlines calls whose cost, as LLVM's inliner counts it, is below a threshold."""
     return (f"{{inliner-threshold={threshold}}}default<Oz>",)
 
 
 def inlined(threshold: int) -> Actions:
-    """Return cheap passes, and an inliner with a threshold; see `oz`."""
+    """Return cheap passes, and an inliner with a threshold as that of `oz`."""
     return (*ARGUMENTS, f"{{inliner-threshold={threshold}}}scc-oz-module-inliner", "globaldce", "deadargelim")
 
 
@@ -83,10 +83,6 @@ LARGE_BASES: tuple[Actions, ...] = (oz(0), oz(25))
 """Of programs whose code takes so long to generate that there is time for few evaluations."""
 
 MERGING: Actions = ("mergefunc", "globaldce")
-OPENINGS: tuple[Actions, ...] = tuple(
-    (*inlined(threshold), *oz(0), "default<Oz>", *MERGING) for threshold in (100, -10)
-)
-"""Tried before the bases: the best program so far is one of these, too."""
 
 CLEANUPS: tuple[Actions, ...] = (
     ("globaldce",), MERGING, ("constmerge", "globaldce"), ("globalopt", "globaldce", "deadargelim"),
@@ -558,10 +554,6 @@ class _Search:
         await spread([functools.partial(self._evaluate_late, crew), functools.partial(self._run, crew)])
 
     async def _run(self, crew: list[Env]) -> None:
-        if self._left > TWO_BASES and self.levels <= BESIDE * (self._meter.seconds or math.inf):
-            marked = map(self._marked, OPENINGS) if self._cost in OF_CODE else OPENINGS
-            await self._evaluate(crew, (), [(*actions, *self._codegen) for actions in marked])
-            self._planned += len(OPENINGS)
         for attempt in itertools.count():
             searched = await self._attempt(crew, attempt)
             self.exhausted = self._used < 1 and (not searched or not self._meter.used)
@@ -704,13 +696,10 @@ class _Search:
         in_time = math.inf if seconds is None else seconds * lanes * SPEED / max(self._start, 1)
         planned = in_time if limit is None else min(limit, in_time)
         large = self._cost in OF_CODE and in_time < PER_BASE
-        bases = (self._record.actions, *(map(self._marked, LARGE_BASES) if large else BASES))
+        marks = MARKS[:1] if self._framed else (MARK,)
+        bases = (self._record.actions, *([(*marks, *base) for base in LARGE_BASES] if large else BASES))
         count = int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))
         return [(*base, *(one for one in self._codegen if one not in base)) for base in bases[:count]]
-
-    def _marked(self, actions: Actions) -> Actions:
-        """Return actions on marked functions."""
-        return (*(MARKS[:1] if self._framed else (MARK,)), *actions)
 
     async def _evaluate(self, lanes: list[Env], before: Actions, candidates: Sequence[Actions]) -> list[float | None]:
         """Evaluate lists of actions from the lanes' state, offer them to the record, and return the costs."""

@@ -38,11 +38,10 @@ from aiocg.rl.ppo import pytorch
 from bench.machine import describe_machine
 from bench.rl.report import EPISODES, PROGRAMS, SEEDS, report
 from bench.rl.runs import Bench, Job, checkpoint_of, kind_of
-from bench.rl.variants import FIGURE_9, LEVERS
-from bench.rl.variants import VARIANTS as AGENTS
+from bench.rl.variants import FIGURE_9, LEVERS, VARIANTS
 from bench.search.stored import append, read
 
-VARIANTS = {"VI": ("ppo", "a2c"), "VII": ("ppo",), "9": FIGURE_9, "levers": LEVERS}
+TABLES = {"VI": ("ppo", "a2c"), "VII": ("ppo",), "9": FIGURE_9, "levers": LEVERS}
 GENERALISATION = ("csmith-v0", "sdist-v0", "aiocg-v0")  # to learn from; the paper has Csmith, GitHub and TensorFlow
 MIXED = ("csmith-v0+aiocg-v0", "csmith-v0", "aiocg-v0")  # to learn from: that of all levers, and without the mixture
 TESTS = ("csmith-v0", "sdist-v0", "aiocg-v0", "programs-v0")
@@ -52,7 +51,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return the options."""
     parser = argparse.ArgumentParser(prog="python -m bench.rl", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, required=True, help="file of JSON lines, added to")
-    parser.add_argument("--table", choices=VARIANTS, default="VI", help="of the paper: VI, VII, figure 9; or levers")
+    parser.add_argument("--table", choices=TABLES, default="VI", help="of the paper: VI, VII, figure 9; or levers")
     parser.add_argument("--variants", nargs="+", help="some of the table's agents")
     parser.add_argument("--training", nargs="+", help="datasets, with + between those of a mixture")
     parser.add_argument("--tests", nargs="+", default=list(TESTS), help="datasets, and folders of .bc and .ll files")
@@ -69,7 +68,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     training = {"VII": GENERALISATION, "levers": MIXED}.get(options.table, ("csmith-v0",))
     options.training = options.training or list(training)
-    options.variants = options.variants or list(VARIANTS[options.table])
+    options.variants = options.variants or list(TABLES[options.table])
     return options
 
 
@@ -103,11 +102,11 @@ def draw_curves(stored: Iterable[Job], table: str, work: Path, path: Path) -> No
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.add_subplot()
     for job in stored:
-        if job.variant in VARIANTS[table] and job.training == "csmith-v0":
+        if job.variant in TABLES[table] and job.training == "csmith-v0":
             learner, _ = kind_of(job).load(checkpoint_of(job, work))
             told = [(one["episodes"], math.log(one["ratio_O0"])) for one in learner.curve if "ratio_O0" in one]
             parts = np.array_split(told, min(len(told), 100))
-            named = ", ".join(learner.facts.parts) if table == "9" else AGENTS[job.variant].what
+            named = ", ".join(learner.facts.parts) if table == "9" else VARIANTS[job.variant].what
             means = [math.exp(part[:, 1].mean()) for part in parts]
             axes.plot([part[-1, 0] for part in parts], means, label=f"{named}; seed {job.seed}")
     axes.set(xlabel="episodes", ylabel="times smaller than -Oz, best on the way")

@@ -232,7 +232,7 @@ async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[i
             [site._replace(orders=order) for site, order in zip(sites, orders, strict=True)], policy.facts.actions
         )
         best = strong
-        for number in range(1, max(EVALUATIONS, default=0) + 1):
+        for number in range(1, max(EVALUATIONS) + 1):
             for proposal in searcher.ask(1):
                 (found,) = await env.expand_texts([proposal.actions], observation_spaces=SEEN, reward_spaces=[])
                 if not found.error:
