@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.transport.elf import image_size
+
 from .command_line import Run, runner
 
 SOURCE = """#ifndef SCALE
@@ -45,15 +47,22 @@ def test_gcc_stands_beside_clang_and_the_headline_is_against_the_smaller(command
 
 
 @pytest.mark.slow
-def test_a_level_that_is_smaller_than_all_that_is_for_size_is_told(command: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("algorithm", ["functionwise", "evolve"])
+def test_no_result_is_larger_than_a_level_that_is_smaller_than_those_for_size(
+    command: Run, tmp_path: Path, algorithm: str
+) -> None:
     (tmp_path / "two.c").write_text(
         "void fill(int, long *); int id(void); void show(int, long);\n"
         "void both(void) { long t[2]; fill(0, t); show(id(), t[1]); }\n"
     )
-    done = command("two.c", "--evaluations", 3)
+    done = command(algorithm, "two.c", "--evaluations", 3, "--json", "-o", "two.o")
     assert done.status == 0, done.err
-    (line,) = [line for line in done.out.splitlines() if line.startswith("bytes   ")]
-    assert line.split("(relative")[0].rstrip().endswith("larger than -O3"), line
+    sizes = done.json["bytes"]
+    assert sizes["found"] <= min(sizes["O3"], sizes["OsOptsize"]) < sizes["OzMinsize"]
+    assert image_size((tmp_path / "two.o").read_bytes())[0] == sizes["found"]
+    shown = command(algorithm, "two.c", "--evaluations", 3)
+    (line,) = [line for line in shown.out.splitlines() if line.startswith("bytes   ")]
+    assert not line.split("(relative")[0].rstrip().endswith("than clang -Oz"), line
 
 
 LONG = """#include <stdio.h>

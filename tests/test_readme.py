@@ -63,7 +63,7 @@ def test_recording_has_the_rows_that_the_command_prints(place: Any) -> None:
         "-Oz",
         "found",
         "instructions",
-        "relative to clang -Oz",
+        "of clang -Oz",
         "reward  ",
         "actions  ",
         "wall time  ",

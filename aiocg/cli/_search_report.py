@@ -96,13 +96,24 @@ _OBSERVED = {  # the cost of the program as it is, at levels, and found
 }
 COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found;
     # found code has the mark that the reward assumes, and so has the file that is written
-    what: {"before": before, **{level: at.format(level) for level in ("O3", "Oz", "OzMinsize")}, "found": found}
+    what: {
+        "before": before,
+        **{level: at.format(level) for level in ("O3", "OsOptsize", "Oz", "OzMinsize")},
+        "found": found,
+    }
     for what, (before, at, found) in _OBSERVED.items()
 }
-TITLES = {"instructions": "instructions", "bytes": "bytes in the image", ZEROED: "zero-initialised bytes"}
-LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
+TITLES = {"instructions": "instructions", "bytes": "image bytes", ZEROED: "zeroed bytes"}
+LEVELS = {
+    "before": "before",
+    "O3": "-O3",
+    "OsOptsize": "clang -Os",
+    "Oz": "-Oz",
+    "OzMinsize": "clang -Oz",
+    "found": "found",
+}
 FRAMED = "clang -Oz -fno-omit-frame-pointer"
-SMALL = ("OzMinsize", "Oz", "O3", "before")  # levels to compare with, if they compile the program, best known first
+SMALL = ("OzMinsize", "OsOptsize", "Oz", "O3", "before")  # levels to compare with, best known first
 
 
 async def _costs_at_levels(env: "Env", names: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:
@@ -125,8 +136,8 @@ async def _costs_at_levels(env: "Env", names: Mapping[str, str]) -> tuple[dict[s
 
 
 def _smallest_level(costs: Mapping[str, int]) -> str | None:
-    """Return the level that others are related to: that of clang -Oz, or the next that compiles the program."""
-    return next((level for level in SMALL if level in costs), None)
+    """Return the level that others are related to: the cheapest that compiles the program."""
+    return min((level for level in SMALL if level in costs), key=lambda level: costs[level], default=None)
 
 
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
@@ -259,7 +270,7 @@ class Finding:
         from aiocg.spaces.actions import join_texts
 
         result, nothing = self._result, "none is better than the program as it is"
-        if self._costs:
+        if self._has_two_levels:
             yield SINCE_23 if self._env.compiler_version >= "LLVM 23" else TWO_LEVELS
         yield f"reward      {result.reward:.4f} ({self._env.reward_space})"
         yield from self._against_baselines()
@@ -360,7 +371,7 @@ class Finding:
     def _table(self, title: Text) -> Table | None:
         """Return costs before, at optimisation levels and as found, and how they relate to those of a level."""
         if self._costs:
-            *levels, last = LEVELS
+            *levels, last = [one for one in LEVELS if one != "Oz" or self._has_two_levels]
             columns = [*levels, *self._by_gcc("bytes"), last]
             table = Table("", *(LEVELS.get(one, one) for one in columns), title=title)
             for what, costs in self._costs.items():
@@ -371,7 +382,7 @@ class Finding:
                 if what == ZEROED or (least := _smallest_level(costs)) is None:
                     continue
                 ratios = {one: f"{cost / max(costs[least], 1):.3f}" for one, cost in known.items()}
-                table.add_row(f"relative to {LEVELS[least]}", *(ratios.get(one, "") for one in columns))
+                table.add_row(f"of {LEVELS[least]}", *(ratios.get(one, "") for one in columns))
             return _right(table)
         comparison = self._comparison
         levels = [level for level in COLUMNS if comparison is not None and level in comparison.baselines]
@@ -381,8 +392,13 @@ class Finding:
         values = [comparison.unoptimised, *baselines, comparison.found]
         table = Table("", "before", *(f"-{level}" for level in levels), "found", title=title)
         table.add_row(comparison.cost, *map(str, values))
-        table.add_row(f"relative to -{levels[-1]}", *(f"{value / max(baselines[-1], 1):.3f}" for value in values))
+        table.add_row(f"of -{levels[-1]}", *(f"{value / max(baselines[-1], 1):.3f}" for value in values))
         return _right(table)
+
+    @property
+    def _has_two_levels(self) -> bool:
+        """Whether LLVM's -Oz and that of clang come to something else."""
+        return any(costs.get("Oz") != costs.get("OzMinsize") for costs in self._costs.values())
 
     def _by_gcc(self, what: str) -> dict[str, int]:
         """Return the cost of what GCC makes of the same sources, by its name, if that is known."""
@@ -410,14 +426,12 @@ class Finding:
         for what, costs in self._costs.items():
             if what == ZEROED:
                 continue
-            ours = {LEVELS["Oz"]: costs["Oz"]} if "Oz" in costs else {}
-            usual = _smallest_level(costs)
-            rivals = {LEVELS[usual]: costs[usual]} if usual is not None else {}
+            ours = {LEVELS["Oz"]: costs["Oz"]} if self._has_two_levels and "Oz" in costs else {}
+            levels = (_smallest_level(costs), "OzMinsize")
+            rivals = {LEVELS[one]: costs[one] for one in levels if one is not None and one in costs}
             rivals |= self._by_gcc(what) | self._framed(what)
             if not rivals:
                 continue
-            best = min(rivals.values())
-            rivals |= {LEVELS[one]: costs[one] for one in ("before", "O3") if costs.get(one, best) < best}
             least = min(rivals, key=lambda name: rivals[name])
             others = {name: cost for name, cost in {**ours, **rivals}.items() if name != least}
             relative = f" (relative {costs['found'] / max(rivals[least], 1):.3f})"

@@ -2,8 +2,8 @@
 
 The front end compiles it to bitcode. If an object for the same bitcode is in the cache, that is taken. If not, the
 search chooses passes, code is generated for what they leave, and it is compared with what clang alone gives with the
-user's own options and with -Oz: the best of the three is taken, but none that has more bytes in the image, or more
-zero-initialised data, than the first of these. When the search fails, clang's own object is.
+user's own options, with -Oz and with -Os: the best is taken, but none that has more bytes in the image, or more
+zero-initialised data, than by the user's own options. When the search fails, clang's own object is.
 
 Light: what a compilation that is in the cache does not need is imported where it is used.
 """
@@ -26,8 +26,9 @@ from aiocg.llvm.command_line import CommandLine, Input, level_words
 from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.transport.elf import ImageSize, image_size
 
-FORMAT = "3"  # of the cache's entries and keys
-LEVEL = "-Oz"  # what the front end marks functions for, and what results are compared with
+FORMAT = "4"  # of the cache's entries and keys
+LEVEL = "-Oz"  # what the front end marks functions for
+LEVELS = (LEVEL, "-Os")  # what results are compared with; each is the smaller one for about half of all programs
 
 FOUND, PLAIN = "found", "plain"
 
@@ -40,8 +41,8 @@ class _Verdict:
     """What was chosen for a source, and why.
 
     Attributes:
-        chosen: "found", "-Oz", or "plain" for what clang gives with the user's options.
-        costs: the least of each of these three that was had, in the unit that decides.
+        chosen: "found", a level, or "plain" for what clang gives with the user's options.
+        costs: the least of each of these that was had, in the unit that decides.
         unit: "instructions" or "bytes".
         how: in a few words how the best of what was found was found.
         seconds: how long all that took.
@@ -59,7 +60,7 @@ class _Candidate:
     """Object code that may be taken.
 
     Attributes:
-        name: "found", "-Oz" or "plain".
+        name: "found", a level or "plain".
         content: the object.
         size: what it brings into an image.
         cost: in the unit that decides.
@@ -174,8 +175,9 @@ class ObjectCompilation:
         if plain is None:
             raise DriverError("clang does not accept it")
         began = time.monotonic()
-        candidates = [plain, self._by_clang(LEVEL, LEVEL)]
-        once, left = time.monotonic() - began, started + self.settings.budget - time.monotonic()
+        levels = [level for level in LEVELS if level != self.command.level]
+        candidates = [plain, *(self._by_clang(level, level) for level in levels)]
+        once, left = (time.monotonic() - began) / len(levels), started + self.settings.budget - time.monotonic()
         if not self.settings.searches or (plain.cost > TINY_CODE and left > LEAST * once):
             from aiocg.llvm._driver_search import optimise
 
@@ -259,10 +261,10 @@ class ObjectCompilation:
 
 def _describe(verdict: _Verdict, level: str) -> str:
     """Return one line on what was chosen for a source, beside the level that the user asked for."""
-    names = {FOUND: "found", LEVEL: "-Oz", PLAIN: f"clang {level or '-O0'}"}
-    cost = verdict.costs[verdict.chosen]
-    others = ", ".join(f"{names[name]} {value}" for name, value in verdict.costs.items() if name != verdict.chosen)
-    took = f" by {verdict.how}" if verdict.chosen == FOUND else f" as {names[verdict.chosen]} alone"
+    names = {PLAIN: f"clang {level or '-O0'}"}
+    cost, least = verdict.costs[verdict.chosen], verdict.chosen
+    others = ", ".join(f"{names.get(name, name)} {value}" for name, value in verdict.costs.items() if name != least)
+    took = f" by {verdict.how}" if least == FOUND else f" as {names.get(least, least)} alone"
     return "; ".join(filter(None, (f"{cost} {verdict.unit}{took}", others)))
 
 

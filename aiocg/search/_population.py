@@ -98,7 +98,13 @@ Passes = tuple[str, ...]
 """Texts of function passes, in order; the first may be an `inline<...>`, the last one of `MARKS`."""
 
 _INLINE = "inline<"
-MARKS = ("mark<minsize;frame-pointer>", "mark<optsize>", "mark<optsize;frame-pointer>", "mark<minsize>")
+MARKS = (
+    "mark<minsize;frame-pointer>",
+    "mark<optsize>",
+    "mark<speed>",
+    "mark<optsize;frame-pointer>",
+    "mark<minsize>",
+)
 """For the code generator, the most promising first. Frame pointers make unwind tables smaller, and addresses on the
 stack; by `optsize` instructions are longer, but no arguments are pushed, which takes bytes of unwind tables."""
 

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from aiocg.env.env import Env
 from aiocg.search.variation import Variation
+from aiocg.spaces.rewards import assumed_mark
 
 AS_IT_IS = "O0"  # the name of the baseline without any action
 LEVELS = ("Oz", "Os", "O3", "O2")
+_CLANG_MARKS = {"Os": "mark<optsize>", "O3": "mark<speed>", "O2": "mark<speed>"}  # of functions, at levels
 FRAME_POINTERS = "OzFramePointers"
 """As clang -Oz -fno-omit-frame-pointer, where bytes count: a flag that makes most programs smaller."""
 
@@ -25,9 +27,11 @@ def baselines(env: Env) -> dict[str, tuple[str, ...]]:
             found |= {level: (space.text(level),) for level in LEVELS}
             break
     if env.spec.worker == "llvm":
+        cost = getattr(env.reward_spaces.get(env.reward_space or ""), "cost", "")
+        if assumed_mark(cost):  # which functions have for the measure, and clang gives them at one level only
+            found |= {level: (mark, *found[level]) for level, mark in _CLANG_MARKS.items() if level in found}
         found["OzMinsize"] = ("mark<minsize>", "clang<Oz>")  # as clang -Oz does
-        reward = env.reward_spaces.get(env.reward_space or "")
-        if getattr(reward, "cost", "").startswith("ObjectImageSize"):
+        if cost.startswith("ObjectImageSize"):
             found[FRAME_POINTERS] = ("mark<minsize;frame-pointer>", "clang<Oz>")
     return found
 

@@ -16,6 +16,7 @@
     options  := name "=" value (";" name "=" value)*
     target   := "@" name | '@"' name '"'             a function, written as LLVM writes it
     mark     := "mark<" ("minsize" | "optsize") [";frame-pointer"] ">"   as clang does for -Oz or -Os
+              | "mark<speed>"                        as it does for -O2 and -O3: without marks for size
               | "mark<" ("hot" | "cold" | "noinline" | "none") ">"   on functions only
     place    := target ":" target ":" number         a call in a function of another: one of those, in order
               | target ":" number                    a loop of a function
@@ -44,7 +45,7 @@ _NUMBER = re.compile(r":(\d{1,9})")
 _UNROLL = re.compile(r"unroll<(full|\d{1,4})>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
-_MARK = re.compile(r"(?:^|(?<=.),)(mark<(?:(?:minsize|optsize)(?:;frame-pointer)?|hot|cold|noinline|none)>)$")
+_MARK = re.compile(r"(?:^|(?<=.),)(mark<(?:(?:minsize|optsize)(?:;frame-pointer)?|speed|hot|cold|noinline|none)>)$")
 _FACTORS = range(2, 1025)
 _OF_CALL = re.compile(r"mark<(?:alwaysinline|noinline|none)>")
 _OF_LOOP = re.compile(

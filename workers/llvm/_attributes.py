@@ -121,12 +121,16 @@ OPTSIZE: Attributes = ("optsize",)
 MINSIZE: Attributes = ("minsize", "optsize")
 """The marks of `clang -Oz`."""
 
+SPEED: Attributes = NOTHING
+"""The marks of `clang -O2` and `clang -O3`."""
+
 FRAME_POINTER = "frame-pointer"
 """The mark of `-fno-omit-frame-pointer`. Addresses on the stack take a byte less then, and unwind tables many."""
 
 MARKS: dict[str, Attributes] = {
     "mark<minsize>": MINSIZE,
     "mark<optsize>": OPTSIZE,
+    "mark<speed>": SPEED,
     "mark<minsize;frame-pointer>": (*MINSIZE, FRAME_POINTER),
     "mark<optsize;frame-pointer>": (*OPTSIZE, FRAME_POINTER),
 }
@@ -138,7 +142,8 @@ _BY_CONVENTION = re.compile(
     rb"\b(?:ghccc|hhvm_?c?cc|cc (?:1[01]|8[12]))\b|@llvm\.(?:read|write)_(?:volatile_)?register"
 )
 _AGAINST = ("optnone", "optdebug")  # the verifier refuses these with a mark; clang, too, leaves such functions unmarked
-_CHOSEN = "aiocg-mark"  # an attribute of functions that have marks of their own
+_CHOSEN = "aiocg-size-mark"  # an attribute of functions that keep their marks where others are marked for a measure
+_ALL, _ONE = "all", "one"  # its values: all functions were marked alike, or this one alone
 _OURS = "aiocg-frame-pointer"  # and of those that have a frame pointer by a mark
 
 
@@ -154,27 +159,46 @@ def forbids_frame_pointers(module: Module) -> bool:
 
 
 def mark(module: Module, attributes: Attributes) -> None:
-    """Add attributes to all functions with a body in a module.
+    """Add attributes to all functions with a body in a module, as the front end does or a measure wants.
 
-    Those that must not be optimised, and those that have marks of their own, stay as they are.
+    Those that must not be optimised, and those whose marks were chosen, stay as they are.
     """
     for function in bodies(module) if attributes else ():
         if not _is_fixed(module, function) and string_attribute(module, function, _CHOSEN) is None:
             _add(module, function, attributes)
 
 
+def mark_all(module: Module, attributes: Attributes) -> None:
+    """Give the functions of a module marks in place of those that they have, unless they have marks of their own.
+
+    Functions that must not be optimised stay as they are, and `minsize` is for those that no other mark was chosen for:
+    it is what measures of size mark functions with.
+    """
+    if "minsize" in attributes:
+        mark(module, attributes)
+        return
+    for function in bodies(module):
+        if string_attribute(module, function, _CHOSEN) != _ONE:
+            _mark(module, function, attributes, _ALL)
+
+
 def mark_function(module: Module, function: int, attributes: Attributes) -> None:
     """Give a function marks of its own, in place of those that it has, unless it must not be optimised."""
+    _mark(module, function, attributes, _ONE)
+
+
+def _mark(module: Module, function: int, attributes: Attributes, chosen: str) -> None:
     if _is_fixed(module, function):
         return
     c = module.library.c
     for name in MINSIZE:
         c.LLVMRemoveEnumAttributeAtIndex(function, FUNCTION_INDEX, kind_of(c, name))
-    if string_attribute(module, function, _OURS) is not None:
-        for name in (_OURS, FRAME_POINTER):
-            c.LLVMRemoveStringAttributeAtIndex(function, FUNCTION_INDEX, name.encode(), len(name))
+    ours = (_OURS, FRAME_POINTER) if string_attribute(module, function, _OURS) is not None else ()
+    for name in (_CHOSEN, *ours):
+        c.LLVMRemoveStringAttributeAtIndex(function, FUNCTION_INDEX, name.encode(), len(name))
     _add(module, function, attributes)
-    add_string_attribute(module, function, _CHOSEN)
+    if chosen:
+        add_string_attribute(module, function, _CHOSEN, chosen)
 
 
 def _add(module: Module, function: int, attributes: Attributes) -> None:

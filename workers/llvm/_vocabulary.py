@@ -207,6 +207,7 @@ DECISIONS = {
         "hot": "Take the function to be called often", "cold": "Take it to be called seldom",
         "noinline": "Keep all calls of it", **_NONE,
         "minsize": "Mark it as clang -Oz does", "optsize": "Mark it as clang -Os does",
+        "speed": "Mark it for nothing, as clang -O2 and -O3 do",
     }),
 }  # fmt: skip
 """By space: what is decided, in words, and the marks."""

@@ -17,6 +17,7 @@ from aiocg.workers.llvm._attributes import (
     defined_function,
     forbids_frame_pointers,
     mark,
+    mark_all,
     mark_function,
 )
 from aiocg.workers.llvm._canonical import Facts, Surveyor
@@ -519,7 +520,7 @@ class Engine:
         module.context.runs += 1
         machine, surveyor = module.machine, self.surveyor
         if action.pipeline in MARKS:
-            mark(module, self._attributes(action.pipeline, module, state))
+            mark_all(module, self._attributes(action.pipeline, module, state))
             return self._see(module, surveyor.survey(module) if surveyor else None)
         if action.decisions:
             decide(module, self.loops, action.decisions)
