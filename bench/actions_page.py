@@ -58,6 +58,8 @@ lists the spaces that the library in use has; what it lacks is left out.
 | `@main(sroa,gvn)@parse(licm)` | passes on several functions, each its own; each function is named once |
 | `@main(inline<@parse;@next>,sroa)` | calls of two functions in `main` inlined, then passes on it, if any |
 | `mark<minsize>`, `mark<optsize>` | mark all functions for size, as `clang -Oz` and `-Os` do |
+| `mark<speed>` | mark no function for size, as `clang -O2` and `-O3` do. This and `mark<optsize>` stay when \
+functions are marked `minsize` later, by an action or for a measure |
 | `mark<minsize;frame-pointer>`, `mark<optsize;frame-pointer>` | the same, with frame pointers, as by \
 `-fno-omit-frame-pointer`; without in programs whose inline assembly or calls may use that register otherwise |
 | `@main(sroa,mark<optsize>)` | passes on one function, if any, and then a mark of its own, which those of all do not \

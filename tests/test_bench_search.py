@@ -184,9 +184,9 @@ def test_report_names_what_was_left_out_and_what_cannot_be_compared() -> None:
 
 
 def test_report_of_bytes_has_one_flag_of_clang_and_the_code_alone() -> None:
-    beside = {"code": 40, "code_OzMinsize": 50, "OzFramePointers": 96}
+    beside = {"code": 40, "code_OzMinsize": 50, "level": 96}
     found = cells(report([row(goal="bytes", **beside)]), "suite | random")
-    assert found["code"].startswith("**1.250**") and found["-Oz with frame pointers"].startswith("**1.200**")
+    assert found["code"].startswith("**1.250**") and found["smallest level"].startswith("**1.200**")
 
 
 def test_table_of_programs_is_there_when_it_is_asked_for() -> None:

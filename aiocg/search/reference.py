@@ -24,7 +24,7 @@ from aiocg.env.step import Candidate
 from aiocg.errors import AiocgError, ResetNeeded, ServiceError, SessionLost, WorkerCrashed
 from aiocg.search.lanes import bare_sibling
 from aiocg.states.behaviour import Behaviour
-from aiocg.states.executions import PLAIN, Run, differences, faults, in_words
+from aiocg.states.executions import PLAIN, Run, differences, faults, in_words, ran_out_of_memory
 from aiocg.states.result import ErrorKind, ValidationError
 
 Levels = Mapping[str, tuple[str, ...]]
@@ -46,7 +46,14 @@ _CPLUSPLUS = b"__gxx_personality_v0", b"_ZNSt", b"_ZSt"
 _OF_FRONT_END, _OF_INSTRUMENTED_LIBRARIES = "ExecutionUbsan", "ExecutionMsan"
 _LINES = ("-gline-tables-only",)  # by which the place of a finding is known
 _WATCHING = ((_OF_FRONT_END, UBSAN_FLAGS), ("ExecutionAsan", _LINES), (_OF_INSTRUMENTED_LIBRARIES, _LINES))
-_DEFINED = ("leaked in", "stack-overflow", "out-of-memory", "allocation-size-too-big", "rss-limit")  # findings
+_DEFINED = (
+    "leaked in",
+    "stack-overflow",
+    "out-of-memory",
+    "allocation-size-too-big",
+    "rss-limit",
+    "rss limit",
+)  # findings
 _SAID = re.compile(r": runtime error: (.*)")
 _LOCATED = re.compile(r"is located (\d+ bytes .*?)(?= defined in| \[0x| \(0x|$)", re.MULTILINE)
 _WRITTEN = (ErrorKind.WRONG_OUTPUT, ErrorKind.WRONG_FILE, ErrorKind.OUTPUT_NOT_GENERATED)  # what a program writes
@@ -238,6 +245,17 @@ class _Trial:
     async def _judged(self, found: Reference, again: Sequence[Run], seen: Mapping[str, Sequence[Run]]) -> Reference:
         """Say whether the executions agree."""
         replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._runs
+        if any(map(ran_out_of_memory, first)):
+            return replace(found, behaviour=Behaviour.NOT_RUN, reason="it takes more memory than a run may")
+        if slow := [run["name"] for run in first if run["timed_out"]]:
+            ends = " and ".join(
+                f"with {_shown(level)}" for level, runs in seen.items() if not any(map(_timed_out, runs))
+            )
+            if ends or not asked:
+                late = f"does not end within {self._runs[slow[0]].timeout:g} s"
+                reason = f"as it came it {late}, {ends} it does" if ends else f"{UNASKED} it {late}"
+                reason += "" if asked else ": say with --run how it is run"
+                return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason)
         found = found.after(again)
         if not found.right:
             return found
@@ -249,10 +267,6 @@ class _Trial:
             return replace(found, behaviour=Behaviour.VARIES, reason=reason, undefined=signs.found)
         if found.behaviour is Behaviour.VARIES:
             return found
-        if not asked and first[0]["timed_out"]:
-            seconds = next(iter(self._runs.values())).timeout
-            reason = f"{UNASKED} it does not end within {seconds:g} s: say with --run how it is run"
-            return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason)
         if any(run["signal"] == "SIGXFSZ" for run in first):
             return replace(found, behaviour=Behaviour.NOT_RUN, reason="it writes more than a run may")
         if wrong := faults(self._runs, first):
@@ -349,6 +363,10 @@ def _obstacle(error: Exception) -> str:
         return f"it cannot be linked: {missing[1]} is not defined"
     said = re.search(r" ended with \d+\n(?:.*\n)*?.*\berror: (.+)", text)  # by the linker
     return f"it cannot be linked: {said[1]}" if said else f"it cannot be run: {first_line(error)}"
+
+
+def _timed_out(run: Run) -> bool:
+    return bool(run["timed_out"])
 
 
 def _shown(level: str) -> str:

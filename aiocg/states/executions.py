@@ -138,6 +138,11 @@ def _kind(finding: str) -> ErrorKind:
     return next((kind for part, kind in _FINDINGS if part in finding), ErrorKind.MEMORY_ERROR)
 
 
+def ran_out_of_memory(run: Run) -> bool:
+    """Return whether a program was stopped for what it took of memory: it neither ended by itself nor was it slow."""
+    return run["exit_code"] is None and run["signal"] is None and not run["timed_out"]
+
+
 def _broken_off(run: Run) -> ValidationError | None:
     """Return the error of a run that was stopped, None if it ended by itself."""
     data = {"run": run["name"], "output": _head(run["stdout"]), "stderr": run["stderr"]}

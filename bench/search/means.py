@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aiocg.search.baselines import FRAME_POINTERS
 from bench.search.runs import RUNTIME
 from bench.search.stored import Row
 
 STRONGER, USUAL = ("OzMinsize", "found"), ("Oz", "found_usual")
-FRAMED, CODE = (FRAME_POINTERS, "found"), ("code_OzMinsize", "code")
+LEVEL, CODE = ("level", "found"), ("code_OzMinsize", "code")
 """Keys of a baseline and of what is compared with it; the last is of machine code without any data."""
 
 

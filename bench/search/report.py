@@ -10,7 +10,7 @@ from aiocg.search.metrics import Mean, mean_of_ratios
 from bench.plots.page import table
 from bench.search.means import (
     CODE,
-    FRAMED,
+    LEVEL,
     STRONGER,
     USUAL,
     by_program,
@@ -91,7 +91,7 @@ def _summary(rows: Sequence[Row]) -> str:
     ratios = {
         "instructions": {"-Oz/found, stronger": STRONGER, "usual -Oz": USUAL},
         "bytes": {
-            "-Oz/found, stronger": STRONGER, "usual -Oz": USUAL, "-Oz with frame pointers": FRAMED, "code": CODE
+            "-Oz/found, stronger": STRONGER, "usual -Oz": USUAL, "smallest level": LEVEL, "code": CODE
         },
         RUNTIME: {"level/found": STRONGER},
     }[goal]  # fmt: skip

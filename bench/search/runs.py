@@ -14,7 +14,7 @@ from aiocg.datasets import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.search import Budget, Progress
-from aiocg.search.baselines import FRAME_POINTERS, baselines
+from aiocg.search.baselines import baselines
 from aiocg.states.result import ValidationResult
 from bench.search.stored import Job, Row
 
@@ -126,11 +126,12 @@ async def _race(runtime: aiocg.Runtime, job: Job, program: Program, row: Row) ->
 
 
 async def _beside(env: aiocg.Env, actions: tuple[str, ...], cost: str) -> Row:
-    """Return the cost of -Oz with frame pointers, and the bytes of code alone, of what was found and of -Oz."""
-    level = baselines(env)[FRAME_POINTERS]
+    """Return the cost of each level of clang and the least of these, and the bytes of code alone of two programs."""
+    known = baselines(env)
     await env.reset()
-    await env.apply(level)
-    sizes = {FRAME_POINTERS: int(await env.observe(cost))}
+    tried = await env.expand_texts(list(known.values()), observation_spaces=[cost])
+    levels = {name: int(one.observation[0]) for name, one in zip(known, tried, strict=True) if one.error is None}
+    sizes: Row = {"levels": levels, "level": min(levels.values())}
     for name, texts in {"code": (*actions, MARK), "code_OzMinsize": (MARK, OZ)}.items():
         await env.reset()
         await env.apply(texts)

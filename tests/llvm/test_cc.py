@@ -328,7 +328,9 @@ def sizes(cc: Driver, line: str) -> tuple[int, int, int, int]:
 
 
 PUSHES = """void many(int, int, int, int, int, int, int, int); void few(void);
-void pushes(int n) { for (int i = 0; i < n; i++) { many(n, i, 3, 4, 5, 6, 7, 8); many(i, n, 4, 4, 5, 6, i, 9); few(); } }
+void pushes(int n) {
+  for (int i = 0; i < n; i++) { many(n, i, 3, 4, 5, 6, 7, 8); many(i, n, 4, 4, 5, 6, i, 9); few(); }
+}
 """  # by -Oz arguments are pushed, of which the unwind table has to know
 
 

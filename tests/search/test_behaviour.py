@@ -7,6 +7,7 @@ import pytest
 
 import aiocg
 from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.search import Budget, functionwise
 from aiocg.search._checking import Checker
@@ -144,9 +145,39 @@ async def test_a_program_that_writes_too_much_for_a_run_is_not_at_fault(runtime:
 async def test_a_program_whose_variables_do_not_fit_a_run_is_not_at_fault(
     runtime: aiocg.Runtime, tmp_path: Path
 ) -> None:
-    source = "char much[4UL << 30]; int main(int n, char **v) { return much[(unsigned long)n << 31] = 3; }"
+    source = "char much[20UL << 30]; int main(int n, char **v) { return much[(unsigned long)n << 31] = 3; }"
     found = await reference(runtime, program(tmp_path, source))
     assert found.behaviour is Behaviour.NOT_RUN and "exceed the memory of a run" in found.reason, found.reason
+
+
+@pytest.mark.slow
+async def test_a_slow_program_that_a_level_makes_fast_is_not_undefined(runtime: aiocg.Runtime, tmp_path: Path) -> None:
+    source = (
+        "int main(void) { unsigned long s = 0; for (unsigned long i = 0; i < 1UL << 36; i++) s += i; return s & 3; }"
+    )
+    found = await reference(runtime, program(tmp_path, source))
+    assert found.behaviour is Behaviour.NOT_RUN, found.reason
+    assert "does not end within 2 s, with clang -Oz and with -O3 it does: say with --run" in found.reason
+
+
+HEAP = """#include <stdlib.h>
+#include <string.h>
+int main(void) { char *all = malloc(SIZE); if (!all) return 7;
+  for (unsigned long i = 0; i < TOUCHED; i += 4096) all[i] = 1;
+  return all[4096] - 1; }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("touched", "behaviour"), [("1UL << 28", Behaviour.SAME), ("SIZE", Behaviour.NOT_RUN)])
+async def test_a_program_with_a_large_heap_is_not_at_fault(
+    runtime: aiocg.Runtime, tmp_path: Path, touched: str, behaviour: Behaviour
+) -> None:
+    source = HEAP.replace("TOUCHED", touched).replace("SIZE", "(6UL << 30)")
+    run = BenchmarkProgram("c", runs={"all": ProgramRun(exit_status=None, timeout=60.0)})
+    found = await reference(runtime, program(tmp_path, source).replace(program=run))
+    assert found.behaviour is behaviour, found.reason
+    assert behaviour is Behaviour.SAME or "takes more memory than a run may" in found.reason, found.reason
 
 
 @pytest.mark.slow

@@ -38,8 +38,9 @@ from aiocg.workers.programs.parameters import Parameters
 from aiocg.workers.programs.recipe import Program, Run, failure
 from aiocg.workers.programs.sandbox import FOLDER, WRITABLE, Enclosure, Sandbox, choose, python
 
-MEMORY_LIMIT = 2 << 30  # bytes of address space
-RESIDENT_LIMIT = 4 << 30  # bytes of resident memory of a program and its children
+MEMORY_LIMIT = 16 << 30  # bytes of address space, most of which few programs touch
+_MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of memory
+RESIDENT_LIMIT = min(4 << 30, _MACHINE // 2)  # bytes of resident memory of a program and its children
 FILE_LIMIT = 64 << 20  # bytes of each file written by a program, including output
 OPEN_FILES = 1024
 PROCESSES = 256  # and threads, beyond the user's existing ones; root has no limit
