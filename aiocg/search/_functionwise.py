@@ -258,8 +258,10 @@ COMPETING, LATER = 0.7, 0.5  # shares of what is left of the budget in which sta
 FIRST_ROUND = 0.65  # share of a competition that its first round takes: enough for most of the core set
 GRACE = 1.0  # seconds for baselines that take no longer, whatever the budget
 OVERTIME = 1.1  # share of the time until which what was found last may be evaluated
-CLEANING = 0.9  # used part of the budget until which cleanups are tried
+CLEANING = 0.9  # used part of a budget of evaluations until which cleanups are tried
 TOGETHER = 4  # cleanups that are tried before the search looks at the clock
+CLEANUP = 0.5  # times what a level takes, for a cleanup
+OPENING = 1.5  # times what a level takes, for opening a base and trying something on it
 CONFIRMING = 0.1  # share of the time that is kept for running what was found
 LONGEST_BEGINNING = 10.0  # seconds that the first baselines may take, if the time is shorter
 EARLY = ("O0", "OzMinsize")  # the program as it is, and what is nearly always the best level
@@ -505,6 +507,7 @@ class _Search:
         with anyio.move_on_after(longest) as beginning:
             await self.begin(crew, known, before)
         self.levels = total.elapsed
+        self._chunk_seconds = self._level_seconds
         if beginning.cancelled_caught:
             self._late = {}  # without the first of them no cost is known
             return
@@ -520,18 +523,19 @@ class _Search:
         That is the best base, the baselines that are left, and options of the code generator for one that is the best.
         """
         best, actions = max(self._left_behind, default=(0.0, ()))
-        with anyio.move_on_after(max(total.left(OVERTIME), GRACE)):
-            if best > self._record.reward:
+        grace = GRACE if self._level_seconds * len(self._late) <= GRACE / 2 else 0.0
+        with anyio.move_on_after(max(total.left(OVERTIME), grace)):
+            if best > self._record.reward and total.left(OVERTIME) >= self._level_seconds:
                 await self._evaluate(crew[:1], (), [actions])
-            await self._evaluate_late(crew, lambda: max(total.left(), GRACE))
-            found, enough = self._record.actions, total.left(OVERTIME) >= self.levels / len(EARLY)
+            await self._evaluate_late(crew, lambda: max(total.left(), grace))
+            found, enough = self._record.actions, total.left(OVERTIME) >= self._level_seconds
             if enough and self._left > 0 and found and not any(one.startswith(PREFIX) for one in found):
                 await self._evaluate(crew[:1], (), [(*found, one) for one in self._codegen])
 
     async def _evaluate_late(self, crew: list[Env], left: Callable[[], float] = lambda: math.inf) -> None:
         """Evaluate baselines that were put off, one at a time, as far as there is time for each."""
         for name in sorted(self._late, key=lambda name: name != FRAME_POINTERS):
-            if self.levels / len(EARLY) > left():
+            if self._level_seconds > left():
                 return
             await self._levels(crew[-1:], {name: self._late[name]})
             del self._late[name]
@@ -547,8 +551,10 @@ class _Search:
         Baselines that are left are evaluated meanwhile, one at a time, where there is a limit of time that they take
         little of.
         """
+        if not self._has_time_for(OPENING, 1):
+            return
         seconds = self._meter.seconds
-        if seconds is None or self.levels / len(EARLY) * len(self._late) > BESIDE * seconds * len(crew):
+        if seconds is None or self._level_seconds * len(self._late) > BESIDE * seconds * len(crew):
             await self._run(crew)
             return
         await spread([functools.partial(self._evaluate_late, crew), functools.partial(self._run, crew)])
@@ -557,7 +563,7 @@ class _Search:
         for attempt in itertools.count():
             searched = await self._attempt(crew, attempt)
             self.exhausted = self._used < 1 and (not searched or not self._meter.used)
-            if self.exhausted or self._used >= 1:
+            if self.exhausted or self._used >= 1 or not self._has_time_for(OPENING, len(crew)):
                 return
 
     async def confirm(self, lane: Env, checker: Checker, known: Mapping[str, Actions]) -> None:
@@ -656,6 +662,8 @@ class _Search:
         try:
             while self._used < 1 and idle < FRUITLESS:
                 before = self._record.reward
+                if stage and not self._has_time_for(OPENING * len(bases), len(site.lanes)):
+                    break
                 until = self._used + (COMPETING if stage == 0 else LATER) * (1 - self._used)
                 sites = await self._open(site, bases, (attempt, stage))
                 if not (sites or stage):  # what all inline cannot be assembled
@@ -684,6 +692,16 @@ class _Search:
     def _has_time(self) -> bool:
         """Whether another chunk can be evaluated in the time, if it takes as long as the last one."""
         return self._meter.elapsed + self._chunk_seconds <= (self._meter.seconds or 0.0)
+
+    @property
+    def _level_seconds(self) -> float:
+        """About how long a level takes."""
+        return self.levels / len(EARLY)
+
+    def _has_time_for(self, levels: float, lanes: int) -> bool:
+        """Whether some lanes can do work that takes so many times as long as a level in the time that is left."""
+        left = math.inf if self._meter.seconds is None else self._meter.seconds - self._meter.elapsed
+        return self._level_seconds * levels / lanes <= left
 
     @property
     def _used(self) -> float:
@@ -810,7 +828,7 @@ class _Search:
         size = max(1, min(MOST, int(WORK[self._cost] // max(population.start, 1))))
         pending: deque[Chunk] = deque()
         idle, cost = 0, population.cost
-        slow = self._meter.seconds is not None and self.levels / len(EARLY) > SLOW
+        slow = self._meter.seconds is not None and self._level_seconds > SLOW
         ahead = len(site.lanes) if slow else AHEAD  # workers do what is no longer wanted, too
         try:
             while idle < PATIENCE and self._used < 1:
@@ -857,8 +875,10 @@ class _Search:
         site.actions = (*site.actions, *combined)
         candidates = ((), *CLEANUPS) if self._left > len(CLEANUPS) else ((),)
         costs = await self._evaluate(site.lanes, site.actions, candidates[:1])
-        while len(costs) < len(candidates) and self._used < CLEANING:
-            costs += await self._evaluate(site.lanes, site.actions, candidates[len(costs) : len(costs) + TOGETHER])
+        count = TOGETHER if self._has_time_for(len(candidates), len(site.lanes)) else len(site.lanes)
+        until = CLEANING if self._meter.seconds is None else 1.0
+        while len(costs) < len(candidates) and self._used < until and self._has_time_for(CLEANUP, 1):
+            costs += await self._evaluate(site.lanes, site.actions, candidates[len(costs) : len(costs) + count])
         self._planned += len(costs)
         ranked = sorted((cost, number) for number, cost in enumerate(costs) if cost is not None)
         return [candidates[number] for _, number in ranked[: self._bases_of_next_stage()]]
