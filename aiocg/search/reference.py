@@ -37,6 +37,7 @@ SLOWER = 10.0  # times as long as the program as it came, after which a program 
 LEAST = 1.0  # seconds that it may take in any case
 ENDLESS = 0.5  # seconds that a program is watched where the reference does not end
 REMEMBERED = 256  # references
+AGAIN, REPEATING = 12, 0.1  # times that a program is run again, and seconds until which another one begins
 ATTEMPTS = 8  # at running a program while workers die
 COMPARING = ("loops", "loop_tool")  # workers that compare what a kernel computes before they measure it
 UBSAN_FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
@@ -227,12 +228,19 @@ class _Trial:
         patient = _patient(self._benchmark, ENDLESS if endless else max(LEAST, SLOWER * seconds))
         await env.reset(benchmark=patient)
         seen = await self._at_levels(levels)
-        again = first if endless else await env.observe(name)
+        again = [] if endless else await self._again()
         executions = {level: execution for level, (execution, _) in seen.items()}
         right, states = (first, *executions.values()), (env.state_hash, *(state for _, state in seen.values()))
         boxed = all(run["boxed"] for run in first)
         found = Reference(Behaviour.SAME, "", patient, right, states, ends_alone=endless, boxed=boxed)
         return await self._judged(found, again, executions)
+
+    async def _again(self) -> list[Sequence[Run]]:
+        """Run the program as it came again, and a quick one several times, as it may do something else now and then."""
+        found, started = list[Sequence[Run]](), time.monotonic()
+        while not found or (len(found) < AGAIN and time.monotonic() < started + REPEATING):
+            found.append(await self._env.observe(self._name))
+        return found
 
     async def _at_levels(self, levels: Levels) -> dict[str, tuple[Sequence[Run], int]]:
         """Return the execution and state at a level for small and one for fast code, where there are such."""
@@ -242,7 +250,9 @@ class _Trial:
         known = zip(chosen, tried, strict=True)
         return {name: (one.observation[0], one.state) for name, one in known if one.error is None}
 
-    async def _judged(self, found: Reference, again: Sequence[Run], seen: Mapping[str, Sequence[Run]]) -> Reference:
+    async def _judged(
+        self, found: Reference, again: Sequence[Sequence[Run]], seen: Mapping[str, Sequence[Run]]
+    ) -> Reference:
         """Say whether the executions agree."""
         replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._runs
         if any(map(ran_out_of_memory, first)):
@@ -256,9 +266,10 @@ class _Trial:
                 reason = f"as it came it {late}, {ends} it does" if ends else f"{UNASKED} it {late}"
                 reason += "" if asked else ": say with --run how it is run"
                 return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason)
-        found = found.after(again)
-        if not found.right:
-            return found
+        for execution in again:
+            found = found.after(execution)
+            if not found.right:
+                return found
         differing = {level: found.between(first, execution) for level, execution in seen.items()}
         odd = [f"with {_shown(level)} ({in_words(errors)})" for level, errors in differing.items() if errors]
         if odd:

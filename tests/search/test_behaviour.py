@@ -2,10 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import aiocg
+import aiocg.search.reference as reference_module
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.toolchain import find_toolchain
@@ -158,6 +160,22 @@ async def test_a_slow_program_that_a_level_makes_fast_is_not_undefined(runtime: 
     found = await reference(runtime, program(tmp_path, source))
     assert found.behaviour is Behaviour.NOT_RUN, found.reason
     assert "does not end within 2 s, with clang -Oz and with -O3 it does: say with --run" in found.reason
+
+
+async def test_a_quick_program_is_run_often_enough_to_see_that_it_varies_now_and_then(
+    runtime: aiocg.Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observe, seen = aiocg.Env.observe, list[str]()
+
+    async def varying(env: aiocg.Env, *names: str, **options: Any) -> Any:
+        found = await observe(env, *names, **options)
+        seen.extend(name for name in names if name == "Execution")
+        return [{**run, "stdout": {"sha256": "", "head": ""}} for run in found] if len(seen) == 6 else found
+
+    monkeypatch.setattr(aiocg.Env, "observe", varying)
+    monkeypatch.setattr(reference_module, "REPEATING", 600.0)
+    found = await reference(runtime, program(tmp_path, "int main(void) { return 0; }"))
+    assert (found.behaviour, len(seen)) == (Behaviour.VARIES, 1 + reference_module.AGAIN), found.reason
 
 
 HEAP = """#include <stdlib.h>
