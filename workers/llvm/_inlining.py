@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from aiocg.workers.llvm._action_text import unescape
 from aiocg.workers.llvm._attributes import FUNCTION_INDEX, bodies, has_attribute, hidden, kind_of, new_attribute
-from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.module import Module, blocks
 
 __all__ = ["NEVER", "Calls", "calls", "inline", "inline_copies", "is_replaceable", "split"]
 
@@ -19,6 +19,8 @@ _HEAD = re.compile(rf"inline<({_TARGET}(?:;{_TARGET})*)>(?:,|$)")
 _NAME = re.compile(_TARGET)
 _DISCARDABLE = (2, 3, 8, 9)  # LLVMLinkage: linkonce, linkonce_odr, internal and private
 _EXTERNAL, _AVAILABLE_EXTERNALLY = 0, 1
+_KEPT = ("llvm.va_start", "llvm.localescape")
+_INDIRECT_BRANCH = 4  # LLVMOpcode
 _REPLACEABLE = (2, 5, 12, 14)  # linkonce, weak, extern_weak and common
 _INTERPOSITION = b"SemanticInterposition"  # the module flag of -fsemantic-interposition
 NEVER = ("noinline", "optnone", "optdebug")
@@ -129,15 +131,24 @@ def _function_of(c: Any, instruction: int) -> int:
 
 
 def _fixed(module: Module) -> set[int]:
-    """Return functions that LLVM inlines nowhere: they read variable arguments, or call what returns twice."""
+    """Return functions that LLVM inlines nowhere.
+
+    They read variable arguments, call what returns twice, share locals with their handlers, or jump to computed labels.
+    """
     c = module.library.c
     twice = (kind_of(c, "returns_twice"),)
     special = [
         function
         for function in module.listed("Function")
-        if has_attribute(c, function, twice) or module.name_of(function).startswith("llvm.va_start")
+        if has_attribute(c, function, twice) or module.name_of(function).startswith(_KEPT)
     ]
-    return {_function_of(c, site) for function in special for site in _call_sites(c, function) if site}
+    found = {_function_of(c, site) for function in special for site in _call_sites(c, function) if site}
+    return found.union(function for function in bodies(module) if _jumps_to_computed_labels(c, function))
+
+
+def _jumps_to_computed_labels(c: Any, function: int) -> bool:
+    ends = map(c.LLVMGetBasicBlockTerminator, blocks(c, function))
+    return any(c.LLVMGetInstructionOpcode(end) == _INDIRECT_BRANCH for end in ends)
 
 
 def _may_be_inlined(module: Module, function: int) -> bool:

@@ -64,7 +64,17 @@ declare i32 @setjmp(ptr) returns_twice
 define i32 @main(ptr %p) {
   %a = call i32 (i32, ...) @variable(i32 1, i32 2)
   %b = call i32 @back(ptr %p)
-  ret i32 %b
+  %c = call i32 @computed(ptr %p)
+  ret i32 %c
+}
+define internal i32 @computed(ptr %p) {
+  %known = icmp eq ptr %p, null
+  %label = select i1 %known, ptr blockaddress(@computed, %one), ptr blockaddress(@computed, %other)
+  indirectbr ptr %label, [label %one, label %other]
+one:
+  ret i32 4
+other:
+  ret i32 9
 }
 define internal i32 @variable(i32 %n, ...) {
   %list = alloca [24 x i8]
