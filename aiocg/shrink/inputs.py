@@ -232,13 +232,9 @@ class Inputs:
             ValueError: when one does.
         """
         image = self.link.output.read_bytes() if self.link.output.is_file() else b""
-        relocations = loader_relocations(image) if image.startswith(b"\x7fELF") else ()
-        copies = {name for name, is_copy in relocations if is_copy}
-        for path in self._libraries() if copies else ():
-            content = path.read_bytes()
-            defined = {name.partition("@")[0] for name in exported_definitions(content)}
-            if own := (defined & copies) - {name for name, _ in loader_relocations(content)}:
-                raise ValueError(f"{path.name} uses {min(own)} of its own, of which the program has a copy")
+        libraries = ((path.name, path.read_bytes()) for path in self._libraries())
+        if problem := own_copies(image, libraries):
+            raise ValueError(problem)
 
     def _libraries(self) -> Iterator[Path]:
         """Yield the shared libraries that the link names, where they are in its folders."""
@@ -291,6 +287,22 @@ class Inputs:
             waiting = []
             words += self._replaced(number, place, objects, scratch)
         return words
+
+
+def own_copies(image: bytes, libraries: Iterable[tuple[str, bytes]]) -> str:
+    """Say which library uses a variable of its own of which an image has a copy; "" if none does.
+
+    Args:
+        image: an ELF program, or anything else, which has no copies.
+        libraries: names and contents of shared libraries.
+    """
+    relocations = loader_relocations(image) if image.startswith(b"\x7fELF") else ()
+    copies = {name for name, is_copy in relocations if is_copy}
+    for name, content in libraries if copies else ():
+        defined = {one.partition("@")[0] for one in exported_definitions(content)}
+        if own := (defined & copies) - {one for one, _ in loader_relocations(content)}:
+            return f"{name} uses {min(own)} of its own, of which the program has a copy"
+    return ""
 
 
 def linker_words(words: Iterable[str]) -> list[str]:

@@ -146,7 +146,7 @@ def _spelled_out(command: CommandLine, directory: Path) -> CommandLine:
             tokens.append(token)
             inputs += [next(given)] if token.kind == "input" else []
             continue
-        for word in _read([token.value] if direct else token.words[0].split(",")[1:], directory):
+        for word in read_response_files([token.value] if direct else token.words[0].split(",")[1:], directory):
             if not waiting and word.lstrip("-") in _WITH_VALUE and word.startswith("-"):
                 waiting = word
                 continue
@@ -173,11 +173,16 @@ def _token_of(option: str, word: str) -> Token:
     return Token("linking", (f"-Wl,{','.join(words)}",))
 
 
-def _read(words: Iterable[str], directory: Path) -> Iterator[str]:
-    """Replace `@file` by the words in the file."""
+def read_response_files(words: Iterable[str], directory: Path) -> Iterator[str]:
+    """Replace `@file` by the words in the file, for a linker.
+
+    Raises:
+        OSError: when a file is not there.
+    """
     for word in words:
         if word.startswith("@"):
-            yield from _read(shlex.split((directory / word[1:]).read_text(errors="surrogateescape")), directory)
+            more = shlex.split((directory / word[1:]).read_text(errors="surrogateescape"))
+            yield from read_response_files(more, directory)
         else:
             yield word
 

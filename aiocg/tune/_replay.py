@@ -38,8 +38,8 @@ from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, level_words, pa
 from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool
 from aiocg.shrink.gcc_linking import GccUnits, naming_word
 from aiocg.shrink.image import loader_difference, read_image, special_sections
-from aiocg.shrink.inputs import STARTING, linker_words
-from aiocg.shrink.record import RELOCATABLE
+from aiocg.shrink.inputs import STARTING, linker_words, own_copies
+from aiocg.shrink.record import RELOCATABLE, read_response_files
 from aiocg.transport.elf import sections
 from aiocg.tune._options import ALL_FILES, LINK, LTO, Choice, Words, joined, name_of, words_of
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
@@ -436,30 +436,44 @@ class Replay:
         """Say why options for the whole may make another program; "" if they do not."""
         units = [unit for unit in self._compiled if self._name(unit) not in self.kept]
         words = {word for some in choice.values() for word in some}
-        given = [word for event in self._events if event.is_image for word in linker_words(event.words)]
-        if any(map(_is_script, given)):
+        try:
+            given = [(event, self._linker_words(event)) for event in self._events if event.is_image]
+        except OSError as error:
+            return f"{error.filename}, which says more to the linker, is gone"
+        if any(_is_script(word) for _, said in given for word in said):
             return "a linker script decides where things go"
         if _COLLECT in words:
             used = each("Reading", lambda unit: has_used(self._ours(unit)), units)
             if any(one is not False for one in used):
                 return "a source has the attribute `used`, which the linker does not know"
         if LTO in words:
-            return self._obstacle_to_joining(units)
+            return self._obstacle_to_joining(units, given)
         return ""
 
-    def _obstacle_to_joining(self, units: Sequence[Unit]) -> str:
+    def _linker_words(self, event: _Event) -> list[str]:
+        """Return the words of a link as the linker sees them, with those of response files.
+
+        Raises:
+            OSError: when such a file is not there.
+        """
+        return list(read_response_files(linker_words(event.words), self.workspace.inside(event.directory)))
+
+    def _obstacle_to_joining(self, units: Sequence[Unit], given: Sequence[tuple[_Event, Sequence[str]]]) -> str:
         """Say why link-time optimisation may make another program."""
         if found := [section for own in self._own.values() for section in special_sections(own)]:
             return f"an image has the section {found[0]}, in which the order may matter"
         known = GccUnits(self.scratch, units)
         if lost := next((unit for unit in units if known.loses(unit)), None):
             return f"it would lose an option of {self._name(lost)}"
-        for event in self._events:
-            if event.is_image and (word := naming_word(linker_words(event.words))):
+        for event, said in given:
+            if word := naming_word(said):
                 return f"{word} may mean something else with it"
             twice = Counter(name for path in self._linked_by(event) for name in self._symbols(path))
-            if event.is_image and (name := next((name for name, count in twice.items() if count > 1), "")):
+            if name := next((name for name, count in twice.items() if count > 1), ""):
                 return f"{name} is defined more than once, and it may take another definition"
+        for own in self._own.values():
+            if problem := own_copies(own, self._own.items()):
+                return problem
         objects = {unit: self._path(unit, ()).read_bytes() for unit in units}
         starting = [unit for unit, content in objects.items() if _has_starting(content)]
         if len(starting) > 1:

@@ -205,6 +205,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 
 LTO = {ALL_FILES: ("-flto",)}
 COLLECT = {ALL_FILES: ("-ffunction-sections", "-fdata-sections"), LINK: ("-Wl,--gc-sections",)}
+SCRIPT = "SECTIONS { .rest : { *(.rest) } } INSERT AFTER .text;"
 TASK = 'typedef void (*task)(void); __attribute__((section(".tasks"))) const task {name}[{count}] = {{{first}}};'
 
 
@@ -220,9 +221,11 @@ TASK = 'typedef void (*task)(void); __attribute__((section(".tasks"))) const tas
         ),
         (LTO, {"part.c": f"{TASK.format(name='first', count=1, first=0)} {PART}"}, "", "section .tasks"),
         (LTO, {}, "-Wl,--wrap,idle", "--wrap may mean something else"),
+        (LTO, {"more": "--wrap=idle"}, "-Wl,@more", "--wrap=idle may mean something else"),
+        (COLLECT, {"more": "-T own.ld", "own.ld": SCRIPT}, "-Wl,@more", "linker script"),
         (
             COLLECT,
-            {"own.ld": "SECTIONS { .rest : { *(.rest) } } INSERT AFTER .text;"},
+            {"own.ld": SCRIPT},
             "-Wl,-T,own.ld",
             "linker script",
         ),
@@ -230,7 +233,7 @@ TASK = 'typedef void (*task)(void); __attribute__((section(".tasks"))) const tas
         (LTO, {}, "", ""),
         (COLLECT, {}, "", ""),
     ],
-    ids=["used", "section", "wrap", "script", "weak", "joined", "collected"],
+    ids=["used", "section", "wrap", "wrap of a file", "script of a file", "script", "weak", "joined", "collected"],
 )
 def test_options_with_which_a_program_might_be_another_are_not_tried(
     replay: Building, choice: dict[str, tuple[str, ...]], files: dict[str, str], link: str, reason: str
@@ -239,6 +242,15 @@ def test_options_with_which_a_program_might_be_another_are_not_tried(
     found = replay(first + filled(WAYS["objects"], link=link), **files).obstacle(choice)
     assert reason in found
     assert bool(found) is bool(reason)
+
+
+def test_a_variable_that_a_library_has_for_itself_is_not_joined(replay: Building) -> None:
+    """The program has a copy of it, or uses the library's: that depends on the code of the program."""
+    library = "int state = 1; int part(int n) { return n + state; }"
+    user = "extern int state; int part(int n); int main(void) { state = 5; return part(0); }"
+    line = "cc -fPIC -shared -Wl,-Bsymbolic -o libown.so part.c && cc -O1 -fno-pie -c main.c && "
+    replayed = replay(f"{line}cc -no-pie -o app main.o -L. -lown", **{"part.c": library, "main.c": user})
+    assert "libown.so uses state of its own" in replayed.obstacle(LTO)
 
 
 @pytest.mark.few(1)
