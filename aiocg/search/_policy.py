@@ -1,7 +1,7 @@
 """Searches by a learned policy, greedy first, then sampled; and by choosing a sequence of passes for each function."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, Unpack
 
@@ -13,10 +13,12 @@ from aiocg.policies import Episode, Policy, PolicyError
 from aiocg.policies.features import COUNTED, FUNCTION, OBSERVED
 from aiocg.search._driver import Options, Pace, tune
 from aiocg.search._functionwise import BASES, core, usable
+from aiocg.search._functionwise import COSTS as OF_FUNCTIONS
+from aiocg.search._population import MARKS
 from aiocg.search.baselines import AS_IT_IS, baselines
 from aiocg.search.budget import Budget
 from aiocg.search.priors import DEFAULT, counts_of, usable_actions
-from aiocg.search.result import SearchResult
+from aiocg.search.result import SearchResult, reward_space_of
 from aiocg.search.tuner import Outcome, Proposal
 
 DEFAULT_BUDGET = Budget(evaluations=2_000)
@@ -34,7 +36,8 @@ async def policy(
 
     A policy for single functions chooses a sequence of passes for each function: first the one that it prefers, then
     the next. A sequence that makes a function larger is not kept for it. What the policy has as endings is tried after
-    them, too.
+    them, too. Where bytes in the image count, it also has each function marked for the code generator in the way that
+    makes it the smallest.
 
     A policy is trained for the number of instructions; other rewards of size mostly follow. Actions that the LLVM at
     hand does not know are left out.
@@ -181,6 +184,8 @@ class PolicySearcher:
 
 COSTS = "FunctionInstructionCounts"
 FUNCTIONS_PACE = Pace(batch=4, ahead=2)
+LATEST = 3  # rounds after which marks are tried again
+_END: Any = object()
 
 
 class Site(NamedTuple):
@@ -189,7 +194,7 @@ class Site(NamedTuple):
     Attributes:
         actions: that lead there.
         names: of the functions, as actions name them.
-        costs: instructions of each.
+        costs: of each: instructions, or bytes where the reward counts bytes in an image.
         orders: for each the numbers of sequences, the preferred one first, up to where the policy would stop.
         ending: actions that are tried after those sequences, too.
     """
@@ -199,6 +204,12 @@ class Site(NamedTuple):
     costs: tuple[float, ...]
     orders: tuple[tuple[int, ...], ...]
     ending: tuple[str, ...] = ()
+
+
+def _costs_of(env: Env) -> str:
+    """Return the observation by which functions are compared."""
+    cost = getattr(env.reward_spaces[reward_space_of(env)], "cost", "")
+    return OF_FUNCTIONS.get(cost, COSTS)
 
 
 async def _function_policy(
@@ -215,35 +226,42 @@ async def _function_policy(
     Raises:
         ValueError, ServiceError: see `aiocg.search.tune`.
     """
+    costs = _costs_of(env)
     await env.reset()
-    return await _of_functions("policy", env, await sites_of(env, policy, usable), policy.facts.actions, **options)
+    sites = await sites_of(env, policy, usable, costs)
+    if costs != COSTS and (found := await _functions_at(env, baselines(env)[STRONGER], costs)) is not None:
+        names, known = found
+        sites.append(Site(baselines(env)[STRONGER], tuple(names), tuple(map(float, known)), ((),) * len(names)))
+    return await _of_functions("policy", env, sites, policy.facts.actions, costs, **options)
 
 
 async def _of_functions(
-    name: str, env: Env, sites: Iterable[Site], sequences: Sequence[str], **options: Unpack[Options]
+    name: str, env: Env, sites: Iterable[Site], sequences: Sequence[str], costs: str, **options: Unpack[Options]
 ) -> SearchResult:
-    tuner, pace = FunctionSearcher(tuple(sites), sequences), FUNCTIONS_PACE
-    return await tune(env, lambda _: tuner, name=name, pace=pace, default=DEFAULT_BUDGET, features=(COSTS,), **options)
+    tuner = FunctionSearcher(tuple(sites), sequences, MARKS[:-1] if costs != COSTS else ())
+    return await tune(
+        env, lambda _: tuner, name=name, pace=FUNCTIONS_PACE, default=DEFAULT_BUDGET, features=(costs,), **options
+    )
 
 
-async def sites_of(env: Env, policy: Policy, usable: Sequence[bool] | None = None) -> list[Site]:
+async def sites_of(env: Env, policy: Policy, usable: Sequence[bool] | None = None, costs: str = COSTS) -> list[Site]:
     """Look at the functions of a program at each base of a policy; bases that fail are left out."""
     facts, sites = policy.facts, []
     for actions, ending in zip(facts.bases, facts.endings or ((),) * len(facts.bases), strict=True):
-        if (found := await _functions_at(env, actions, COUNTED)) is not None:
-            names, costs, counted = found
+        if (found := await _functions_at(env, actions, costs, COUNTED)) is not None:
+            names, known, counted = found
             orders = orders_of(policy, counted["counts"], usable) if names else ()
-            sites.append(Site(actions, tuple(names), tuple(map(float, costs)), orders, ending))
+            sites.append(Site(actions, tuple(names), tuple(map(float, known)), orders, ending))
     return sites
 
 
 async def _functions_at(env: Env, actions: tuple[str, ...], *more: str) -> tuple[Any, ...] | None:
-    """Return names and costs of the functions of a program after some actions, and more; None if an action fails."""
+    """Return the names of the functions of a program after some actions, and more; None if an action fails."""
     async with await env.fork() as child:
         try:
             if (await child.step_texts(actions, observation_spaces=[]))[2]:
                 return None
-            return tuple(await child.observe("Functions", COSTS, *more))
+            return tuple(await child.observe("Functions", *more))
         except AiocgError:
             return None
 
@@ -258,67 +276,123 @@ def orders_of(policy: Policy, counts: Any, usable: Sequence[bool] | None = None)
     return tuple(tuple(row[: row.index(stop)]) for row in ranked)
 
 
+class _Turn(NamedTuple):
+    """What is tried on the functions of a site.
+
+    Attributes:
+        place: of the site.
+        parts: for each function its passes and a mark, "" for none.
+        combines: whether the best of all is proposed once its outcome is known.
+    """
+
+    place: int
+    parts: tuple[str, ...]
+    combines: bool = True
+
+
 class FunctionSearcher:
     """Proposes what is preferred for all functions at once, and then the best that was found for each, in turns.
+
+    Marks are tried on the best that is known of the best site; what comes later has the marks that were best then.
 
     Args:
         sites: what the program may begin with.
         sequences: texts of the sequences of passes, by their numbers.
+        marks: for the code generator, of which each function may have one.
     """
 
-    def __init__(self, sites: Sequence[Site], sequences: Sequence[str]) -> None:
-        self._sites, self._sequences = sites, sequences
-        self._best: list[list[tuple[float, int | None]]] = [[(cost, None) for cost in one.costs] for one in sites]
-        longest = max((len(order) for one in sites for order in one.orders), default=0)
-        self._rounds = iter([(place, number) for number in range(longest) for place in range(len(sites))])
+    def __init__(self, sites: Sequence[Site], sequences: Sequence[str], marks: Sequence[str] = ()) -> None:
+        self._sites, self._sequences, self._marks = sites, sequences, marks
+        self._best = [[(cost, "") for cost in one.costs] for one in sites]
+        self._known: dict[str, str] = {}  # marks, by function
+        self._turns = self._all_turns()
         self._asked: set[tuple[str, ...]] = set()
         self._waiting: deque[Proposal] = deque()
+        self._untold = 0
+        self._stopped = False  # until all is told
 
     def ask(self, count: int) -> list[Proposal]:
         """Return the best of what is known of each function, and what is preferred next."""
         found: list[Proposal] = []
         while len(found) < count:
-            if self._waiting:
-                found.append(self._waiting.popleft())
-            elif (turn := next(self._rounds, None)) is not None:
-                place, number = turn
-                orders = self._sites[place].orders
-                found += self._new(place, [order[number] if number < len(order) else None for order in orders], turn)
+            if not self._waiting:
+                if self._stopped and (found or self._untold):
+                    break
+                if (turn := next(self._turns, _END)) is _END:
+                    break
+                self._stopped = turn is None
+                self._waiting.extend(self._new(turn) if turn is not None else ())
             else:
-                break
+                found.append(self._waiting.popleft())
+        self._untold += len(found)
         return found
 
-    def _new(self, place: int, chosen: Sequence[int | None], tag: Any) -> list[Proposal]:
-        """Return what runs the chosen sequences, unless it was asked for, or there is none; its ending is next."""
-        site = self._sites[place]
-        known = zip(site.names, chosen, strict=True)
-        parts = [f"{name}({self._sequences[number]})" for name, number in known if number is not None]
+    def _all_turns(self) -> Iterator[_Turn | None]:
+        """Yield what to try next, and None where all outcomes must be known before."""
+        longest = max((len(order) for one in self._sites for order in one.orders), default=0)
+        yield from self._turns_of_marks()
+        for number in range(longest):
+            for place, site in enumerate(self._sites):
+                chosen = [order[number] if number < len(order) else None for order in site.orders]
+                passes = ["" if one is None else self._sequences[one] for one in chosen]
+                known = zip(passes, site.names, strict=True)
+                yield _Turn(
+                    place, tuple([_marked(one, self._known.get(name, "")) if one else "" for one, name in known])
+                )
+            if number < LATEST:
+                yield from self._turns_of_marks()
+
+    def _turns_of_marks(self) -> Iterator[_Turn | None]:
+        """Yield each mark on all functions of the best site, and the best of these."""
+        if not self._marks or not self._sites:
+            return
+        yield None
+        place = min(range(len(self._sites)), key=lambda one: sum(cost for cost, _ in self._best[one]))
+        for mark in self._marks:
+            yield _Turn(place, tuple([_marked(part, mark) for part in self._chosen(place)]), combines=False)
+        yield None
+        marks = [_split(part)[1] for part in self._chosen(place)]
+        self._known |= dict(zip(self._sites[place].names, marks, strict=True))
+        yield _Turn(place, self._chosen(place))
+
+    def _chosen(self, place: int) -> tuple[str, ...]:
+        """Return the best parts that are known of the functions of a site."""
+        return tuple([part for _, part in self._best[place]])
+
+    def _new(self, turn: _Turn) -> list[Proposal]:
+        """Return what runs the chosen parts, unless it was asked for, or there is none; its ending is next."""
+        site = self._sites[turn.place]
+        parts = [f"{name}({part})" for name, part in zip(site.names, turn.parts, strict=True) if part]
         actions = (*site.actions, "".join(parts))
         if not parts or actions in self._asked:
             return []
         self._asked.add(actions)
-        if site.ending:
-            self._waiting.append(Proposal((*actions, *site.ending), None))
-        return [Proposal(actions, tag)]
+        endings = [site.ending] if site.ending and turn.combines else []
+        return [Proposal(actions, turn), *(Proposal((*actions, *one), None) for one in endings)]
 
     def tell(self, proposal: Proposal, outcome: Outcome) -> None:
         """Take note of what each function costs, and propose the best of all, once that has changed."""
-        if proposal.tag is None or outcome.failed:
+        self._untold -= 1
+        turn: _Turn | None = proposal.tag
+        if turn is None or outcome.failed or len(outcome.costs) != len(self._best[turn.place]):
             return
-        place, number = proposal.tag
-        best, orders = self._best[place], self._sites[place].orders
-        if len(outcome.costs) != len(best):
-            return
-        mixed = False
-        for index, (cost, order) in enumerate(zip(outcome.costs, orders, strict=True)):
-            if number < len(order):
-                if cost < best[index][0]:
-                    best[index] = cost, order[number]
-                    mixed = mixed or number > 0
-                else:
-                    mixed = True
-        if mixed:
-            self._waiting.extend(self._new(place, [chosen for _, chosen in best], None))
+        best = self._best[turn.place]
+        for index, (cost, part) in enumerate(zip(outcome.costs, turn.parts, strict=True)):
+            if part and cost < best[index][0]:
+                best[index] = cost, part
+        if turn.combines:
+            self._waiting.extend(self._new(_Turn(turn.place, self._chosen(turn.place))))
+
+
+def _marked(part: str, mark: str) -> str:
+    """Return passes with another mark."""
+    return ",".join(filter(None, (_split(part)[0], mark)))
+
+
+def _split(part: str) -> tuple[str, str]:
+    """Split passes and the mark behind them."""
+    passes, _, mark = part.rpartition(",") if "," in part else ("", "", part)
+    return (passes, mark) if mark in MARKS else (part, "")
 
 
 async def coreset(env: Env, **options: Unpack[Options]) -> SearchResult:
@@ -342,8 +416,8 @@ async def coreset(env: Env, **options: Unpack[Options]) -> SearchResult:
     sequences = await usable(env, core(COSTS))
     sites = []
     for base in BASES:
-        if (found := await _functions_at(env, base)) is not None:
+        if (found := await _functions_at(env, base, COSTS)) is not None:
             names, costs = found
             orders = (tuple(range(len(sequences))),) * len(names)
             sites.append(Site(base, tuple(names), tuple(map(float, costs)), orders))
-    return await _of_functions("coreset", env, sites, tuple(map(",".join, sequences)), **options)
+    return await _of_functions("coreset", env, sites, tuple(map(",".join, sequences)), COSTS, **options)

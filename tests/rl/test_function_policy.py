@@ -9,6 +9,7 @@ import aiocg
 from aiocg.policies import Features, Policy, PolicyError, PolicyFacts
 from aiocg.policies.features import FUNCTION
 from aiocg.search._policy import FunctionSearcher, Site, orders_of
+from aiocg.search._population import MARKS
 from aiocg.search.tuner import FAILED, Outcome
 
 SEQUENCES = ("sroa,gvn", "instcombine<no-verify-fixpoint>,dce", "simplifycfg")
@@ -70,6 +71,31 @@ def test_what_is_preferred_is_tried_with_the_ending_of_its_base_too() -> None:
         policy_of((3.0, 2.0, 1.0, 0.0), bases=(("mem2reg",),), endings=((), ("dce",)))
 
 
+def test_marks_are_tried_on_the_best_site_and_then_kept_for_what_is_preferred() -> None:
+    one, other = "mark<optsize>", "mark<speed>"
+    large = Site(("large",), ("@f", "@g"), (20.0, 20.0), ((0,), (1,)))
+    small = Site(("small",), ("@f", "@g"), (10.0, 20.0), ((), ()))
+    tuner = FunctionSearcher([large, small], SEQUENCES, [one, other])
+    first, second = tuner.ask(4)
+    assert first.actions == ("small", f"@f({one})@g({one})") and second.actions == ("small", f"@f({other})@g({other})")
+    assert tuner.ask(4) == []  # until it is known what they are worth
+    tuner.tell(first, Outcome(1.0, costs=(9.0, 21.0)))
+    assert tuner.ask(4) == []
+    tuner.tell(second, Outcome(1.0, costs=(11.0, 15.0)))
+    best, preferred = tuner.ask(4)
+    assert best.actions == ("small", f"@f({one})@g({other})")
+    assert preferred.actions == ("large", f"@f({SEQUENCES[0]},{one})@g({SEQUENCES[1]},{other})")
+    tuner.tell(best, Outcome(1.0, costs=(9.0, 15.0)))
+    tuner.tell(preferred, Outcome(1.0, costs=(5.0, 14.0)))
+    assert [proposal.actions for proposal in tuner.ask(4)] == [
+        ("large", text)
+        for text in (
+            f"@f({SEQUENCES[0]},{one})@g({SEQUENCES[1]},{one})",
+            f"@f({SEQUENCES[0]},{other})@g({SEQUENCES[1]},{other})",
+        )
+    ]
+
+
 def test_what_fails_is_left_out() -> None:
     tuner = searcher()
     first, second = tuner.ask(4)
@@ -88,6 +114,15 @@ async def test_a_search_by_it_is_never_worse_than_the_levels_and_comes_to_its_en
     assert found.complete and found.evaluations > 0
     assert found.reward >= max(found.baselines.values())
     assert (again.actions, again.reward, again.evaluations) == (found.actions, found.reward, found.evaluations)
+
+
+async def test_for_bytes_functions_have_the_marks_that_are_best_for_each() -> None:
+    policy = policy_of((3.0, 2.0, 1.0, 0.0), bases=(("mark<minsize>", "default<Oz>"),))
+    async with aiocg.Runtime(workers=1) as runtime:
+        env = await runtime.make("llvm-v0", benchmark="programs-v0/huffman", reward_space="ObjectImageSizeOzMinsize")
+        found = await aiocg.search.policy(env, policy=policy)
+    assert found.complete and found.reward > max(found.baselines.values())
+    assert len({mark for mark in MARKS for text in found.actions if f"{mark})" in text}) > 1
 
 
 async def test_it_is_no_prior() -> None:
