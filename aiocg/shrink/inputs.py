@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,8 @@ _DROPPED = (
     "-save-temps",
 )
 
+
+_MANY_DEFINITIONS = {"muldefs", "-zmuldefs", "-allow-multiple-definition", "--allow-multiple-definition"}
 
 STARTING = re.compile(r"\.(?:(?:pre)?init_array|fini_array|ctors|dtors)(?:\..*)?")
 """Names of sections with functions that are called at the beginning and the end, in the order of the link."""
@@ -216,12 +218,8 @@ class Inputs:
     @property
     def overridden(self) -> set[str]:
         """The symbols of which the link may take another definition than an object's own."""
-        words = linker_words(self.link.command.words)
-        found = {one.partition("=")[0] for one in _values("defsym", words)}
-        if not {"muldefs", "-zmuldefs", "-allow-multiple-definition", "--allow-multiple-definition"}.isdisjoint(words):
-            counts = Counter(name for _, content in self.objects() for name in elf_symbols(content).defined)
-            found |= {name for name, count in counts.items() if count > 1}
-        return found
+        defined = (name for _, content in self.objects() for name in elf_symbols(content).defined)
+        return overridden_symbols(linker_words(self.link.command.words), defined)
 
     def check_copies(self) -> None:
         """Check that no library uses variables of its own of which the program has copies.
@@ -287,6 +285,19 @@ class Inputs:
             waiting = []
             words += self._replaced(number, place, objects, scratch)
         return words
+
+
+def overridden_symbols(words: Sequence[str], defined: Iterable[str]) -> set[str]:
+    """Return the symbols of which a link may take another definition than an object's own.
+
+    Args:
+        words: of the linker.
+        defined: what the objects define for others, each as often as it is defined.
+    """
+    found = {one.partition("=")[0] for one in _values("defsym", words)}
+    if not _MANY_DEFINITIONS.isdisjoint(words):
+        found |= {name for name, count in Counter(defined).items() if count > 1}
+    return found
 
 
 def own_copies(image: bytes, libraries: Iterable[tuple[str, bytes]]) -> str:

@@ -38,7 +38,7 @@ from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, level_words, pa
 from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool
 from aiocg.shrink.gcc_linking import GccUnits, naming_word
 from aiocg.shrink.image import loader_difference, read_image, special_sections
-from aiocg.shrink.inputs import STARTING, linker_words, own_copies
+from aiocg.shrink.inputs import STARTING, linker_words, overridden_symbols, own_copies
 from aiocg.shrink.record import RELOCATABLE, read_response_files
 from aiocg.transport.elf import sections
 from aiocg.tune._options import ALL_FILES, LINK, LTO, Choice, Words, joined, name_of, words_of
@@ -388,6 +388,7 @@ class Replay:
 
     def _prove(self, overflows: bool) -> None:
         """Keep each unit that does not compile to the same object again, and see that the images come out the same."""
+        self._keep_overridden()
         units = [unit for unit in self._compiled if self._name(unit) not in self.kept]
 
         def check(unit: Unit) -> bool:
@@ -420,6 +421,19 @@ class Replay:
         for name, path in made.items():
             if digest_of(path) != before[name]:
                 raise TuneError(f"{name} comes out otherwise when its link is repeated: the build cannot be replayed")
+
+    def _keep_overridden(self) -> None:
+        """Keep units that define what the link may take from elsewhere: what they use then depends on their options."""
+        for event in self._events:
+            words: Sequence[str] = ()
+            with contextlib.suppress(OSError):  # then nothing can be linked again, which is told
+                words = self._linker_words(event) if event.is_image else ()
+            defined = (name for path in self._linked_by(event) for name in self._symbols(path))
+            names = overridden_symbols(words, defined)
+            for unit in self._compiled if names else ():
+                for place in self._places[unit][:1]:
+                    if own := names & elf_symbols(place.read_bytes()).defined:
+                        self.kept[self._name(unit)] = f"the link may take another {min(own)}"
 
     def _path(self, unit: Unit, words: Words) -> Path:
         text = "\0".join((str(unit.object), *words))

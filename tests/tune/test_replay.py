@@ -244,6 +244,13 @@ def test_options_with_which_a_program_might_be_another_are_not_tried(
     assert bool(found) is bool(reason)
 
 
+def test_a_source_whose_definition_the_link_may_override_stays_as_it_is(replay: Building) -> None:
+    text = "int part(int n) { return n; } int use(int n) { return part(n) + 1; }"
+    line = "cc -O2 -c main.c part.c other.c && cc -o app main.o other.o part.o -Wl,--allow-multiple-definition"
+    kept = replay(line, **{"part.c": text, "other.c": "int part(int n) { return n + 9; }"}).kept
+    assert kept == dict.fromkeys(("part.c", "other.c"), "the link may take another part")
+
+
 def test_a_variable_that_a_library_has_for_itself_is_not_joined(replay: Building) -> None:
     """The program has a copy of it, or uses the library's: that depends on the code of the program."""
     library = "int state = 1; int part(int n) { return n + state; }"
