@@ -121,6 +121,8 @@ async def test_for_bytes_functions_have_the_marks_that_are_best_for_each() -> No
     async with aiocg.Runtime(workers=1) as runtime:
         env = await runtime.make("llvm-v0", benchmark="programs-v0/huffman", reward_space="ObjectImageSizeOzMinsize")
         found = await aiocg.search.policy(env, policy=policy)
+        again = await aiocg.search.policy(env, policy=policy, lanes=2)
+    assert (again.actions, again.reward, again.evaluations) == (found.actions, found.reward, found.evaluations)
     assert found.complete and found.reward > max(found.baselines.values())
     assert len({mark for mark in MARKS for text in found.actions if f"{mark})" in text}) > 1
 
