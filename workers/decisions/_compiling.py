@@ -27,8 +27,6 @@ from aiocg.workers.limits import CRASH_SIGNALS, die_with_parent
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_code import find_or_build
 
-__all__ = ["Compile", "Compiler", "Killed", "NoRoom", "pass_on"]
-
 _SOURCE = Path(__file__).with_name("fork.c")
 _ANSWERS, _QUESTIONS, _CONTROL, _OTHERS = 3, 4, 5, 6  # descriptors of a process that compiles, as in fork.c
 _MOST_DESCRIPTORS = 1 << 20

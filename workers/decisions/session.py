@@ -38,8 +38,6 @@ from aiocg.workers.llvm.module import Context
 from aiocg.workers.llvm.session import LlvmSession
 from aiocg.workers.llvm.states import Transitions
 
-__all__ = ["DecisionSession"]
-
 LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 _MARKED = {"Os": "OsOptsize", "Oz": "OzMinsize"}
 MOST_WAITING = 1_000  # processes that wait for a decision, of one worker; what they decided is repeated if they return

@@ -9,8 +9,6 @@ from aiocg.workers.llvm._walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
 from aiocg.workers.llvm.module import Context, Module
 from aiocg.workers.llvm.native_code import NativeLibraries
 
-__all__ = ["NEWEST", "Facts", "Surveyor"]
-
 logger = logging.getLogger(__name__)
 
 # The newest major release supported. Before raising it, run all of `test_canonical.py` and `test_exactness.py` on it.

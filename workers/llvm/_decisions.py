@@ -29,8 +29,6 @@ from aiocg.workers.llvm._inlining import NEVER, is_replaceable
 from aiocg.workers.llvm._loops import Loops
 from aiocg.workers.llvm.module import Module, NoSuchTarget, blocks, calls_in
 
-__all__ = ["CallSite", "CallSites", "branches", "decide", "decide_function", "numbered_calls", "unmark"]
-
 _OURS = "aiocg-mark"  # attribute of calls and functions that are marked; its value is with what
 _NUMBER = "aiocg-call"
 _OF_FUNCTIONS = ("hot", "cold", "noinline")

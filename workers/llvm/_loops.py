@@ -7,8 +7,6 @@ from typing import NamedTuple
 from aiocg.workers.llvm.module import Module, NoSuchTarget, TargetMachine
 from aiocg.workers.llvm.native_code import NativeLibrary
 
-__all__ = ["Loop", "Loops"]
-
 # The canonicalisation that the unroller needs.
 _PREPARE = "loop-simplify,lcssa"
 

@@ -15,8 +15,6 @@ from aiocg.workers.llvm._programl import ProgramGraph, ProgramGraphs, instructio
 from aiocg.workers.llvm._typed_ir import Rewriter, joined_lines
 from aiocg.workers.llvm.module import Module
 
-__all__ = ["Llvm10Graph"]
-
 _INSTRUCTION, _VARIABLE, _CONSTANT, _TYPE = range(4)  # kinds of nodes
 _CONTROL, _DATA, _CALL = range(3)  # flows
 _ROOT = 0  # the node that calls every function

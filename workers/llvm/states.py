@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 from aiocg.workers.llvm._action_text import LONG
 
-__all__ = ["MASK", "MOST_BEGUN", "MOST_INERT", "REACH", "Beginnings", "State", "States", "Transitions"]
-
 _T = TypeVar("_T")
 REACH = 64
 """Most actions that rebuilding a module may take: after this many, a state gets bitcode."""

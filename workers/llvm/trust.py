@@ -24,8 +24,6 @@ from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Tools
 from aiocg.workers.programs.recipe import Program
 
-__all__ = ["Guard", "check_program", "machine_code_problem", "problem_of"]
-
 TOOLS = ("{lld}", "{clang}", "{clang++}")
 WORDS = frozenset(
     {

@@ -10,8 +10,6 @@ from typing import Any
 from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm._library import Library
 
-__all__ = ["OBSERVATIONS"]
-
 PROCESSORS = Path("/sys/devices/system/cpu")
 DESCRIPTION = Path("/proc/cpuinfo")
 CACHES = ("l1i", "l1d", "l2", "l3", "l4")

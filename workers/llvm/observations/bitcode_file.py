@@ -9,8 +9,6 @@ from aiocg.workers.compilation import CompilationError, Observation
 from aiocg.workers.files import replace_file
 from aiocg.workers.llvm.observations._observation import Subject
 
-__all__ = ["OBSERVATIONS", "use_folder"]
-
 _chosen: str | None = None
 
 
