@@ -22,6 +22,11 @@ class CompilationError(Exception):
         self.fields = fields
 
 
+def unknown_action(message: str) -> CompilationError:
+    """Return the error for a value that is no action, or is none in the present state."""
+    return CompilationError(FailureCode.ACTION_UNKNOWN, message)
+
+
 _EMPTY: Mapping[str, Callable[[], Any]] = {
     "text": str, "texts": list, "binary": bytes, "integer": int, "real": float, "json": dict
 }  # fmt: skip
@@ -124,9 +129,7 @@ class CompilationSession(abc.ABC):
         """
         count = len(cls.action_spaces[0].actions)
         if type(action) is not int or not 0 <= action < count:
-            raise CompilationError(
-                FailureCode.ACTION_UNKNOWN, f"{action!r} is not an action: expected an index from 0 to {count - 1}"
-            )
+            raise unknown_action(f"{action!r} is not an action: expected an index from 0 to {count - 1}")
 
     @classmethod
     def idle(cls) -> None:

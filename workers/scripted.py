@@ -205,46 +205,42 @@ class ScriptedSession(CompilationSession):
         if _spoiled:
             _decay(name)
         match name:
-            case "spoil" | "spoil3" | "spoil_increment" | "spoil_fork":
-                _spoiled[name] = _SPOILS[name]
-                self._value += 1
-            case "spoil_close":
-                self._rotten = True
-                self._value += 1
-            case "fuse" | "alarm" | "quit":
-                _light(name)
-                self._value += 1
-            case "increment":
-                self._value += 1
+            case "nothing":
+                pass
             case "double":
                 self._value *= 2
             case "square":
                 self._value *= self._value
             case "forget":
                 self._value += os.getpid()
+            case "refuse" | "hang" | "abort" | "crash" | "exit" | "stop" | "grow":
+                _misbehave(name)
+            case _:
+                self._prepare(name)
+                self._value += 1
+        self._value %= MODULUS
+
+    def _prepare(self, name: str) -> None:
+        """Do what an action that adds 1 does before."""
+        match name:
+            case "spoil" | "spoil3" | "spoil_increment" | "spoil_fork":
+                _spoiled[name] = _SPOILS[name]
+            case "spoil_close":
+                self._rotten = True
+            case "fuse" | "alarm" | "quit":
+                _light(name)
             case "nap":
                 time.sleep(0.01)
-                self._value += 1
             case "hoard":
                 _hoard.append(b"x" * (64 << 20))
-                self._value += 1
             case "detach":
                 _daemons.append(_detach())
-                self._value += 1
             case "close":
                 os.closerange(0, 1024)
-                self._value += 1
             case "sever":
                 _sever()
-                self._value += 1
             case "stumble":
                 _stumble(self._stones)
-                self._value += 1
-            case "nothing":
-                pass
-            case _:
-                _misbehave(name)
-        self._value %= MODULUS
 
     def get_observation(self, name: str) -> Any:
         """Return the number in one of its forms."""

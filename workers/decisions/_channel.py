@@ -12,24 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aiocg.transport.messages import ActionSpec, FailureCode
-from aiocg.workers.compilation import CompilationError
-
-__all__ = [
-    "KINDS",
-    "OWN_OPTIONS",
-    "Ended",
-    "Feature",
-    "Kind",
-    "Question",
-    "Reader",
-    "features_of",
-    "legal_actions",
-    "numbers",
-    "own_answer",
-    "own_decision",
-    "value_of",
-]
+from aiocg.transport.messages import ActionSpec
+from aiocg.workers.compilation import unknown_action
 
 _DTYPES = {"int64_t": ("int64", 8), "int32_t": ("int32", 4), "float": ("float32", 4), "double": ("float64", 8)}
 
@@ -276,13 +260,10 @@ def value_of(kind: Kind, action: int, question: Question, features: Sequence[Fea
         CompilationError: with `FailureCode.ACTION_UNKNOWN` if the action is illegal for this question.
     """
     name = kind.actions[action].name
-    if not legal_actions(kind, question, features)[action]:
-        legal = [
-            spec.name for spec, may in zip(kind.actions, legal_actions(kind, question, features), strict=True) if may
-        ]
-        raise CompilationError(
-            FailureCode.ACTION_UNKNOWN, f"{name} is illegal for this decision: legal are {', '.join(legal)}"
-        )
+    legal = legal_actions(kind, question, features)
+    if not legal[action]:
+        names = ", ".join(spec.name for spec, may in zip(kind.actions, legal, strict=True) if may)
+        raise unknown_action(f"{name} is illegal for this decision: legal are {names}")
     if kind.default and name == "default":
         return own_answer(kind, question, features)
     return struct.pack(kind.answer, PRIORITIES[action] if kind.name == "priority" else action)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
 from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
-from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.compilation import CompilationError, CompilationSession, unknown_action
 from aiocg.workers.gcc._compilation import Benchmark, Compilation, Compiler, Limits, read_sources
 from aiocg.workers.gcc._discovery import CompilerOptions, discover
 from aiocg.workers.gcc._execution import Execution
@@ -94,7 +94,9 @@ class _Language(NamedTuple):
         if isinstance(action, str):
             return self.by_name.get(action)
         if type(action) is not int or not 0 <= action < len(self.edits):
-            raise _unknown(f"{action!r} is not an action: expected an index from 0 to {len(self.edits) - 1}, or a text")
+            raise unknown_action(
+                f"{action!r} is not an action: expected an index from 0 to {len(self.edits) - 1}, or a text"
+            )
         return self.edits[action]
 
     def read(self, line: str) -> tuple[int, ...]:
@@ -105,11 +107,13 @@ class _Language(NamedTuple):
         """
         first, *rest = line.split(" ")
         if first != NAME:
-            raise _unknown(f"{line!r} is neither an edit of an option nor a command line, whose first word is {NAME}")
+            raise unknown_action(
+                f"{line!r} is neither an edit of an option nor a command line, whose first word is {NAME}"
+            )
         try:
             return tuple(self.reader.read(rest))
         except UnknownOption as error:
-            raise _unknown(str(error)) from None
+            raise unknown_action(str(error)) from None
 
 
 def _action_spaces(language: _Language) -> tuple[ActionSpaceSpec, ...]:
@@ -121,10 +125,6 @@ def _action_spaces(language: _Language) -> tuple[ActionSpaceSpec, ...]:
         ActionSpaceSpec("options", kind="mapping", description="choices for those same options, by their names"),
         ActionSpaceSpec("command_line", kind="text", description="command lines, as texts"),
     )
-
-
-def _unknown(message: str) -> CompilationError:
-    return CompilationError(FailureCode.ACTION_UNKNOWN, message)
 
 
 # -------------------------------------------------------------------------- Compilation sessions of the GCC environment

@@ -6,8 +6,8 @@ from contextlib import closing
 from fnmatch import fnmatchcase
 from typing import Any
 
-from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec, FailureCode
-from aiocg.workers.compilation import CompilationError
+from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec
+from aiocg.workers.compilation import CompilationError, unknown_action
 from aiocg.workers.llvm._action_text import LONG, UNMARK, ActionSyntaxError, ActionText, parse, quote, split_mark
 from aiocg.workers.llvm._attributes import MARKS
 from aiocg.workers.llvm._codegen_options import PREFIX, CodegenOptions
@@ -65,7 +65,7 @@ class Vocabulary:
             return self._texts[action]
         if not isinstance(action, str):
             last = len(self._texts) - 1
-            raise _unknown(f"{action!r} is not an action: expected an index from 0 to {last}, or a text")
+            raise unknown_action(f"{action!r} is not an action: expected an index from 0 to {last}, or a text")
         known = self.known.get(action)
         if known is None:
             known = self._resolve(action)
@@ -79,7 +79,7 @@ class Vocabulary:
         try:
             action = parse(text)
         except ActionSyntaxError as error:
-            raise _unknown(str(error)) from None
+            raise unknown_action(str(error)) from None
         if text in MARKS or text in (CLANG_OZ, UNMARK):
             return text
         if action.decisions:
@@ -88,7 +88,7 @@ class Vocabulary:
             try:
                 self._codegen.resolve(text)
             except ValueError as error:
-                raise _unknown(f"{text!r} is not an action: {error}") from None
+                raise unknown_action(f"{text!r} is not an action: {error}") from None
             return text
         if self._library.version[0] >= 23:
             action = action._replace(pipeline=with_scalar_pre(action.pipeline))
@@ -96,11 +96,11 @@ class Vocabulary:
             parts = [(function, self._checked_part(function, pipeline)) for function, pipeline in action.each]
             return str(ActionText(each=tuple(parts)))
         if action.pipeline not in self._by_name and (problem := _problem(action)):
-            raise _unknown(f"{text!r} is not an action: {problem}")
+            raise unknown_action(f"{text!r} is not an action: {problem}")
         if action.function is None:
             return str(self._over_module(text, action))
         if not self._library.has("LLVMRunPassesOnFunction"):
-            raise _unknown(
+            raise unknown_action(
                 f"{text!r} is not an action here: LLVM {self._library.version_text} cannot run passes on one function "
                 "(LLVM 20 and later can)"
             )
@@ -118,12 +118,12 @@ class Vocabulary:
             inlined = unmarked[: len(unmarked) - len(rest)].rstrip(",")
             return ",".join(filter(None, (inlined, *parts, mark)))
         except ValueError as error:
-            raise _unknown(f"{quote(function)}({pipeline}) is not an action: {error}") from None
+            raise unknown_action(f"{quote(function)}({pipeline}) is not an action: {error}") from None
 
     def _over_module(self, text: str, action: ActionText) -> ActionText:
         for name, value in action.options:
             if problem := complaint(self._library, name, value):
-                raise _unknown(f"{text!r} is not an action: {problem}")
+                raise unknown_action(f"{text!r} is not an action: {problem}")
         if action.pipeline in self._by_name:
             return action._replace(pipeline=self._by_name[action.pipeline].pipeline)
         if refusal := self._probe.refusal(action.pipeline, action.options):
@@ -150,17 +150,13 @@ class Vocabulary:
             if name not in self._by_name and f"'{name}'" in refusal
         }
         advice = "".join(f"; near to {name!r}: {', '.join(names)}" for name, names in near.items() if names)
-        return _unknown(f"{text!r} is not an action: LLVM {self._library.version_text} says: {refusal}{advice}")
+        return unknown_action(f"{text!r} is not an action: LLVM {self._library.version_text} says: {refusal}{advice}")
 
 
 def _level(name: str) -> list[str]:
     """Return the pipeline of an optimisation level as compilers spell it, such as `-O3`."""
     level = re.fullmatch(r"(?:(?:opt|clang|clang\+\+)\s+)?-{0,2}(O[0123sz])", name)
     return [f"default<{level[1]}>"] if level else []
-
-
-def _unknown(message: str) -> CompilationError:
-    return CompilationError(FailureCode.ACTION_UNKNOWN, message)
 
 
 def _problem(action: ActionText) -> str | None:
