@@ -5,6 +5,7 @@ Passes and code generators obey these marks when they choose between forms of co
 """
 
 import ctypes
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 
 from aiocg.workers.llvm._action_text import quote
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm.module import Module, NoSuchTarget
+from aiocg.workers.llvm.module import Module, NoSuchTarget, uses
 
 FUNCTION_INDEX = 0xFFFFFFFF  # LLVMAttributeFunctionIndex: of a function or call itself, not its result or parameters
 
@@ -234,14 +235,10 @@ def bound_early(library: Library, content: bytes) -> bytes:
     with Module.parse(library, content) as module:
         attribute = new_attribute(module, "nonlazybind")
         for function in module.listed("Function"):
-            if c.LLVMIsDeclaration(function) and not c.LLVMGetIntrinsicID(function) and _uses(c, function) <= STUB:
+            if c.LLVMIsDeclaration(function) and not c.LLVMGetIntrinsicID(function) and _is_little_used(c, function):
                 c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, attribute)
         return module.write_bitcode()
 
 
-def _uses(c: Any, function: int) -> int:
-    """Count uses of a function, up to one more than matters."""
-    count, use = 0, c.LLVMGetFirstUse(function)
-    while use and count <= STUB:
-        count, use = count + 1, c.LLVMGetNextUse(use)
-    return count
+def _is_little_used(c: Any, function: int) -> bool:
+    return next(itertools.islice(uses(c, function), STUB, None), None) is None

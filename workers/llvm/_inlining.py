@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 
 from aiocg.workers.llvm._action_text import unescape
 from aiocg.workers.llvm._attributes import FUNCTION_INDEX, bodies, has_attribute, hidden, kind_of, new_attribute
-from aiocg.workers.llvm.module import Module, blocks
-
-__all__ = ["NEVER", "Calls", "calls", "inline", "inline_copies", "is_replaceable", "split"]
+from aiocg.workers.llvm.module import Module, blocks, uses
 
 _TARGET = r'@(?:[-a-zA-Z$._][-a-zA-Z$._0-9]*|"[^"]*")'
 _HEAD = re.compile(rf"inline<({_TARGET}(?:;{_TARGET})*)>(?:,|$)")
@@ -117,12 +115,10 @@ def calls(module: Module) -> Calls:
 
 def _call_sites(c: Any, function: int) -> Iterator[int]:
     """Yield the calls of a function, and 0 for each other use of it."""
-    use = c.LLVMGetFirstUse(function)
-    while use:
+    for use in uses(c, function):
         user = c.LLVMGetUser(use)
         called = c.LLVMIsACallInst(user) or c.LLVMIsAInvokeInst(user)
         yield user if called and c.LLVMGetCalledValue(user) == function else 0
-        use = c.LLVMGetNextUse(use)
 
 
 def _function_of(c: Any, instruction: int) -> int:

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aiocg.workers.llvm._library import Library
-from aiocg.workers.llvm.module import Context, LlvmError, Module
-
-__all__ = ["RENUMBER_INSTRUCTIONS", "Layout", "find_layout"]
+from aiocg.workers.llvm.module import Context, LlvmError, Module, body_of, instructions
 
 T = TypeVar("T")
 
@@ -130,7 +128,7 @@ def _measure(specimen: "_Specimen") -> Layout:
         text = re.sub(r"\bptr\b", "i8*", text).replace(".p0.i64", ".p0i8.i64").replace(", no_sanitize_address", "")
     module = specimen.module(text)
     functions = {name: module.function(name.encode()) for name in "abcdeflm"}
-    body = list(specimen.instructions(functions["f"]))
+    body = body_of(c, functions["f"])
     calls = [one for one in body if c.LLVMGetInstructionOpcode(one) == _CALL]
     layout.function_attributes = specimen.attributes([functions[name] for name in "abcdelm"], range(4, 24))
     layout.call_attributes = specimen.attributes(calls[1:8], range(6, 11))
@@ -171,15 +169,6 @@ class _Specimen:
         """Parse a module that lives until the end."""
         return self._kept.enter_context(Module.parse(self.library, text.encode()))
 
-    def instructions(self, function: int | None, only: int | None = None) -> Iterator[int]:
-        block = only or self.c.LLVMGetFirstBasicBlock(function)
-        while block:
-            instruction = self.c.LLVMGetFirstInstruction(block)
-            while instruction:
-                yield instruction
-                instruction = self.c.LLVMGetNextInstruction(instruction)
-            block = None if only else self.c.LLVMGetNextBasicBlock(block)
-
     def attributes(self, seven: list[Any], words: range) -> int:
         """Find the word that holds the attribute list, of objects with lists 1, 1, 2, none, 2, 1, and none."""
         seen = [self.memory.words(one, words.stop) for one in seven]
@@ -207,7 +196,7 @@ class _Specimen:
         number = getattr(self.library.c, RENUMBER_INSTRUCTIONS)
         number.restype, number.argtypes = None, (c_void_p,)
         number(block)
-        seen = [self.memory.read(one, 128) for one in self.instructions(function, block)]
+        seen = [self.memory.read(one, 128) for one in instructions(self.c, block)]
         places = [
             place for place in range(24, 128, 4)
             if [struct.unpack_from("<I", one, place)[0] for one in seen] == list(range(len(seen)))
@@ -217,7 +206,7 @@ class _Specimen:
     def lists(self, function: int | None) -> tuple[int, int]:
         """Find the words of a block's list of instructions and of an instruction's node: each points to the next."""
         block = self.c.LLVMGetFirstBasicBlock(function)
-        body = list(self.instructions(function, block))
+        body = list(instructions(self.c, block))
         heads, first = [self.memory.words(one, 13) for one in body], self.memory.words(block, 17)
         return _only(
             [
@@ -339,7 +328,7 @@ def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
     module = specimen.module(f"{variables}define void @f() {{\n{fences}ret void }}\n{_NODES}")
     context = module.context.pointer
     kinds = [c.LLVMGetMDKindIDInContext(context, name, 3) for name in (b"one", b"two")]
-    body = list(specimen.instructions(module.function(b"f")))[:-1]
+    body = body_of(c, module.function(b"f"))[:-1]
     attached, names = {}, {}
     for one in body:
         nodes = ((kind, c.LLVMGetMetadata(one, kind)) for kind in kinds)

@@ -190,7 +190,7 @@ def _keep_alias_if(module: Module, alias: int, function: str | None) -> None:
     if _alias_owner(module, alias) == function:
         _make_visible(c, alias)
         return
-    name, kind = module.name_of(alias).encode("utf-8", "surrogateescape"), c.LLVMGlobalGetValueType(alias)
+    name, kind = module.bytes_of_name(alias), c.LLVMGlobalGetValueType(alias)
     c.LLVMSetValueName2(alias, b"", 0)
     if c.LLVMGetTypeKind(kind) == _FUNCTION_TYPE:
         declaration = c.LLVMAddFunction(module.pointer, name, kind)

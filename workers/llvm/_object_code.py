@@ -326,10 +326,7 @@ class FunctionSizes:
     def _generated(self, state: State, attributes: Attributes, names: Sequence[bytes]) -> dict[bytes, int]:
         """Return what some functions add to an object file that has code for these only."""
         binary = self._code.generate(self._code.bitcode(state), attributes, lambda copy: _isolate(copy, names))
-        try:
-            sizes = elf.function_sizes(binary)
-        except elf.NotElf as error:
-            raise LlvmError(str(error)) from None
+        sizes = _measured(elf.function_sizes, binary)
         return {name: sizes.get(name.removeprefix(b"\1"), 0) for name in names}
 
 

@@ -18,8 +18,6 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 
-__all__ = ["Rewriter", "joined_lines"]
-
 NAME = r'(?:"[^"]*"|[-\w.$]+)'
 PARENTHESES = r"\((?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+\)"  # four deep
 OPERAND = rf"(?:[%@]{NAME}|null|undef|poison|zeroinitializer|[a-z]+(?: [a-z]+(?:\([-\d, ]*\))?)* ?{PARENTHESES})"
@@ -399,10 +397,7 @@ class _Evidence:
     def pointee(self, operand: str) -> _Pointee | None:
         """Return the pointee of a named pointer; None for any other operand."""
         if operand[0] == "%":
-            known = self.names.get(operand)
-            if known is None:
-                known = self.names[operand] = _Pointee()
-            return known
+            return self._local(operand)
         known = self._objects.get(operand)
         if known is None and operand in self.globals:
             known = self._objects[operand] = _Pointee(self.globals[operand], DECLARED)

@@ -315,20 +315,18 @@ class Module:
 
     def name_of(self, value: int) -> str:
         """Return the name of a global."""
+        return self.bytes_of_name(value).decode("utf-8", "surrogateescape")
+
+    def bytes_of_name(self, value: int) -> bytes:
+        """Return the name of a global as the program has it."""
         length = c_size_t()
         text = self.library.c.LLVMGetValueName2(value, byref(length))
-        return ctypes.string_at(text, length.value).decode("utf-8", "surrogateescape")
+        return ctypes.string_at(text, length.value)
 
     def defined_functions(self) -> list[bytes]:
         """Return the names of the functions that have a body, in module order; an unnamed function's name is empty."""
-        c, length, names = self.library.c, c_size_t(), []
-        function = c.LLVMGetFirstFunction(self.pointer)
-        while function:
-            if not c.LLVMIsDeclaration(function):
-                start = c.LLVMGetValueName2(function, byref(length))
-                names.append(ctypes.string_at(start, length.value))
-            function = c.LLVMGetNextFunction(function)
-        return names
+        is_declaration = self.library.c.LLVMIsDeclaration
+        return [self.bytes_of_name(one) for one in self.listed("Function") if not is_declaration(one)]
 
     def write_bitcode(self) -> bytes:
         """Return the module as bitcode that LLVM can read again."""
@@ -421,7 +419,7 @@ class Module:
         self.close()
 
 
-def blocks(c: Any, function: int) -> Iterator[int]:
+def blocks(c: Any, function: int | None) -> Iterator[int]:
     """Yield the `LLVMBasicBlockRef`s of a function, in the order of its text."""
     block = c.LLVMGetFirstBasicBlock(function)
     while block:
@@ -437,14 +435,22 @@ def instructions(c: Any, block: int) -> Iterator[int]:
         instruction = c.LLVMGetNextInstruction(instruction)
 
 
+def body_of(c: Any, function: int | None) -> list[int]:
+    """Return the instructions of a function, in the order of its text."""
+    return [one for block in blocks(c, function) for one in instructions(c, block)]
+
+
 def calls_in(c: Any, function: int) -> list[int]:
     """Return the calls and invokes of a function, in the order of its text."""
-    return [
-        one
-        for block in blocks(c, function)
-        for one in instructions(c, block)
-        if c.LLVMIsACallInst(one) or c.LLVMIsAInvokeInst(one)
-    ]
+    return [one for one in body_of(c, function) if c.LLVMIsACallInst(one) or c.LLVMIsAInvokeInst(one)]
+
+
+def uses(c: Any, value: int) -> Iterator[int]:
+    """Yield the `LLVMUseRef`s of a value."""
+    use = c.LLVMGetFirstUse(value)
+    while use:
+        yield use
+        use = c.LLVMGetNextUse(use)
 
 
 def is_bitcode(content: bytes) -> bool:

@@ -12,7 +12,7 @@ from aiocg.workers.llvm._action_text import quote
 from aiocg.workers.llvm._attributes import MINSIZE, bodies, mark
 from aiocg.workers.llvm._decisions import CallSites, branches, numbered_calls
 from aiocg.workers.llvm._loops import Loops
-from aiocg.workers.llvm.module import Module, blocks, calls_in, instructions
+from aiocg.workers.llvm.module import Module, blocks, calls_in, instructions, uses
 from aiocg.workers.llvm.observations._observation import Subject
 from aiocg.workers.llvm.observations.targets import array, table
 
@@ -25,7 +25,7 @@ def _call_sites(subject: Subject) -> list[str]:
         module = subject.engine.module(subject.state)
         sites, names = list(CallSites(module).all()), dict[int, str]()
         for one in {function for site in sites for function in (site.caller, site.callee)}:
-            names[one] = quote(module.name_of(one).encode("utf-8", "surrogateescape"))
+            names[one] = quote(module.bytes_of_name(one))
         return [f"{names[site.caller]}:{names[site.callee]}:{site.number}" for site in sites]
 
     return subject.state.remember("call sites", find)
@@ -33,11 +33,7 @@ def _call_sites(subject: Subject) -> list[str]:
 
 def _branches(subject: Subject) -> list[str]:
     module = subject.engine.module(subject.state)
-    named = (
-        (quote(name.encode("utf-8", "surrogateescape")), function)
-        for function in bodies(module)
-        if (name := module.name_of(function))
-    )
+    named = ((quote(name), function) for function in bodies(module) if (name := module.bytes_of_name(function)))
     return [f"{name}:branch:{number}" for name, function in named for number in range(len(branches(module, function)))]
 
 
@@ -141,9 +137,7 @@ def _count(c: Any, function: int, defined: set[int]) -> _Function:
             conditional += successors
         count, length = count + 1, length + sum(1 for _ in instructions(c, block))
     callees = [callee for call in calls_in(c, function) if (callee := c.LLVMGetCalledValue(call)) in defined]
-    users, use = int(c.LLVMGetLinkage(function) not in _LOCAL), c.LLVMGetFirstUse(function)
-    while use:
-        users, use = users + 1, c.LLVMGetNextUse(use)
+    users = int(c.LLVMGetLinkage(function) not in _LOCAL) + sum(1 for _ in uses(c, function))
     return _Function(count, conditional, users, length, callees)
 
 

@@ -11,7 +11,7 @@ from aiocg.workers.llvm._action_text import quote
 from aiocg.workers.llvm._attributes import MINSIZE, kind_of
 from aiocg.workers.llvm._inlining import Calls, calls
 from aiocg.workers.llvm._loops import Loop
-from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.module import Module, instructions
 from aiocg.workers.llvm.observations._counts import integers
 from aiocg.workers.llvm.observations._observation import Subject
 
@@ -182,16 +182,9 @@ def _ends(c: Any, function: int) -> str:
         end = c.LLVMGetBasicBlockTerminator(block)
         if c.LLVMGetInstructionOpcode(end) in (_RET, _RESUME):
             return RETURNS
-        calls = calls or any(_called_symbols(c, one) for one in _instructions(c, block))
+        calls = calls or any(_called_symbols(c, one) for one in instructions(c, block))
         waiting += [c.LLVMGetSuccessor(end, index) for index in range(c.LLVMGetNumSuccessors(end))]
     return CALLING if calls else NOTHING
-
-
-def _instructions(c: Any, block: int) -> Iterator[int]:
-    one = c.LLVMGetFirstInstruction(block)
-    while one:
-        yield one
-        one = c.LLVMGetNextInstruction(one)
 
 
 def _called_symbols(c: Any, instruction: int) -> bool:
