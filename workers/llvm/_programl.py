@@ -4,18 +4,15 @@ import ctypes
 import functools
 import re
 import struct
-import sys
 from collections.abc import Callable
-from ctypes import POINTER, c_char, c_int, c_int64, c_void_p
+from ctypes import POINTER, c_char, c_int, c_int32, c_int64, c_void_p
 from typing import NamedTuple
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.native_code import NativeLibrary
-
-__all__ = ["ProgramGraph", "ProgramGraphs", "full_texts", "program_graphs"]
+from aiocg.workers.llvm.native_code import NativeLibrary, hidden_cases, packed
 
 SMALLEST_CAPACITY = 1 << 10  # nodes
 LARGEST_CAPACITY = 1 << 24
@@ -111,11 +108,7 @@ class ProgramGraphs:
         while (status := self._try(module_pointer, capacity)) == _FULL:
             capacity *= 2
         if status == _SWITCH_CASES_OUT_OF_REACH:
-            raise CompilationError(
-                FailureCode.COMPILER,
-                f"{self._library.path} (LLVM {self._library.version_text}) keeps the case values of a switch "
-                "outside its operands and does not export LLVMGetSwitchCaseValue. Use another libLLVM",
-            )
+            raise hidden_cases(self._library)
         return dict(zip(_RESULT, self._result, strict=True))
 
     def _try(self, module_pointer: int, capacity: int) -> int:
@@ -156,7 +149,7 @@ def _read(result: dict[str, int]) -> ProgramGraph:
     nodes, edges = result["nodes"], result["edges"]
 
     def numbers(name: str, count: int) -> bytes:
-        return _little(ctypes.string_at(result[name], 4 * count))
+        return packed((c_int32 * count).from_address(result[name]), "i")
 
     return ProgramGraph(
         Array("int8", (nodes,), ctypes.string_at(result["node_kind"], nodes)),
@@ -182,14 +175,6 @@ def _texts(start: int, ends: int, count: int) -> list[str]:
 def _text(octets: bytes) -> str:
     """Decode a name; bytes that are not UTF-8, which LLVM allows, are escaped with backslashes."""
     return octets.decode(errors="backslashreplace")
-
-
-def _little(numbers: bytes) -> bytes:
-    """Return native int32 values as little-endian ones."""
-    if sys.byteorder == "little":
-        return numbers
-    count = len(numbers) // 4
-    return struct.pack(f"<{count}i", *struct.unpack(f"={count}i", numbers))
 
 
 _INSTRUCTION, _TYPE = 0, 3  # kinds of nodes

@@ -20,15 +20,11 @@ libLLVM. For newer versions of LLVM these rules apply:
 """
 
 import ctypes
-import struct
-import sys
 import tomllib
 from ctypes import POINTER, c_int, c_int64, c_void_p
 from pathlib import Path
 
-from aiocg.transport.messages import FailureCode
-from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.native_code import NativeLibrary
+from aiocg.workers.llvm.native_code import NativeLibrary, hidden_cases, packed
 
 _INST_COUNT = """
 TotalInsts TotalBlocks TotalFuncs
@@ -48,9 +44,6 @@ AUTOPHASE_MEANINGS: dict[str, str] = tomllib.loads(
     Path(__file__).with_name("features.toml").read_text(encoding="utf-8")
 )
 AUTOPHASE_NAMES: tuple[str, ...] = tuple(AUTOPHASE_MEANINGS)
-
-
-__all__ = ["AUTOPHASE_NAMES", "INST_COUNT_NAMES", "Walker"]
 
 
 class Walker:
@@ -88,15 +81,10 @@ class Walker:
         return self._packed("aiocg_autophase", len(AUTOPHASE_NAMES), module_pointer)
 
     def _packed(self, function: str, size: int, module_pointer: int) -> bytes:
-        counts = self._count(function, size, module_pointer)
-        return bytes(counts) if sys.byteorder == "little" else struct.pack(f"<{size}q", *counts)
+        return packed(self._count(function, size, module_pointer), "q")
 
     def _count(self, function: str, size: int, module_pointer: int) -> "ctypes.Array[c_int64]":
         counts = (c_int64 * size)()
         if getattr(self._native, function)(self._functions, module_pointer, counts) != 0:
-            raise CompilationError(
-                FailureCode.COMPILER,
-                f"{self._library.path} (LLVM {self._library.version_text}) keeps the case values of a switch "
-                "outside its operands and does not export LLVMGetSwitchCaseValue. Use another libLLVM",
-            )
+            raise hidden_cases(self._library)
         return counts

@@ -12,6 +12,7 @@ import hashlib
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -229,6 +230,19 @@ class NativeLibrary:
             if self.library.has(symbol := name.removeprefix("?")):
                 addresses[place] = ctypes.cast(getattr(self.library.c, symbol), c_void_p)
         return addresses
+
+
+def packed(numbers: "ctypes.Array[Any]", code: str) -> bytes:
+    """Return an array as little-endian bytes; its elements have a format of `struct`."""
+    return bytes(numbers) if sys.byteorder == "little" else struct.pack(f"<{len(numbers)}{code}", *numbers)
+
+
+def hidden_cases(library: Library) -> CompilationError:
+    """Return the error for a libLLVM of which nobody outside learns the case values of switches."""
+    return _failure(
+        f"{library.path} (LLVM {library.version_text}) keeps the case values of a switch "
+        "outside its operands and does not export LLVMGetSwitchCaseValue. Use another libLLVM"
+    )
 
 
 class NativeLibraries:

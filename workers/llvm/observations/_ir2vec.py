@@ -17,19 +17,15 @@ the rest. Flow-aware counts grow exponentially along use chains and saturate at 
 """
 
 import ctypes
+import functools
 import io
-import struct
-import sys
-from collections.abc import Callable
 from ctypes import c_double, c_int64, c_uint64, c_void_p
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.compilation import Observation
-from aiocg.workers.llvm.native_code import NativeLibrary
+from aiocg.workers.llvm.native_code import NativeLibrary, packed
 from aiocg.workers.llvm.observations._observation import Subject
-
-__all__ = ["ENTITIES", "OBSERVATIONS", "Counter"]
 
 # In the order of LLVM's C API, which has no opcode 6.
 OPCODES = """
@@ -102,7 +98,7 @@ class Counter:
         stack = (c_uint64 * (_VISIT * blocks))()
         flow = _table(instructions) if flow_aware else (None, None, 0)
         self._native.aiocg_ir2vec(self._functions, module_pointer, stride, out, *_table(blocks), stack, *flow)
-        return bytes(out) if sys.byteorder == "little" else struct.pack(f"<{len(out)}d", *out)
+        return packed(out, "d")
 
 
 def _table(entries: int) -> tuple[object, object, int]:
@@ -115,22 +111,16 @@ def _counter(subject: Subject) -> Counter:
     return Counter(subject.engine.natives.load("ir2vec"))
 
 
-def _program(flow_aware: bool) -> Callable[[Subject], Array]:
-    def compute(subject: Subject) -> Array:
-        module = subject.engine.module(subject.state)
-        return Array("float64", (len(ENTITIES),), _counter(subject).program(module.pointer, flow_aware=flow_aware))
-
-    return compute
+def _program(subject: Subject, flow_aware: bool) -> Array:
+    module = subject.engine.module(subject.state)
+    return Array("float64", (len(ENTITIES),), _counter(subject).program(module.pointer, flow_aware=flow_aware))
 
 
-def _functions(flow_aware: bool) -> Callable[[Subject], dict[str, object]]:
-    def compute(subject: Subject) -> dict[str, object]:
-        pointer, counter = subject.engine.module(subject.state).pointer, _counter(subject)
-        names = counter.names(pointer)
-        counts = counter.functions(pointer, flow_aware=flow_aware)
-        return {"functions": names, "counts": Array("float64", (len(names), len(ENTITIES)), counts)}
-
-    return compute
+def _functions(subject: Subject, flow_aware: bool) -> dict[str, object]:
+    pointer, counter = subject.engine.module(subject.state).pointer, _counter(subject)
+    names = counter.names(pointer)
+    counts = counter.functions(pointer, flow_aware=flow_aware)
+    return {"functions": names, "counts": Array("float64", (len(names), len(ENTITIES)), counts)}
 
 
 def _observations(form: str, description: str, flow_aware: bool) -> tuple[Observation, Observation]:
@@ -140,7 +130,7 @@ def _observations(form: str, description: str, flow_aware: bool) -> tuple[Observ
             f"Ir2vec{form}Counts",
             "array",
             f"How often each entity of the vocabulary goes into the {description} IR2Vec embedding.",
-            _program(flow_aware),
+            functools.partial(_program, flow_aware=flow_aware),
             dtype="float64",
             shape=(size,),
             keys=ENTITIES,
@@ -151,7 +141,7 @@ def _observations(form: str, description: str, flow_aware: bool) -> tuple[Observ
             f"Ir2vecFunctionLevel{form}Counts",
             "record",
             f"The same for the {description} embedding of each function that has a body.",
-            _functions(flow_aware),
+            functools.partial(_functions, flow_aware=flow_aware),
             fields=(
                 ObservationSpec("functions", "texts"),
                 ObservationSpec("counts", "array", dtype="float64", shape=(-1, size), keys=ENTITIES, low=0),

@@ -1,8 +1,6 @@
 """The program's text as tokens."""
 
 import ctypes
-import struct
-import sys
 import weakref
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint16, c_void_p
@@ -12,7 +10,7 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.native_code import NativeLibrary
+from aiocg.workers.llvm.native_code import NativeLibrary, packed
 from aiocg.workers.llvm.observations._observation import Subject
 
 KIND_COUNT = 542  # number of token kinds
@@ -63,11 +61,12 @@ class Lexer:
         if count > capacity:
             ids, values, count = self._lex(content, count)
         numbers = ids[:count]
-        packed = bytes(ids)[: 4 * count] if sys.byteorder == "little" else struct.pack(f"<{count}i", *numbers)
         kinds, categories = self.kinds, self.categories
         texts = values.decode(errors="replace").split("\0")
         texts.pop()  # after the last NUL
-        return _Tokens(packed, [kinds[i] for i in numbers], [categories[i] for i in numbers], texts)
+        return _Tokens(
+            packed(ids, "i")[: 4 * count], [kinds[i] for i in numbers], [categories[i] for i in numbers], texts
+        )
 
     def _lex(self, content: bytes, capacity: int) -> tuple["ctypes.Array[c_int32]", bytes, int]:
         ids = (c_int32 * capacity)()
