@@ -518,28 +518,26 @@ class Engine:
     def _transform(self, module: Module, action: ActionText, state: State) -> _Seen | None:
         """Apply an action to the module of a state and identify the result; return None if it has no effect."""
         module.context.runs += 1
-        machine, surveyor = module.machine, self.surveyor
+        function = None if action.function is None else defined_function(module, action.function)
         if action.pipeline in MARKS:
             mark_all(module, self._attributes(action.pipeline, module, state))
-            return self._see(module, surveyor.survey(module) if surveyor else None)
-        if action.decisions:
+        elif action.decisions:
             decide(module, self.loops, action.decisions)
-            return self._see(module, surveyor.survey(module) if surveyor else None)
-        if action.pipeline == UNMARK:
+        elif action.pipeline == UNMARK:
             unmark(module, self.loops)
-            return self._see(module, surveyor.survey(module) if surveyor else None)
-        if action.pipeline.startswith(PREFIX):
+        elif action.pipeline.startswith(PREFIX):
             set_options(module, self.code.options.resolve(action.pipeline))
-            return self._see(module, surveyor.survey(module) if surveyor else None)
-        if action.each:
+        elif action.each:
             _run_on_each(module, action.each, self._no_options, lambda chosen: self._attributes(chosen, module, state))
-            return self._see(module, surveyor.survey(module) if surveyor else None)
-        function = None if action.function is None else defined_function(module, action.function)
-        if function is not None and action.loop is not None:
-            if self.loops.unroll(module, function, action.loop, action.factor, machine):
-                return self._see(module, surveyor.survey(module) if surveyor else None)
+        elif function is None or action.loop is None:
+            return self._run_passes(module, action, function)
+        elif not self.loops.unroll(module, function, action.loop, action.factor, module.machine):
             module.canonical = False
             return None
+        return self._see(module, self.surveyor.survey(module) if self.surveyor else None)
+
+    def _run_passes(self, module: Module, action: ActionText, function: int | None) -> _Seen:
+        machine, surveyor = module.machine, self.surveyor
         pipeline = self.clang_oz if action.pipeline == CLANG_OZ else action.pipeline
         if not self.library.has_size_levels and (levels := size_levels(action.pipeline)):
             mark(module, MINSIZE if "z" in levels else OPTSIZE)

@@ -43,10 +43,7 @@ def _ir_sha1(subject: Subject) -> str:
 
 
 def _instruction_count_at(level: str) -> Callable[[Subject], int]:
-    def compute(subject: Subject) -> int:
-        return subject.benchmark.at(level).instructions
-
-    return compute
+    return lambda subject: subject.benchmark.at(level).instructions
 
 
 def _densities(subject: Subject) -> list[float]:

@@ -7,13 +7,14 @@ C library and on clang's runtimes. An empty program is tried first, to detect th
 """
 
 import contextlib
+import functools
 import os
 import re
 import shutil
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -285,12 +286,8 @@ _KINDS = (
 )
 
 
-def _execution_under(sanitizer: Sanitizer) -> Callable[[Subject], dict[str, Any]]:
-    def compute(subject: Subject) -> dict[str, Any]:
-        program = subject.benchmark.program
-        return watch(subject.engine, subject.state, program, sanitizer, subject.deadline)
-
-    return compute
+def _execution_under(sanitizer: Sanitizer, subject: Subject) -> dict[str, Any]:
+    return watch(subject.engine, subject.state, subject.benchmark.program, sanitizer, subject.deadline)
 
 
 OBSERVATIONS = tuple(
@@ -298,7 +295,7 @@ OBSERVATIONS = tuple(
         f"Execution{name}",
         "json",
         f"As Execution, under {what}; or why that cannot be.",
-        _execution_under(sanitizer),
+        functools.partial(_execution_under, sanitizer),
         deterministic=False,
         platform_dependent=True,
         default={"skipped": "", "runs": []},
