@@ -17,6 +17,7 @@ from aiocg.cluster._placement import Placement
 from aiocg.cluster.hosts import FILE, Host, HostsFile, hosts_of
 from aiocg.errors import AiocgError, NodeUnreachable, NoRoom, RuntimeClosed
 from aiocg.host.launcher import Look
+from aiocg.host.threads import Tasks
 from aiocg.node import NODE_TIMEOUT
 from aiocg.node.attachment import KILLED
 from aiocg.node.channel import Holding, Holdings
@@ -365,7 +366,7 @@ class ClusterMachine:
         self._members: dict[str, Member] = {}
         self._leaving: dict[str, Member] = {}
         self.holdings = Holdings()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = Tasks()
         self._launchers: list[ClusterLauncher] = []
         self._membership: Membership  # made with the keeper, as the clock is the loop's
         self._keeper: asyncio.Task[None] | None = None
@@ -474,9 +475,7 @@ class ClusterMachine:
             if not any(launcher.placement.load(address) for launcher in self._launchers):
                 del self._leaving[address]
                 self._membership.left(address)
-                task = asyncio.create_task(member.close())
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+                self._closing.start(member.close())
                 if address in self.hosts:
                     self._meet(self.hosts[address])
 

@@ -1,12 +1,12 @@
-"""Runs blocking functions in threads; cancelling ends the processes and downloads that they started."""
+"""Runs blocking functions in threads, which cancelling ends with what they have started; and keeps tasks that run."""
 
 import asyncio
 import contextlib
 import contextvars
 import threading
 import weakref
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from aiocg.datasets.process import cancellable
 
@@ -52,3 +52,14 @@ async def in_thread(function: Callable[[], T]) -> T:
         except BaseException:
             stop.set()
             raise
+
+
+class Tasks(set["asyncio.Task[None]"]):
+    """The tasks that still run, which the event loop itself would not keep."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Start a task, and keep it until it ends."""
+        task = asyncio.create_task(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
+        return task

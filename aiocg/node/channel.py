@@ -8,10 +8,11 @@ import asyncio
 import hashlib
 import random
 from collections import deque
-from collections.abc import Callable, Container, Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Container
+from typing import Protocol
 
 from aiocg.errors import ServiceError
+from aiocg.host.threads import Tasks
 from aiocg.transport.control import Attached, Fetch
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
 from aiocg.transport.limits import MAX_FRAME_BYTES
@@ -91,7 +92,7 @@ class Holding:
                     return load
                 self._sent.add(digest)
                 return Store(load.request, load.benchmark, load.content, load.timeout, load.program)
-            self._all.run(self._fetch(random.choice(others).connection, digest, len(load.content)))
+            self._all.tasks.start(self._fetch(random.choice(others).connection, digest, len(load.content)))
         self._coming[digest].append(arrived)
         return None
 
@@ -123,7 +124,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self._all: dict[NodeConnection, Holding] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = Tasks()
 
     def of(self, connection: NodeConnection) -> Holding:
         """Return what is known of a node."""
@@ -137,12 +138,6 @@ class Holdings:
             for one in self._all.values()
             if one is not holding and one.connection.address not in useless and one.has(digest)
         ]
-
-    def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a task, which ends by itself."""
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 PATIENCE = 2.0  # seconds that a worker waits for a content that is under way to its node, before we send it

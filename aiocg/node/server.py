@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -23,6 +23,7 @@ from aiocg.errors import AiocgError
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.local import LocalLauncher, LocalProcess
+from aiocg.host.threads import Tasks
 from aiocg.node._contents import Contents
 from aiocg.node.leases import Command, End, Get, Leases, Obey, Policy, Send, Start
 from aiocg.node.limits import Limits, LimitsTable
@@ -285,7 +286,7 @@ class Node:
         self._new_names: dict[str, str] = {}  # of clients admitted since the last read of the keys
         self._processes: dict[int, LocalProcess] = {}
         self._condemned: set[int] = set()  # workers to kill as soon as they have started
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._ports: dict[int, int] = {}  # of workers, if we choose them
         self._heard: dict[bytes, float] = {}
         self._read_keys = time.monotonic()
@@ -388,14 +389,14 @@ class Node:
                 case Send(peer, message):
                     self._send(peer, message)
                 case Start():
-                    self._run(self._live(command))
+                    self._tasks.start(self._live(command))
                 case End(worker):
                     if worker in self._processes:
                         self._processes[worker].kill()
                     else:
                         self._condemned.add(worker)
                 case Get():
-                    self._run(self._get(command))
+                    self._tasks.start(self._get(command))
                 case Obey(Retire()):
                     self.stop()
                 case Obey(Authorize(clients)):
@@ -406,11 +407,6 @@ class Node:
         if not self._channel.closed:
             with contextlib.suppress(TransportError):  # the message is repeated later, or the peer is gone
                 self._channel.send(peer, message)
-
-    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _get(self, get: Get) -> None:
         """Get the content of a program from another node."""

@@ -5,12 +5,12 @@ import contextlib
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.env.preparation import prepare
-from aiocg.host.threads import in_thread
+from aiocg.host.threads import Tasks, in_thread
 from aiocg.registry import environment as find_environment
 
 
@@ -35,7 +35,7 @@ class Prefetch:
         self._form = form
         self._loading: deque[tuple[Benchmark, asyncio.Task[None]]] = deque()  # those that nobody has taken yet
         self._feeding: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()  # all that go on
+        self._tasks = Tasks()  # all that go on
         self._turn = asyncio.Lock()  # the one who has waited longest is first
         self._exhausted = False
         self._failure: Exception | None = None
@@ -78,14 +78,8 @@ class Prefetch:
     def _feed(self) -> "asyncio.Task[None]":
         """See to it that enough is under way."""
         if self._feeding is None or self._feeding.done():
-            self._feeding = self._start(self._take())
+            self._feeding = self._tasks.start(self._take())
         return self._feeding
-
-    def _start(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def _take(self) -> None:
         """Take benchmarks from the iterator, in a thread, as the first may need a list of names to be fetched."""
@@ -96,7 +90,7 @@ class Prefetch:
             except Exception as error:
                 self._failure = error  # its turn comes after the benchmarks before it
             if found:
-                self._loading.append((found[0], self._start(self._load(found[0]))))
+                self._loading.append((found[0], self._tasks.start(self._load(found[0]))))
             else:
                 self._exhausted = True
 
