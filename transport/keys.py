@@ -157,12 +157,7 @@ class KeyFolder:
 
     def _authorized(self, name: str) -> str:
         path = self._file("authorized", name)
-        content = _read(path, _Public)
-        if content is None:
-            raise SecurityError(f"{path} has just been removed")
-        with _about(path):
-            check_key(content.public, "the public key")
-        return content.public
+        return _public(path, f"{path} has just been removed")
 
     # ---------------------------------------------------------------------------------- whom a client trusts
 
@@ -185,16 +180,11 @@ class KeyFolder:
         Raises:
             SecurityError: also if none is stored.
         """
-        path = self._node_file(address)
-        content = _read(path, _Public)
-        if content is None:
-            raise SecurityError(
-                f"the public key of {address} is not known; its operator sees it with `aiocg keys show`; store it "
-                f"here with: aiocg keys trust {address} PUBLIC_KEY"
-            )
-        with _about(path):
-            check_key(content.public, "the public key")
-        return content.public
+        return _public(
+            self._node_file(address),
+            f"the public key of {address} is not known; its operator sees it with `aiocg keys show`; store it "
+            f"here with: aiocg keys trust {address} PUBLIC_KEY",
+        )
 
     def nodes(self) -> dict[str, str]:
         """Return the public keys of the nodes that are known, by address."""
@@ -302,6 +292,16 @@ def _check_mode(path: Path, found: os.stat_result, *, private: bool) -> None:
             f"others can {what} {path} (its mode is {stat.S_IMODE(found.st_mode):04o}); correct that with: "
             f"chmod {700 if folder else 600} {path}{again}"
         )
+
+
+def _public(path: Path, missing: str) -> str:
+    """Return the public key in a file; raise a SecurityError that says `missing` if there is no such file."""
+    content = _read(path, _Public)
+    if content is None:
+        raise SecurityError(missing)
+    with _about(path):
+        check_key(content.public, "the public key")
+    return content.public
 
 
 @contextlib.contextmanager
