@@ -34,6 +34,7 @@ from aiocg.cli.output import (
     interrupted,
     print_json,
     print_line,
+    reading,
     run,
     table,
 )
@@ -158,10 +159,8 @@ def build(state: Path, output: Path, json: bool = False) -> None:
     from aiocg.states.state import CompilerEnvState
 
     check_writable(output)
-    try:
+    with reading(state):
         text = state.read_bytes()
-    except OSError as error:
-        fail(f"cannot read {state}: {error.strerror}")
     run(_build(CompilerEnvState.from_json(text), output))
     size = output.stat().st_size
     answer(json, {"output": str(output), "size": size}, f"{output}: {size} bytes")

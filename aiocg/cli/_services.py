@@ -11,7 +11,7 @@ import typer
 
 from aiocg.cli._options import Flags, time_option
 from aiocg.cli._search_job import is_expression
-from aiocg.cli.output import ended_by, errors, fail, interrupted_status, print_line, run, service_status
+from aiocg.cli.output import ended_by, errors, fail, interrupted_status, print_line, reading, run, service_status
 
 if TYPE_CHECKING:
     import socket
@@ -175,10 +175,8 @@ def _application(program: str, state: str | None, environment: str, flags: list[
     from aiocg.web.saved import Opening, find_opening
 
     spec = find(environment)  # errors come before anything is started
-    try:
+    with reading(state):
         opening = Opening(environment, program or spec.benchmark) if state is None else find_opening(state, program)
-    except OSError as error:
-        fail(f"cannot read {error.filename or state}: {error.strerror or error}")
     find(opening.environment)
     if isinstance(opening.benchmark, str) and is_expression(opening.benchmark):
         from aiocg.loops import make_benchmark

@@ -21,6 +21,7 @@ from aiocg.cli.output import (
     interrupted_status,
     print_json,
     print_line,
+    reading,
     run,
     write_file,
 )
@@ -57,10 +58,8 @@ def _plot(place: str, output: Path, program: str = "") -> None:
     from aiocg.web.saved import find_opening
 
     check_writable(output, ".svg")
-    try:
+    with reading(place):
         opening = find_opening(place, program)
-    except OSError as error:
-        fail(f"cannot read {error.filename or place}: {error.strerror or error}")
     write_file(output, run(_drawn(opening)).encode())
     print_line(f"drawn in {output}")
 
@@ -97,10 +96,8 @@ def replay(place: str, environment: str = "llvm-ic-v0", output: Path | None = No
     from aiocg.states.files import find_state
 
     check_writable(output)
-    try:
+    with reading(place):
         state = find_state(place)
-    except OSError as error:
-        fail(f"cannot read {error.filename or place}: {error.strerror or error}")
     run(_replay(state, environment, output, json))
 
 
@@ -430,10 +427,8 @@ def _read(paths: Sequence[str], skip_invalid: bool) -> "tuple[list[State], int]"
         bad.append(error)
         errors.print(f"left out: {error}", markup=False)
 
-    try:
+    with reading(", ".join(paths)):
         states = list(read_paths(paths, invalid=tell if skip_invalid else None))
-    except OSError as error:
-        fail(f"cannot read {error.filename or ', '.join(paths)}: {error.strerror or error}")
     if not states:
         fail(f"there are no states in {', '.join('standard input' if path == '-' else path for path in paths)}")
     return states, len(bad)

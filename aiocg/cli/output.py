@@ -156,6 +156,15 @@ def write_file(path: Path, content: bytes) -> None:
         raise CommandError(f"cannot write {path}: {error.strerror}") from error
 
 
+@contextlib.contextmanager
+def reading(place: object) -> Iterator[None]:
+    """Exit with a message where a file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        fail(f"cannot read {error.filename or place}: {error.strerror or error}")
+
+
 def fail(message: str, status: int = 1) -> NoReturn:
     """Print an error, with --json also as the JSON object on the last line of standard output, and exit."""
     errors.print("error:", style="bold red", end=" ")
