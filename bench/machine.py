@@ -3,10 +3,10 @@
 import importlib.metadata
 import os
 import platform
-from pathlib import Path
 from typing import Any
 
 import aiocg
+from aiocg.transport.system import processor_name
 
 PACKAGES = ("pyzmq", "msgspec", "uvloop")
 
@@ -14,7 +14,7 @@ PACKAGES = ("pyzmq", "msgspec", "uvloop")
 async def describe_machine() -> dict[str, Any]:
     """Return what numbers depend on, ready for JSON."""
     return {
-        "cpu": _cpu_model(),
+        "cpu": processor_name(),
         "cores": len(os.sched_getaffinity(0)),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -28,13 +28,6 @@ async def describe_machine() -> dict[str, Any]:
 def load() -> float:
     """Return how many processes wanted to run during the last minute; measurements want it near 0."""
     return round(os.getloadavg()[0], 2)
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _version(package: str) -> str:

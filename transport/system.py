@@ -1,7 +1,13 @@
 """Features of Linux, and their substitutes elsewhere, such as on macOS."""
 
 import os
+import platform
+import re
 import resource
+from pathlib import Path
+
+PROCESSORS = Path("/proc/cpuinfo")
+"""Linux's description of the processors."""
 
 HAS_PIDFD = hasattr(os, "pidfd_open")
 """Whether the end of a process is an event that a poll waits for."""
@@ -18,6 +24,16 @@ def processors() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def processor_name(description: Path = PROCESSORS) -> str:
+    """Return the processor's name as Linux reports it; on other systems, as Python does."""
+    try:
+        text = description.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found = re.search(r"^(?:model name|Model|cpu model|cpu)\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def unnamed_file(name: str) -> int:

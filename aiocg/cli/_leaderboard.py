@@ -8,7 +8,6 @@ Args:
         and shown.
 """
 
-import contextlib
 import dataclasses
 import functools
 import sys
@@ -19,6 +18,7 @@ import typer
 
 from aiocg.cli._options import command
 from aiocg.cli.output import answer, console, counted, fail, print_line, run
+from aiocg.transport.system import processor_name
 
 if TYPE_CHECKING:
     from aiocg.leaderboard import Report, Row
@@ -67,7 +67,7 @@ def _run_(
         name=name or output.name,
         authors=tuple(author or ["not said"]),
         licence=licence,
-        hardware=hardware or _processor(),
+        hardware=hardware or processor_name(),
         code=code or f"aiocg {aiocg.__version__}",
         search=search,
         track=chosen.name,
@@ -192,12 +192,3 @@ def _show(report: "Report", json: bool) -> None:
         f"{report.replayed} replayed, {report.executed} run, "
         f"in {report.seconds:.1f} s on a machine of calibration {report.calibration:g}",
     )
-
-
-def _processor() -> str:
-    """Return the model of the processor, where Linux says it."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return "not said"

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from aiocg.transport import system
 from aiocg.workers.compilation import Observation
 from aiocg.workers.llvm._library import Library
 
 PROCESSORS = Path("/sys/devices/system/cpu")
-DESCRIPTION = Path("/proc/cpuinfo")
 CACHES = ("l1i", "l1d", "l2", "l3", "l4")
 _CACHE_FILES = ("level", "type", "size", "shared_cpu_list")
 _FILES = (
@@ -23,7 +23,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @functools.cache
-def describe(library: Library, processors: Path = PROCESSORS, description: Path = DESCRIPTION) -> dict[str, Any]:
+def describe(library: Library, processors: Path = PROCESSORS, description: Path = system.PROCESSORS) -> dict[str, Any]:
     """Describe the processor, under CompilerGym's names and additional ones.
 
     Returns:
@@ -34,7 +34,7 @@ def describe(library: Library, processors: Path = PROCESSORS, description: Path 
     online = _read_processors(processors)
     cores = {one.get("topology/core_cpus_list") or one.get("topology/thread_siblings_list") for one in online}
     info: dict[str, Any] = {
-        "name": _name(description),
+        "name": system.processor_name(description),
         "architecture": platform.machine(),
         "cores_count": len(cores - {None, ""}) or os.cpu_count() or 1,
         "processors_count": len(online) or os.cpu_count() or 1,
@@ -47,15 +47,6 @@ def describe(library: Library, processors: Path = PROCESSORS, description: Path 
     info["llvm_name"] = library.take_string(library.c.LLVMGetHostCPUName())
     info["llvm_features"] = sorted(feature[1:] for feature in features if feature.startswith("+"))
     return info
-
-
-def _name(description: Path) -> str:
-    """Return the processor's name as Linux reports it; on other systems, as Python does."""
-    try:
-        found = re.search(r"^(?:model name|Model|cpu model|cpu)\s*:\s*(.+)$", description.read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def _read_processors(folder: Path) -> list[dict[str, str]]:

@@ -4,9 +4,7 @@ They choose an axis for the vectors, results to keep in registers, parts of sums
 loops around. All of it follows from strides, extents and the device, so it does not matter what is computed.
 """
 
-import contextlib
 import math
-import platform
 from collections.abc import Iterator, Sequence
 from itertools import count, product
 from pathlib import Path
@@ -339,7 +337,9 @@ class CpuTarget:
         """Use so many threads, by default one per core."""
         self.threads = threads or len(system.processors())
         self.cache_dir = cache_dir
-        self.description = f"{_model()} ({jit.cpu_name()}), {self.threads} threads, {jit.vector_length()} float32"
+        self.description = (
+            f"{system.processor_name()} ({jit.cpu_name()}), {self.threads} threads, {jit.vector_length()} float32"
+        )
         self.machine = _Machine(jit.vector_length(), jit.vector_registers(), self.threads)
         self._team = Team(self.threads)
 
@@ -378,15 +378,7 @@ class CpuTarget:
             CompilationError: with `FailureCode.OBSERVATION` if others measure on the device until the deadline.
         """
         key: dict[str, str | int] = {
-            "device": self.name, "model": _model(), "llvm": jit.cpu_name(), "threads": self.threads,
+            "device": self.name, "model": system.processor_name(), "llvm": jit.cpu_name(), "threads": self.threads,
             "vector": jit.vector_length(), "version": VERSION,
         }  # fmt: skip
         return remembered(self.cache_dir, key, lambda: _measure_roof(self._team, deadline))
-
-
-def _model() -> str:
-    with contextlib.suppress(OSError):  # only Linux says it there
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
