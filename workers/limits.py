@@ -13,7 +13,7 @@ from aiocg.transport.system import UNKNOWN_LIMIT
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)  # Linux's
+_prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", lambda *_: None)  # Linux's
 
 
 def die_with_parent(parent: int) -> None:
@@ -22,16 +22,14 @@ def die_with_parent(parent: int) -> None:
     Args:
         parent: process id of the parent; if the parent is already dead, this process exits at once.
     """
-    if _prctl is not None:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def adopt_orphans() -> None:
     """Become the parent of orphaned descendants, so that they can be found and ended, where Linux runs."""
-    if _prctl is not None:
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def children() -> set[int]:

@@ -410,7 +410,7 @@ def _has(result: Any, observe: Sequence[str]) -> bool:
 
 def _load_error(session: "Rebuildable", benchmark: Benchmark, reply: Failure) -> Exception | None:
     """Return why the benchmark could not be loaded, if that is what failed."""
-    return session.worker.residents.load_error(benchmark) if reply.code == FailureCode.BENCHMARK_UNKNOWN else None
+    return session.worker.residents.loads.error(benchmark) if reply.code == FailureCode.BENCHMARK_UNKNOWN else None
 
 
 # --- Expansions: several candidates in one request, or single ones in requests of their own, to find who does harm

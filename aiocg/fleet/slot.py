@@ -171,7 +171,7 @@ class _Residents:
         self.sessions: weakref.WeakValueDictionary[int, Rebuildable] = weakref.WeakValueDictionary()
         self.bound: set[int] = set()
         self._released: list[int] = []
-        self._loads = _Loads(kind, quarantine)
+        self.loads = _Loads(kind, quarantine)
         self._records = records
         self._flush = flush
 
@@ -212,7 +212,7 @@ class _Residents:
 
     def forget_process(self) -> None:
         """Start anew with a process that knows nothing."""
-        self._loads.forget()
+        self.loads.forget()
         self.bound.clear()
 
     def prepare(self, pending: Pending, session: "Rebuildable") -> Iterator[Pending]:
@@ -222,7 +222,7 @@ class _Residents:
         restart nothing.
         """
         if isinstance(pending, PendingOpen):
-            yield from self._loads.need(pending.benchmark, pending.loading or pending.timeout, pending)
+            yield from self.loads.need(pending.benchmark, pending.loading or pending.timeout, pending)
             pending.replaces = session.number in self.bound
             self.bound.add(session.number)
             session.ended = False
@@ -230,17 +230,13 @@ class _Residents:
             trajectory = session.trajectory
             timeout = REBUILD_TIMEOUT * (trajectory.length + 1)
             self._records.rebuilt(session)
-            yield from self._loads.need(trajectory.benchmark, REBUILD_TIMEOUT, pending)
+            yield from self.loads.need(trajectory.benchmark, REBUILD_TIMEOUT, pending)
             yield PendingReopen(session, trajectory, timeout)
             yield PendingRebuild(session, trajectory, timeout)
             self.bound.add(session.number)
         if isinstance(pending, PendingFork):
             self.bound.add(pending.child.number)
             pending.child.ended = False
-
-    def load_error(self, benchmark: Benchmark) -> Exception | None:
-        """Return why a benchmark could not be loaded, None if it was not tried or succeeded."""
-        return self._loads.error(benchmark)
 
 
 PROBE_TIMEOUT = 60.0  # seconds for an observation that is repeated

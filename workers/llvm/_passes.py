@@ -38,15 +38,11 @@ class Probe:
         """Return whether the library accepts this module pipeline."""
         return self.refusal(pipeline) is None
 
-    def refusal(self, pipeline: str, options: tuple[tuple[str, str], ...] = ()) -> str | None:
-        """Return LLVM's message refusing a module pipeline, or None."""
-        return self._refusal(pipeline, options, None)
-
-    def refusal_on_function(self, pipeline: str) -> str | None:
-        """Return LLVM's message refusing a function pipeline, or None."""
-        return self._refusal(pipeline, (), self._function)
-
-    def _refusal(self, pipeline: str, options: tuple[tuple[str, str], ...], function: int | None) -> str | None:
+    def refusal(
+        self, pipeline: str, options: tuple[tuple[str, str], ...] = (), *, on_function: bool = False
+    ) -> str | None:
+        """Return LLVM's message refusing a pipeline for modules or, with `on_function`, for functions; None if none."""
+        function = self._function if on_function else None
         try:
             self._module.run_passes(f"{pipeline},{_END}", self._machine, options, function)
         except LlvmError as error:

@@ -134,7 +134,7 @@ class Vocabulary:
         named = self._by_name.get(action.pipeline)
         if named is not None and named.on_function:
             return action._replace(pipeline=named.on_function)
-        if refusal := self._probe.refusal_on_function(action.pipeline):
+        if refusal := self._probe.refusal(action.pipeline, on_function=True):
             if named is not None:
                 refusal = f"{named.name} is a module pass, not a function pass"
             raise self._refused(text, refusal, action.pipeline)

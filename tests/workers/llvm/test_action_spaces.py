@@ -554,5 +554,5 @@ def test_probe_tells_what_a_library_takes(library: Library) -> None:
     assert probe.refusal("function(nothing)") == "unknown function pass 'nothing'"
     assert nested(probe, "licm") == "function(loop-mssa(licm))"
     if library.has("LLVMRunPassesOnFunction"):
-        assert "unknown function pass 'globaldce'" in (probe.refusal_on_function("globaldce") or "")
+        assert "unknown function pass 'globaldce'" in (probe.refusal("globaldce", on_function=True) or "")
     probe.close()
