@@ -219,7 +219,7 @@ async def play(runtime: aiocg.Runtime, moves: list[tuple[str, int, int]]) -> Non
     await world.finish()
     if not runtime._supervisors[("scripted",)]._replacing:
         for worker in runtime._supervisors[("scripted",)].workers:
-            while worker.pending > len(worker.residents._loads._loaded) + 8:  # noqa: ASYNC110, nobody sets an event
+            while worker.pending > len(worker.residents.loads._loaded) + 8:  # noqa: ASYNC110, nobody sets an event
                 await asyncio.sleep(0.01)
     runtime.quarantine.clear()
 

@@ -353,7 +353,7 @@ async def test_errors_of_many_benchmarks_are_not_kept_for_ever(runtime: aiocg.Ru
     for number in range(20):
         with pytest.raises(BenchmarkInitError, match=f"nonsense-{number}"):
             await env.reset(benchmark=scripted_benchmark(f"nonsense-{number}"))
-    assert len(env._session.worker.residents._loads._errors) <= 4
+    assert len(env._session.worker.residents.loads._errors) <= 4
 
 
 async def test_a_session_whose_rebuild_is_killed_every_time_ends(  # type: ignore[no-untyped-def]
