@@ -349,9 +349,6 @@ class ClientLink(_Link):
 class ServerLink(_Link):
     """The server's end of a link to one client."""
 
-    def __init__(self, client: bytes, server: bytes) -> None:
-        super().__init__(client, server)
-
     def push(self, frames: list[Frame]) -> None:
         """Accept a batch for delivery. Its frames are kept by reference: do not change them.
 
