@@ -1,10 +1,13 @@
 """Submissions to falsify."""
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aiocg.leaderboard import Kind, Report, Submission, Track, check, read_track
 from aiocg.leaderboard._submission import About, Row, write_row
+from aiocg.leaderboard._track import Facts
 from aiocg.states.state import CompilerEnvState
 
 HEADER = "benchmark,actions,reward,walltime,seed"
@@ -27,6 +30,15 @@ programs = [
   { uri = "benchmark://programs-v0/nqueens", sha256 = "0", start = 300, baseline = 100 },
 ]
 """
+
+
+def with_facts(text: str, facts: Mapping[str, Facts], uris: Sequence[str]) -> str:
+    """Return a track with the facts of its programs."""
+    for uri in uris:
+        one = facts[uri].program
+        pin = f'uri = "{uri}", sha256 = "{one.sha256}", start = {one.start}, baseline = {one.baseline} }}'
+        text = re.sub(rf'uri = "{uri}".*}}', pin, text)
+    return text
 
 
 class Forge:

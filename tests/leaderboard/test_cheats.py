@@ -18,7 +18,7 @@ from aiocg.leaderboard import Kind, Refused, Report, add_entry
 from aiocg.leaderboard._checks import Checked, losses, offered_passes, read_checked, unoffered
 from aiocg.leaderboard._track import facts_of
 
-from .forge import TRACK, Forge
+from .forge import TRACK, Forge, with_facts
 from .test_replayed import checked
 
 pytestmark = pytest.mark.slow
@@ -109,11 +109,7 @@ async def forged(tmp_path: Path, parts: aiocg.Runtime) -> Forge:
     text = text.replace("benchmark://programs-v0/nqueens", LOOP)
     facts, problems = await facts_of(parts, Forge(tmp_path / "made", text).track, (LIBRARY, LOOP))
     assert problems == []
-    for uri in (LIBRARY, LOOP):
-        one = facts[uri].program
-        pinned = f'uri = "{uri}", sha256 = "{one.sha256}", start = {one.start}, baseline = {one.baseline} }}'
-        text = re.sub(rf'uri = "{uri}".*}}', pinned, text)
-    forge = Forge(tmp_path, text)
+    forge = Forge(tmp_path, with_facts(text, facts, (LIBRARY, LOOP)))
     forge.about = msgspec.structs.replace(forge.about, seeds=1)
     return forge
 

@@ -26,7 +26,7 @@ from aiocg.leaderboard._checks import leaks, read_checked
 from aiocg.leaderboard._submission import Submission, write_row
 from aiocg.leaderboard._track import Facts, Program, facts_of, functions_of
 
-from .forge import TRACK, URIS, Forge
+from .forge import TRACK, URIS, Forge, with_facts
 
 pytestmark = pytest.mark.slow
 
@@ -36,12 +36,7 @@ async def real(tmp_path: Path, compiler: aiocg.Runtime) -> Forge:
     """A submission whose rewards are right."""
     facts, problems = await facts_of(compiler, Forge(tmp_path / "made").track, URIS)
     assert problems == []
-    text = TRACK
-    for uri in URIS:
-        one = facts[uri].program
-        pinned = f'uri = "{uri}", sha256 = "{one.sha256}", start = {one.start}, baseline = {one.baseline} }}'
-        text = re.sub(rf'uri = "{uri}".*}}', pinned, text)
-    return Forge(tmp_path, text)
+    return Forge(tmp_path, with_facts(TRACK, facts, URIS))
 
 
 async def checked(forge: Forge, compiler: aiocg.Runtime, **options: Any) -> Report:
