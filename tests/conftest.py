@@ -37,6 +37,8 @@ from aiocg.host.local import LocalLauncher
 from aiocg.host.nursery import VARIABLE, Nursery
 from aiocg.transport.system import HAS_PIDFD
 
+from . import waiting
+
 if TYPE_CHECKING:
     from .command_line import Run
 
@@ -482,12 +484,4 @@ def killer(runtime: Any) -> Callable[..., Any]:
 @pytest.fixture
 def eventually() -> Callable[..., object]:
     """Wait until a condition holds; fails when it does not within a generous time."""
-
-    async def wait(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        for _ in range(int(seconds / 0.02)):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-        pytest.fail(f"still not so after {seconds} s")
-
-    return wait
+    return waiting.eventually

@@ -19,6 +19,8 @@ from aiocg.fleet.slot import WorkerSlot
 from aiocg.host.local import LocalLauncher
 from aiocg.host.nursery import NurseryGone, Started
 
+from .. import waiting
+
 QUICK = Policy(first_delay=0.01, max_delay=0.1)
 SHARED = replace(QUICK, max_death_rate=10_000, max_explained_rate=10_000, max_deaths=10_000)
 
@@ -31,7 +33,7 @@ async def _two_workers(policy: Policy) -> AsyncIterator[aiocg.Runtime]:
         yield runtime
         pids = runtime.worker_pids()
         folder = runtime.folder
-    assert not any(_is_alive(pid) for pid in pids)
+    assert not any(map(waiting.is_alive, pids))
     assert folder is None or not folder.exists()
 
 
@@ -67,18 +69,10 @@ async def env(runtime: aiocg.Runtime) -> AsyncIterator[aiocg.Env]:
         yield env
 
 
-def _is_alive(pid: int) -> bool:
-    """Is there a process that is not a zombie?"""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except OSError:
-        return False
-
-
 @pytest.fixture
 def is_alive() -> Callable[[int], bool]:
     """Say whether a process id is that of a live process."""
-    return _is_alive
+    return waiting.is_alive
 
 
 @pytest.fixture

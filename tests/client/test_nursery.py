@@ -56,16 +56,18 @@ async def test_workers_and_those_in_their_place_have_one_parent(pids) -> None:
     assert not any(map(psutil.pid_exists, again))
 
 
-async def test_when_the_nursery_is_killed_its_workers_go_and_another_one_replaces_them(pids, eventually) -> None:
+async def test_when_the_nursery_is_killed_its_workers_go_and_another_one_replaces_them(
+    pids, eventually, is_alive
+) -> None:
     async with aiocg.Runtime(workers=2) as runtime:
         env = await made(runtime)
         await env.step("increment")
-        first = [psutil.Process(pid) for pid in await pids(runtime, 2)]
-        parent = first[0].ppid()
+        first = await pids(runtime, 2)
+        parent = psutil.Process(first[0]).ppid()
         os.kill(parent, signal.SIGKILL)
-        await eventually(lambda: not any(one.is_running() for one in first))
+        await eventually(lambda: not any(map(is_alive, first)))
         assert (await env.step("increment"))[0] == 3
-        again = await pids(runtime, 2, *(one.pid for one in first))
+        again = await pids(runtime, 2, *first)
         (other,) = {psutil.Process(pid).ppid() for pid in again}
         assert other not in (parent, os.getpid())
 

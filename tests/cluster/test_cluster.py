@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from aiocg.cluster import machine as cluster_machine
 from aiocg.errors import NodeUnreachable, NoRoom, WorkerStartError
 from aiocg.fleet.restart_policy import Policy
 from aiocg.gym import SyncRuntime
+from bench.chaos.line import Line
 
-from ..node.conftest import Serve, Site, eventually
-from ..node.line import HERE, Line
+from ..node.conftest import Serve, Site
+from ..node.line import HERE, carrying
+from ..waiting import eventually
 from .conftest import host_of, keys_for, runtime_on, scripted
 
 
@@ -33,10 +36,10 @@ def loads(runtime: aiocg.Runtime) -> list[int]:
     return [node.workers for node in runtime.cluster.nodes()]
 
 
-def line_to(*sites: Site) -> Line:
+def line_to(*sites: Site) -> AbstractAsyncContextManager[Line]:
     """Return a line to all ports of some nodes."""
     ports = [int(site.node.address.rpartition(":")[2]) for site in sites]
-    return Line([*ports, *(port for site in sites for port in site.ports)])
+    return carrying([*ports, *(port for site in sites for port in site.ports)])
 
 
 async def walk(runtime: aiocg.Runtime) -> tuple[Any, ...]:

@@ -25,7 +25,8 @@ from aiocg.transport.keys import KeyFolder
 from aiocg.transport.security import ClientSecurity, KeyPair
 
 from ..command_line import Run, runner
-from ..node.conftest import Serve, eventually
+from ..node.conftest import Serve
+from ..waiting import eventually
 from .conftest import Nodes, host_of, keys_for, runtime_on, scripted
 
 NOBODY = "tcp://127.0.0.1:9"

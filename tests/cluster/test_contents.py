@@ -25,7 +25,8 @@ from aiocg.transport.messages import Load, Store
 from aiocg.transport.security import ClientSecurity, KeyPair, WorkerKeys
 from aiocg.transport.sockets import Channel
 
-from ..node.conftest import Serve, Site, eventually
+from ..node.conftest import Serve, Site
+from ..waiting import eventually
 from .conftest import Nodes, runtime_on
 
 LARGE = 100_000  # bytes of a program

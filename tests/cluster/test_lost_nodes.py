@@ -10,7 +10,7 @@ import pytest
 import aiocg
 from aiocg.cluster import machine as cluster_machine
 
-from ..node.conftest import eventually
+from ..waiting import eventually
 from .conftest import Nodes, scripted
 
 FORGETFUL = {"transition_cache_bytes": 0}  # so that the work is done whenever it is asked for

@@ -8,7 +8,6 @@ import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from aiocg.node.limits import Limits, LimitsTable
 from aiocg.node.server import Node, Settings, installed_kinds
 from aiocg.transport.security import ClientSecurity, KeyPair
 
+from ..waiting import is_alive
 from .line import HERE, THERE, WORKER
 
 PORTS = 16  # for the workers of one node
@@ -113,23 +113,6 @@ def free_ports() -> range:
                         probe.bind((host, port))
             return range(first, first + PORTS)
     raise RuntimeError("no free ports")
-
-
-def is_alive(pid: int) -> bool:
-    """Is there a process that is not a zombie?"""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except OSError:
-        return False
-
-
-async def eventually(condition: Callable[[], Any], seconds: float = 60.0) -> None:
-    """Wait until a condition holds; fails when it does not within a generous time."""
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail(f"still not so after {seconds} s")
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from aiocg.node import connection as node_connection
 from aiocg.node import server as node_server
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.security import ClientSecurity, KeyPair
+from bench.chaos.line import Line
 
-from .conftest import Serve, Site, eventually, is_alive
-from .line import HERE, Line
+from ..waiting import eventually, is_alive
+from .conftest import Serve, Site
+from .line import HERE, carrying
 
 BARRED = r"the port \d+ of a worker does not .* --worker-ports"
 
@@ -202,9 +205,9 @@ async def test_a_file_on_the_node_is_no_observation(serve: Serve, trust: bool) -
 # ------------------------------------------------------------------------------------------- what breaks
 
 
-def through(site: Site, *, workers: bool = True) -> Line:
+def through(site: Site, *, workers: bool = True) -> AbstractAsyncContextManager[Line]:
     """Make a line to a node, and to its workers."""
-    return Line([int(site.node.address.rpartition(":")[2]), *(site.ports if workers else ())])
+    return carrying([int(site.node.address.rpartition(":")[2]), *(site.ports if workers else ())])
 
 
 async def test_after_an_interruption_within_the_lease_all_goes_on_where_it_was(serve: Serve) -> None:

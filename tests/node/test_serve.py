@@ -23,7 +23,8 @@ from aiocg.transport.keys import KeyFolder
 from aiocg.transport.security import ClientSecurity
 
 from ..command_line import runner
-from .conftest import QUICK, eventually, free_ports, is_alive
+from ..waiting import eventually, is_alive
+from .conftest import QUICK, free_ports
 from .serving import Serving
 
 CLIENT = Path(__file__).with_name("stepping_client.py")

@@ -12,7 +12,8 @@ import pytest
 import aiocg
 from aiocg.node.server import Shares
 
-from .conftest import Serve, eventually
+from ..waiting import eventually
+from .conftest import Serve
 from .test_node import scripted
 
 LOOKS = 200

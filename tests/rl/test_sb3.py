@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
 import aiocg.gym
 from aiocg.gym import SyncRuntime
 from aiocg.rl import Features, PhaseOrdering, Plan, Program, collect, find_programs, prepare_programs, sb3
 from aiocg.rl.sb3 import PhaseOrderingVecEnv
+
+from ..waiting import is_alive
 
 ACTIONS = ("mem2reg", "instcombine", "simplifycfg", "gvn", "default<Oz>")
 STARTS = ("O0", "OzMinsize")
@@ -186,15 +187,7 @@ if __name__ == "__main__":
 def remaining(place: Any, workers: list[int]) -> list[str]:
     """Return what is left: workers, other processes, and files that are not of the libraries or of multiprocessing."""
     files = [name for name in place.leftovers() if not name.startswith(("SB3-", "torchinductor_", "pymp-"))]
-    return [*map(str, filter(is_running, workers)), *map(str, place.processes()), *files]
-
-
-def is_running(pid: int) -> bool:
-    """Return whether there is such a process, other than one that has ended and that nobody has waited for."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    return [*map(str, filter(is_alive, workers)), *map(str, place.processes()), *files]
 
 
 @pytest.mark.sampled

@@ -21,7 +21,8 @@ from aiocg.gym import SyncRuntime
 from aiocg.telemetry.tracing import LONGEST, NANO, _nanoseconds
 
 from ..cluster.conftest import QUICK, runtime_on, serve
-from ..node.conftest import Serve, eventually
+from ..node.conftest import Serve
+from ..waiting import eventually
 
 __all__ = ["serve"]  # a fixture
 

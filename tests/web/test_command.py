@@ -16,6 +16,8 @@ pytest.importorskip("nicegui")
 
 import httpx
 
+from ..waiting import is_alive
+
 AIOCG = str(Path(sys.executable).parent / "aiocg")
 
 
@@ -42,15 +44,15 @@ def test_it_serves_those_who_have_the_token_and_ctrl_c_leaves_nothing_behind(
         assert told.status_code == 201
         page = httpx.get(server.address, timeout=60)
         assert page.status_code == 200 and "aiocg explorer" in page.text and "HttpOnly" in page.headers["set-cookie"]
-        processes = psutil.Process(server.process.pid).children(recursive=True)
+        processes = [one.pid for one in psutil.Process(server.process.pid).children(recursive=True)]
         assert len(server.workers()) == 2
     finally:
         status = server.stop()
     assert status == 128 + signal.SIGINT
     deadline = time.monotonic() + 30
-    while any(process.is_running() for process in processes) and time.monotonic() < deadline:
+    while any(map(is_alive, processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any(process.is_running() for process in processes)
+    assert not any(map(is_alive, processes))
     assert list(folder.iterdir()) == []
 
 
