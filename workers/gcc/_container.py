@@ -268,7 +268,7 @@ class Container:
         if "exec format error" in problem.lower():
             reason = (
                 f"its programs are for {self._image.architecture or 'another architecture'}, this machine is {own}. Get"
-                f"  the image for {own} (docker pull --platform linux/{own} {name})"
+                f" the image for {own} (docker pull --platform linux/{own} {name})"
             )
         elif self._folder in problem:
             reason = (
