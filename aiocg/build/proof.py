@@ -19,6 +19,7 @@ import os
 import re
 import shlex
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -173,7 +174,7 @@ def check_repeatable(unit: Unit, scratch: Path) -> None:
         return
     if name == "-":
         raise BenchmarkInitError(name, "its source was the standard input, which is gone")
-    again = scratch / f"again-{origin.digest[:16]}-{os.path.basename(name)}.o"
+    again = scratch / f"again-{threading.get_ident()}-{os.path.basename(name)}.o"
     compile_again(replace(unit, origin=_at_another_time(origin)), again)
     content = again.read_bytes()
     again.unlink()

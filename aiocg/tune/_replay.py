@@ -45,13 +45,17 @@ from aiocg.tune._options import ALL_FILES, LINK, LTO, Choice, Words, joined, nam
 from aiocg.tune._workspace import CommandFailed, TuneError, Workspace
 
 _COLLECT = "-Wl,--gc-sections"
+_SLIM = "__gnu_lto_slim"  # GCC's mark of an object whose code is made by the link
 _OVERFLOW = re.compile(r"overflowed by (\d+) bytes")
 _TOO_SMALL = "will not fit in region"  # which GNU's linker says with or without a number
 _USAGE = re.compile(r"^ *[\w.]+: +(\d+) ([KMG]?B) +(\d+) ([KMG]?B) ", re.MULTILINE)  # of --print-memory-usage
 _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 _LEVEL = re.compile(r"-O\w*")
 _CHANGING = ("objcopy", "strip")
-_REMEDY = "If it was built before, clean it first (make clean); for other compilers there is --space"
+_REMEDY = (
+    "If it was built before, clean it first (make clean). A compiler is seen if it is called by its name "
+    "(make CC=gcc), not by its path; for other compilers there is --space"
+)
 _REMEDY_OF_CMAKE = (
     "CMake calls compilers by their paths: configure anew within the build, as in "
     "sh -c 'cmake -B build-tune && cmake --build build-tune'"
@@ -365,12 +369,15 @@ class Replay:
                 if path.is_file() and not path.is_symlink():
                     places.setdefault(digest_of(path), []).append(path)
         objects = {unit.object for unit in self._compiled}
+        used = {path for event in self._events for path in event.named}
         for digest, some in wanted.items():
             found = places.get(digest, ())
             free = [path for path in found if self._outside(path) not in objects]
             for unit in some:
                 own = [path for path in found if self._outside(path) == unit.object]
                 self._places[unit] = (*own, *(free if len(some) == 1 else ()))
+                if unit.object in used and not own and not (gone := self.workspace.inside(unit.object)).exists():
+                    self._places[unit] = (*self._places[unit], gone)  # where archives and links look for it
         for event in self._events:
             if event.output is not None and is_archiver(event.words[0]):
                 named = {path.name for one in self._events if one.output == event.output for path in one.named}
@@ -401,10 +408,14 @@ class Replay:
             elif found:
                 self._reading.add(self._name(unit))
         for unit in self._compiled:
-            if self._places[unit]:
+            if self._name(unit) in self.kept:
+                self._places[unit] = tuple(filter(Path.is_file, self._places[unit]))
+            if not self._places[unit]:
+                self._path(unit, ()).touch()  # it is placed nowhere
+            elif self._places[unit][0].is_file():
                 shutil.copyfile(self._places[unit][0], self._path(unit, ()))
             else:
-                self._path(unit, ()).touch()  # it is placed nowhere
+                self.object(unit, ())
         before = {}
         if not overflows:
             places = {name: self.workspace.inside(path) for name, path in self.images.items()}
@@ -513,7 +524,7 @@ class Replay:
         """Return what an object, if a file is one, defines for others."""
         place = self.workspace.inside(path)
         is_object = path.suffix in (".o", ".obj") and place.is_file()
-        return elf_symbols(place.read_bytes()).defined if is_object else frozenset()
+        return elf_symbols(place.read_bytes()).defined - {_SLIM} if is_object else frozenset()
 
     def _check_same(self, made: Mapping[str, Path]) -> None:
         """Refuse images that a loader, or who reads their sections, would find to be others.
@@ -541,8 +552,9 @@ class Replay:
         """Return a unit that our own process can compile: in the box if there is one."""
         if not self.workspace.boxed or unit.origin is None:
             return unit
+        place = next(iter(self._places[unit]), unit.object)
         line = (*self.workspace.line(unit.origin.compiler, unit.directory),)
-        return replace(unit, origin=replace(unit.origin, compiler=line), directory=Path("/"))
+        return replace(unit, object=place, origin=replace(unit.origin, compiler=line), directory=Path("/"))
 
     def _name(self, unit: Unit) -> str:
         return self._relative(unit.source)

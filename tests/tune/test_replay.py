@@ -46,6 +46,7 @@ WAYS = {
     "archive": "rm -f libp.a && ar rcs libp.a part.o && cc -o app main.o -L. -lp {link}",
     "two steps": "rm -f p.a && ar qc p.a main.o && ar q p.a part.o && ranlib p.a && cc -o app p.a {link}",
     "thin": "rm -f p.a && ar rcsT p.a main.o part.o && cc -o app p.a {link}",
+    "removed": "rm -f p.a && ar rcs p.a main.o part.o && rm main.o part.o && cc -o app p.a {link}",
     "renamed": "mkdir -p d && mv part.o d/part.o && cc -o app main.o d/part.o {link}",
     "stripped": "cc -o app main.o part.o {link} && strip app",
     "copied": "cc -o a.tmp main.o part.o {link} && cp a.tmp app",
@@ -116,6 +117,21 @@ def test_files_with_equal_objects_are_told_apart(replay: Building) -> None:
     replayed = replay(text, **more)
     assert replayed.kept == {}
     assert set(replayed.sources) == {"main.c", "part.c", "a.c", "b.c"}
+
+
+def test_equal_sources_of_one_name_are_told_apart(replay: Building) -> None:
+    copies = " && ".join(f"mkdir d{n} && cp other d{n}/x.c && cc -O2 -c -o d{n}/x.o d{n}/x.c" for n in range(8))
+    replayed = replay(f"{copies} && {filled('cc -o app main.o part.o d*/x.o')}", other="static int x;\n")
+    assert replayed.kept == {}
+    assert len(replayed.sources) == 10
+
+
+def test_a_build_with_link_time_optimisation_of_its_own_is_replayed(replay: Building) -> None:
+    replayed = replay("cc -O2 -flto -c main.c part.c && cc -O2 -flto -o app main.o part.o")
+    assert replayed.kept == {}
+    assert replayed.obstacle(LTO) == ""
+    own = replayed.build({})["app"].read_bytes()
+    assert replayed.build({ALL_FILES: ("-O0",)})["app"].read_bytes() != own
 
 
 def test_an_archive_that_was_there_keeps_its_members(replay: Building) -> None:
