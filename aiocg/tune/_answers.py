@@ -16,6 +16,8 @@ from aiocg.tune._whole import Template
 from aiocg.tune._workspace import CommandFailed, Workspace
 
 _TARGET = re.compile(r"(?P<binary>.*?/?)CMakeFiles/(?P<target>[^/]+)\.dir/")
+_ASSIGNED = re.compile(r"^ *(?:override\s+|export\s+)?(\w+)\s*[:+?]*=(.*)$", re.MULTILINE)
+_OPTIMISES = re.compile(r"(?:^|\s)-O(?:[0-3gsz]|fast)?(?:\s|$)")
 _ROOT = "aiocg_root"
 _Units = Mapping[str, Sequence[Unit]]  # by the names of their sources
 TRIES = 8  # builds by which it is found out which variables a makefile reads
@@ -88,14 +90,16 @@ def _link_words(choice: Choice) -> Words:
 
 def _variables(replay: Replay) -> Sequence[tuple[Mapping[str, str], str]]:
     """Return variables of makefiles: of compiles by language, and of links; the likeliest first."""
-    others = []
+    others: list[tuple[str, str]] = []
     for path in (folder / name for folder in _folders(replay) for name in _MAKEFILES):
         if path.is_file():
             text = path.read_text(errors="replace")
-            others += re.findall(r"^\s*(?:override\s+|export\s+)?(\w*(?:FLAGS|OPT)\w*)\s*[:+?]*=", text, re.MULTILINE)
+            others += _ASSIGNED.findall(text)
     usual = {"c": "CFLAGS", "c++": "CXXFLAGS"}
     both = {"c": "CFLAGS", "c++": "CFLAGS"}
-    named = [{"c": one, "c++": one} for one in dict.fromkeys(others) if one not in ("CFLAGS", "LDFLAGS")]
+    by_value = [name for name, value in others if _OPTIMISES.search(value)]
+    names = dict.fromkeys((*by_value, *(name for name, _ in others if "FLAGS" in name or "OPT" in name)))
+    named = [{"c": one, "c++": one} for one in names if one not in ("CFLAGS", "LDFLAGS")]
     first = [(usual, "LDFLAGS"), (usual, "CFLAGS"), (usual, "CXXFLAGS"), (usual, "LDLIBS"), (usual, "LIBS")]
     rest = [pair for one in (both, *named) for pair in ((one, "LDFLAGS"), (one, one["c"]))]
     return [*first, *rest][:TRIES]
@@ -200,7 +204,13 @@ def _for_cmake(choice: Choice, replay: Replay, units: _Units, text: str) -> Answ
     folder = os.path.relpath(Path(str(seen), binary) if not binary.startswith("/") else binary, seen)
     folder = _binary_folder(replay.workspace, folder)
     first = f"cmake -DCMAKE_PROJECT_INCLUDE=$PWD/aiocg.cmake {shlex.quote(folder)}"
-    return Answer("cmake", "\n".join(lines) + "\n", "aiocg.cmake", f"{first} && {text}", {}, first)
+    use = _configured(replay.workspace, folder, first, text)
+    return Answer("cmake", "\n".join(lines) + "\n", "aiocg.cmake", use, {}, first)
+
+
+def _configured(workspace: Workspace, folder: str, first: str, text: str) -> str:
+    """Return the command that configures a folder and builds; where there is none yet, the build makes it."""
+    return f"{first} && {text}" if (workspace.root / folder).is_dir() else f"{text} && {first} && {text}"
 
 
 def _binary_folder(workspace: Workspace, folder: str) -> str:
@@ -235,4 +245,4 @@ def _for_meson(choice: Choice, replay: Replay, text: str) -> Answer:
         if words
     ]
     first = f"meson configure {shlex.quote(folder)} {' '.join(args)}"
-    return Answer("meson", first, "", f"{first} && {text}", {}, first)
+    return Answer("meson", first, "", _configured(replay.workspace, folder, first, text), {}, first)

@@ -122,7 +122,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         lines += [f"{name} stays as built: {reason}" for name, reason in list(self.kept.items())[:10]]
         lines += self.notes
         if self.answer is not None:
-            lines += ["", f"the same without aiocg: {self.answer.use}", f"  {self.verified}"]
+            same = [f"the same without aiocg: {self.answer.use}"] if self.is_verified else []
+            lines += ["", *same, f"  {self.verified}" if same else self.verified]
             lines += [] if self.answer.name or self.answer.text == self.answer.use else ["", self.answer.text]
         return lines
 
