@@ -37,6 +37,11 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def digest_if_there(path: Path) -> str:
+    """Return the SHA-256 of a file; "" if there is none."""
+    return digest_of(path) if path.is_file() else ""
+
+
 def beginning(path: Path, count: int) -> bytes:
     """Return the first bytes of a file; nothing if there is none."""
     if not path.is_file():

@@ -94,12 +94,12 @@ def tune(
 
     from aiocg.tune import result_text
 
+    answer(json, to_builtins(result), *result.lines())  # first, as a folder may have become unwritable
     write_file(lock, result_text(result))
-    if result.answer is not None and result.answer.name and result.is_verified:
-        write_file(settings.root / result.answer.name, result.answer.text.encode())
     if html is not None:
         write_file(html, result.page().encode())
-    answer(json, to_builtins(result), *result.lines())
+    if result.answer is not None and result.answer.name and result.is_verified:
+        write_file(settings.root / result.answer.name, result.answer.text.encode())
     if result.broken or (result.answer is not None and not result.is_verified):
         raise SystemExit(1)
 
@@ -132,9 +132,8 @@ def _tuned(settings: "Settings") -> "Result":
         except (KeyboardInterrupt, OSError) as error:
             if not job.tuning.best:
                 raise
-            line = (
-                f"stopped after {time.monotonic() - started:.0f} s ({error or 'interrupted'}): the best so far is taken"
-            )
+            why = str(error) or "interrupted"
+            line = f"stopped after {time.monotonic() - started:.0f} s ({why}): the best so far is taken"
             show(line)
             errors.print(line, markup=False)
         try:
@@ -143,7 +142,7 @@ def _tuned(settings: "Settings") -> "Result":
         except (KeyboardInterrupt, OSError) as error:
             if not job.tuning.best:
                 raise
-            errors.print(f"{error or 'interrupted'}: what was found is neither checked nor verified", markup=False)
+            errors.print(f"{str(error) or 'interrupted'}: what was found is neither checked nor verified", markup=False)
             return job.result(at_once=True)
 
 

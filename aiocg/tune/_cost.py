@@ -124,10 +124,11 @@ class Cost:
         """
         identity = " ".join(map(digest_of, images.values()))
         if self.is_command:
-            numbers = printed_numbers(workspace.run([self.how], timeout=self.timeout), self.how)
+            sizes: dict[str, float] = {}
             with contextlib.suppress(ValueError, OSError):
-                for how, size in _sizes(images, (SIZE, FILE) if images else ()).items():
-                    numbers.setdefault(how, size)
+                sizes = _sizes(images, (SIZE, FILE) if images else ())  # before the command, which may change them
+            numbers = printed_numbers(workspace.run([self.how], timeout=self.timeout), self.how)
+            numbers = {**numbers, **{how: size for how, size in sizes.items() if how not in numbers}}
         else:
             try:
                 numbers = _sizes(images, (self.how, SIZE, FILE))

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from aiocg.build.objects import digest_of
+from aiocg.build.objects import digest_if_there, digest_of
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.search import Budget
 from aiocg.shrink.delta_debugging import guilty
 from aiocg.transport.elf import sections
-from aiocg.tune._answers import answers, is_meson, make_misreads, whole_answer
+from aiocg.tune._answers import Answer, answers, is_meson, make_misreads, whole_answer
 from aiocg.tune._cost import Bound, Cost
 from aiocg.tune._options import (
     ALL_FILES,
@@ -117,6 +117,8 @@ class Job:
     _template: Template | None = field(default=None, init=False)
     _rebuilds: bool = field(default=False, init=False)
     _patience: float = field(default=TIMEOUT, init=False)
+    _failure: str = field(default="", init=False)
+    _promises: dict[str, tuple[list[dict[str, Path]], list[Answer]]] = field(default_factory=dict, init=False)
 
     def begin(self) -> None:
         """Build and measure each variant with its own options.
@@ -141,7 +143,7 @@ class Job:
         if told.check:
             self.tell(f"checking what the build makes: {told.check}")
         if told.check and not self.tuning.own.overflow and not self._holds({}):
-            raise TuneError(f"the check `{told.check}` fails with what the build itself makes")
+            raise TuneError(f"the check fails with what the build itself makes: {self._failure}")
 
     def search(self) -> None:
         """Search until the time is over, and leave out what does nothing."""
@@ -245,9 +247,10 @@ class Job:
                 before, started = [*map(digest_of, images.values())], time.monotonic()
                 target.workspace.run([self.settings.check], timeout=self._patience)
                 self._patience = min(self._patience, LEAST_TIME + SLOWER * (time.monotonic() - started))
-                if before != [digest_of(path) if path.is_file() else "" for path in images.values()]:
+                if before != [*map(digest_if_there, images.values())]:
                     self._rebuilds = True
-            except (CommandFailed, TuneError, BenchmarkInitError):
+            except (CommandFailed, TuneError, BenchmarkInitError) as error:
+                self._failure = str(error)
                 return False
             finally:
                 target.distrust()
@@ -264,6 +267,7 @@ class Job:
         left = _only([one for one in items if one not in wrong])
         if not self._holds(left) or tuning.measure(left).key >= tuning.own.key:
             left = {}
+            self.notes.append(f"the check has failed with what was found, so nothing of it is left: {self._failure}")
         for scope, word in wrong[:5]:
             self.notes.append(f"the check fails with {word} for {scope or 'all files'}: left out")
         tuning.best = left
@@ -302,11 +306,10 @@ class Job:
 
     def _with_answer(self, result: Result, *, at_once: bool) -> Result:
         """Return the result with the first answer with which a build of its own comes out as promised."""
-        choice, told = self.tuning.best, self.settings
-        promised = [self._kept(number, target.build(choice)) for number, target in enumerate(self.targets)]
-        first = self.targets[0]
-        possible = answers(choice, first, told.build) if isinstance(first, Replay) else []
-        possible = possible or [whole_answer(choice, self._template, told.build)] if self._template else possible
+        choice = self.tuning.best
+        if (key := key_of(choice)) not in self._promises:  # once, as verifying makes the copies anew
+            self._promises[key] = self._promise(choice)
+        promised, possible = self._promises[key]
         images = tuple({name: digest_of(path) for name, path in some.items()} for some in promised)
         result = msgspec.structs.replace(result, answer=possible[0], images=images)
         if at_once or possible[0].kind == "flags":
@@ -328,6 +331,15 @@ class Job:
             self.tuning.best, self.tuning.best_result = fewer, self.tuning.measure(fewer)
             return self.result()
         return tried[0]
+
+    def _promise(self, choice: Choice) -> tuple[list[dict[str, Path]], list[Answer]]:
+        """Return a choice's images of each variant, where no build changes them, and answers that may give them."""
+        promised = [self._kept(number, target.build(choice)) for number, target in enumerate(self.targets)]
+        first, build = self.targets[0], self.settings.build
+        if self._template is not None:
+            return promised, [whole_answer(choice, self._template, build)]
+        assert isinstance(first, Replay)
+        return promised, answers(choice, first, build)
 
     def _kept(self, number: int, images: Mapping[str, Path]) -> dict[str, Path]:
         """Copy images to where no build changes them."""

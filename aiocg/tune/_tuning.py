@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from aiocg.build.objects import digest_of
+from aiocg.build.objects import digest_if_there, digest_of
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.tune._cost import Bound, Cost, Measured, together
 from aiocg.tune._options import ALL_FILES, LTO, Choice, Words
@@ -49,6 +49,9 @@ class Target(Protocol):
 
     def sizes(self, jobs: Sequence[tuple[str, Words]]) -> list[int | None]:
         """Return the bytes of the objects of sources with options."""
+
+    def distrust(self) -> None:
+        """Make all images anew the next time."""
 
 
 class Journal:
@@ -162,10 +165,12 @@ class Tuning:
             self.journal.results.pop(key_of({}), None)
             started = time.monotonic()
             runs.append(self.measure({}))
+            if runs[-1].overflow == FAILED.overflow:
+                when = " each time" if len(runs) > 1 else ""
+                reason = self.reasons[key_of({})]
+                raise TuneError(f"the cost of the build's own images cannot be measured{when}: {reason}")
             self.cost = replace(self.cost, timeout=LEAST_TIME + SLOWER * (time.monotonic() - started))
         self.own = runs[0]
-        if self.own.overflow == FAILED.overflow:
-            raise TuneError(f"the cost of the build's own images cannot be measured: {self.reasons[key_of({})]}")
         for bound in self.bounds if not self.own.overflow else ():
             bound.check(self.own.numbers)
         costs = [one.cost for one in runs]
@@ -220,7 +225,11 @@ class Tuning:
         identity = " ".join(map(digest_of, images.values()))
         known = self._by_identity.get(identity) if identity and not again else None
         if known is None:
-            known = self._by_identity[identity] = self.cost.of(target.workspace, images)
+            try:
+                known = self._by_identity[identity] = self.cost.of(target.workspace, images)
+            finally:
+                if self.cost.is_command and identity != " ".join(map(digest_if_there, images.values())):
+                    target.distrust()  # it has stripped them, for example
         return known
 
     def improves(self, choice: Choice, *, equal: bool = False) -> bool:
@@ -262,10 +271,13 @@ class Tuning:
         return not found.overflow and bound.excess(found.numbers, self.own.numbers) > 0
 
     def _compared(self, choice: Choice, other: Choice) -> float | None:
-        """Return the mean difference of two choices, measured in turns; None if it is not certain."""
+        """Return the mean difference of two choices, measured in turns; None if it is not certain, or one fails."""
         differences: list[float] = []
         while len(differences) < PAIRS:
-            now, then = map(self.anew, (choice, other))
+            try:
+                now, then = map(self.anew, (choice, other))
+            except (BenchmarkInitError, TuneError):
+                return None
             differences.append(now.cost - then.cost)
             if len(differences) >= LEAST_PAIRS:
                 mean = statistics.fmean(differences)

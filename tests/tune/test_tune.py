@@ -112,7 +112,7 @@ def project(place: Any, cache: Path) -> Project:
     return Project(place, cache)
 
 
-@pytest.mark.parametrize("variable", ["CFLAGS", "OPTIMISATION_FLAGS"])
+@pytest.mark.parametrize("variable", ["CFLAGS", "OPTIMISATION_FLAGS", "O"])
 def test_a_makefile_builds_what_was_promised_with_the_file_of_flags_alone(project: Project, variable: str) -> None:
     project.with_make(variable)
     before = project.files
@@ -155,6 +155,8 @@ def test_cmake_builds_what_was_promised(project: Project, generator: str) -> Non
     assert report["answer"]["kind"] == "cmake"
     assert report["best"]["size"] < report["own"]["size"]
     assert report["verified"].startswith("verified: a build with these flags alone comes out as promised, to the byte")
+    assert project.place.run("sh", "-c", report["answer"]["use"]).returncode == 0
+    assert project.place.run("sha256sum", "build/app").stdout.split()[0] == report["images"][0]["build/app"]
 
 
 def test_meson_builds_what_was_promised(project: Project) -> None:
@@ -167,6 +169,8 @@ def test_meson_builds_what_was_promised(project: Project) -> None:
     assert set(report["choice"]) <= {"", "<link>"}
     assert report["best"]["size"] < report["own"]["size"]
     assert report["verified"].startswith("verified: a build with these flags alone comes out as promised")
+    assert project.place.run("sh", "-c", report["answer"]["use"]).returncode == 0
+    assert project.place.run("build/app").stdout == EXPECTED
 
 
 def test_an_option_that_breaks_the_program_is_left_out(project: Project) -> None:
@@ -239,13 +243,33 @@ def test_an_interrupted_search_gives_the_best_so_far_and_goes_on(project: Projec
             if "best so far" in line:
                 break
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=120)
     assert process.returncode == 0
+    assert "(interrupted): the best so far is taken" in errors
     report = json.loads(output.splitlines()[-1])
     assert report["best"]["size"] < report["own"]["size"]
     assert project.place.processes() == []
     again = project.report("--resume", "--budget", "2", "--", "make")
     assert again["best"]["size"] <= report["best"]["size"]
+
+
+def test_a_verification_that_is_interrupted_leaves_what_was_found(project: Project) -> None:
+    project.with_make()
+    words = project.command("--json", "--budget", "2", "--", "sh", "-c", "make && sleep 5")
+    environment, folder = project.place.environment, project.folder
+    with subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        for _ in range(600):
+            copies = [path for path in project.place.temporary.rglob("copy-0/aiocg.mk") if path.stat().st_size]
+            if copies:
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    report = json.loads(output.splitlines()[-1])
+    assert report["verified"] == "NOT verified: it was interrupted"
+    assert report["best"]["size"] < report["own"]["size"]
+    assert not (project.folder / "aiocg.mk").exists()
 
 
 def test_a_killed_search_goes_on(project: Project) -> None:
@@ -305,7 +329,10 @@ def test_an_image_for_which_memory_is_too_small_is_made_to_fit(project: Project)
         (["--at-most", "speed=+1%", "--", "make"], "the cost has no speed, only size"),
         (["--cost", "echo none", "--", "make"], "should print a number"),
         (["--cost", "exit 4", "--", "make"], "ended with 4"),
-        (["--check", "false", "--", "make"], "fails with what the build itself makes"),
+        (
+            ["--check", "echo no board; false", "--", "make"],
+            "with what the build itself makes: `echo no board; false` ended",
+        ),
         (["--only", "*.elf", "--", "make"], "none of the images is named like '*.elf': app"),
         (["--variant", "x", "--", "make"], "should be variables"),
         (["--space", "fortran", "--", "make"], "none of auto, rustc, binaryen"),
@@ -356,6 +383,49 @@ def test_a_cost_that_drifts_is_not_believed(project: Project) -> None:
     project.place.environment["COUNT"] = str(project.folder.parent / "count")
     report = project.report("--budget", "2", "--cost", "sh cost.sh", "--", "make")
     assert report["choice"] == {}
+
+
+@pytest.fixture
+def counting(project: Project) -> Project:
+    """A project with `count.sh`, which sets `n` to how often it was read before."""
+    (project.folder / "count.sh").write_text('n=`cat "$COUNT" 2>/dev/null || echo 0`; echo $((n + 1)) > "$COUNT"\n')
+    project.place.environment["COUNT"] = f"{project.folder}-count"
+    return project.with_make()
+
+
+def test_a_cost_that_fails_sometimes_ends_no_search(counting: Project) -> None:
+    cost = ". ./count.sh; [ $((n % 5)) != 4 ] && echo $((1000 + n % 3))"
+    assert counting.report("--budget", "2", "--cost", cost, "--", "make")["choice"] == {}
+
+
+def test_a_cost_that_fails_the_second_time_is_refused(counting: Project) -> None:
+    done = counting.tune("--cost", ". ./count.sh; [ $n = 0 ] && echo 7", "--", "make")
+    assert done.returncode == 1
+    assert "the cost of the build's own images cannot be measured each time" in " ".join(done.stderr.split())
+
+
+def test_a_check_that_fails_with_whatever_was_found_says_so(counting: Project) -> None:
+    check = ". ./count.sh; [ $n = 0 ] || { echo no luck; exit 1; }"
+    report = counting.report("--budget", "2", "--check", check, "--", "make")
+    assert report["choice"] == {}
+    assert any("no luck" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("change", ["strip app", ": > app", "rm app"])
+def test_images_that_a_cost_changes_are_made_anew(project: Project, change: str) -> None:
+    cost = f"s=`stat -c %s app`; {change}; echo $s"
+    report = project.with_make().report("--budget", "2", "--cost", cost, "--", "make")
+    assert report["noise"] == 0
+    assert report["best"]["cost"] < report["own"]["cost"]
+    assert report["verified"].startswith("verified: a build with these flags alone comes out as promised, to the byte")
+
+
+def test_what_has_no_place_in_a_build_is_no_answer_to_paste(project: Project) -> None:
+    (project.folder / "build.sh").write_text("cc -O2 -c main.c sub/*.c && cc -o app *.o\n")
+    done = project.tune("--budget", "2", "--", "sh", "build.sh")
+    assert done.returncode == 1
+    assert "NOT verified: nothing of make, CMake or Meson was found" in done.stdout
+    assert "the same without aiocg" not in done.stdout
 
 
 def test_a_build_that_was_configured_before_says_what_to_do(project: Project) -> None:
