@@ -53,6 +53,7 @@ CLANG_OZ = ("mark<minsize>", "clang<Oz>")
 HIDDEN, EPOCHS, RATE, DECAY, ENTROPY, DROPPED = 64, 60, 2e-3, 1e-3, 0.002, 0.1
 HELD_BACK = 8  # every eighth program judges the epochs
 EVALUATIONS = (3, 6, 12)
+FEW = 8  # evaluations for bytes
 SEEN = (SIZE, COSTS)
 
 
@@ -221,6 +222,7 @@ async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[i
     took = processor_seconds(pids) - begun
     (clangs,) = await env.expand_texts([CLANG_OZ], observation_spaces=[BYTES], reward_spaces=[])
     row["what it prefers, bytes"] = float(clangs.observation[0]) / max(await _least(env, policy, sites, BYTES), 1)
+    row |= await _for_bytes(env, policy, float(clangs.observation[0]))
     draw, numbers = random.Random(0), range(len(policy.facts.actions))
     ways = {
         "policy": [site.orders for site in sites],
@@ -241,6 +243,22 @@ async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[i
             if number in EVALUATIONS:
                 row[f"{what}, {number} evaluations"] = strong / max(best, 1)
     return row, took
+
+
+async def _for_bytes(env: aiocg.Env, policy: Policy, strong: float) -> dict[str, float]:
+    """Return how many times smaller the object becomes than after -Oz, and after the smallest level, by few runs."""
+    counted, env.reward_space = env.reward_space, "ObjectImageSizeOzMinsize"
+    try:
+        budget = aiocg.search.Budget(evaluations=FEW)
+        found = await aiocg.search.policy(env, policy=policy, budget=budget, run=False)
+        await env.reset()
+        tried = await env.expand_texts([(), found.actions], observation_spaces=[BYTES], reward_spaces=[])
+        start, cost = (float(one.observation[0]) for one in tried)
+    finally:
+        env.reward_space = counted
+        await env.reset()
+    level = start - max(found.baselines.values()) * max(start - strong, 1)
+    return {"for bytes, in bytes": strong / max(cost, 1), "for bytes, smallest level": level / max(cost, 1)}
 
 
 async def _least(env: aiocg.Env, policy: Policy, sites: Sequence[Site], cost: str) -> float:
