@@ -4,12 +4,14 @@ import contextlib
 import json
 import math
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiocg.build.objects import digest_of
 from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.errors import UnknownName
 from aiocg.shrink.image import MEASURES, measure
 from aiocg.tune._workspace import TuneError, Workspace
 
@@ -106,6 +108,15 @@ class Cost:
     def is_command(self) -> bool:
         """Whether a command measures."""
         return self.how not in BUILT_IN
+
+    def check(self) -> None:
+        """Check that a word alone is a cost, or a command.
+
+        Raises:
+            TuneError: when it is neither.
+        """
+        if self.is_command and re.fullmatch(r"[\w+-]+", self.how) and shutil.which(self.how) is None:
+            raise TuneError(str(UnknownName("cost", self.how, BUILT_IN, "No command has this name either.")))
 
     @property
     def unit(self) -> str:

@@ -127,7 +127,8 @@ class Job:
             TuneError: when it cannot be built, replayed, measured, or fails the check.
         """
         told = self.settings
-        bounds = [Bound.read(text) for text in told.at_most]
+        cost, bounds = Cost(told.cost), [Bound.read(text) for text in told.at_most]
+        cost.check()
         self._template = _template_of(told.space)
         about: dict[str, object] = {"build": told.build, "root": str(told.root), "cost": told.cost, "only": told.only}
         about |= {"variants": told.variants, "worst": told.worst, "space": told.space}
@@ -137,7 +138,7 @@ class Job:
             self.targets.append(self._target(number, variant))
         about["made"] = [_identity(one) for one in self.targets]  # which is other where sources have changed
         journal = Journal(cache_directory() / "tune" / f"{name}.jsonl", about, resume=told.resume)
-        self.tuning = Tuning(self.targets, Cost(told.cost), bounds, journal, told.worst, self.watch)
+        self.tuning = Tuning(self.targets, cost, bounds, journal, told.worst, self.watch)
         self.tell("measuring what the build makes")
         self.tuning.begin()
         if told.check:

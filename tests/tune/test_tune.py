@@ -329,6 +329,7 @@ def test_an_image_for_which_memory_is_too_small_is_made_to_fit(project: Project)
         (["--at-most", "speed=+1%", "--", "make"], "the cost has no speed, only size"),
         (["--cost", "echo none", "--", "make"], "should print a number"),
         (["--cost", "exit 4", "--", "make"], "ended with 4"),
+        (["--cost", "szie", "--", "make"], "unknown cost 'szie'; did you mean size"),
         (
             ["--check", "echo no board; false", "--", "make"],
             "with what the build itself makes: `echo no board; false` ended",
