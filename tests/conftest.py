@@ -37,8 +37,6 @@ from aiocg.host.local import LocalLauncher
 from aiocg.host.nursery import VARIABLE, Nursery
 from aiocg.transport.system import HAS_PIDFD
 
-from . import waiting
-
 if TYPE_CHECKING:
     from .command_line import Run
 
@@ -484,4 +482,6 @@ def killer(runtime: Any) -> Callable[..., Any]:
 @pytest.fixture
 def eventually() -> Callable[..., object]:
     """Wait until a condition holds; fails when it does not within a generous time."""
-    return waiting.eventually
+    from .waiting import eventually
+
+    return eventually

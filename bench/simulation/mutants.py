@@ -40,7 +40,7 @@ _MEMBERSHIP, _CLUSTER = "aiocg.cluster._membership", "aiocg.cluster.machine"
 MUTANTS = (
     Mutant("a resent request goes to the end", _SLOT, "[*resent, *self._backlog]", "[*self._backlog, *resent]", 30),
     Mutant("sessions are not rebuilt", _SLOT, "        self.bound.clear()\n", "        pass\n", 0),
-    Mutant("benchmarks are not loaded again", _SLOT, "        self._loads.forget()\n", "        pass\n", 0),
+    Mutant("benchmarks are not loaded again", _SLOT, "        self.loads.forget()\n", "        pass\n", 0),
     Mutant(
         "a child counts as bound after a failed parent",
         _SLOT,
