@@ -65,6 +65,17 @@ def test_no_result_is_larger_than_a_level_that_is_smaller_than_those_for_size(
     assert not line.split("(relative")[0].rstrip().endswith("than clang -Oz"), line
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("reward", ["ObjectImageSizeOz", "ObjectImageSizeOsOptsize", "ObjectImageSizeOzMinsize"])
+def test_nothing_is_said_to_be_smaller_than_itself(command: Run, reward: str) -> None:
+    done = command("evolve", "walk.c", "--reward", reward, "--evaluations", 1)
+    assert done.status == 0, done.err
+    (line,) = [line for line in done.out.splitlines() if line.startswith("bytes   ")]
+    (start,) = [line for line in done.out.splitlines() if line.startswith("start   ")]
+    level = start.partition("nothing better than ")[2].partition(" was found")[0]
+    assert level and f" smaller than {level}," not in f"{line},", (line, start)
+
+
 LONG = """#include <stdio.h>
 int main(int count, char **words) {
   unsigned long sum = count;

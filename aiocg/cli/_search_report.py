@@ -91,8 +91,8 @@ KNOWN = ("before", "OzMinsize", "found")  # what a search has compiled in any ca
 ZEROED = "zeroed"
 _OBSERVED = {  # the cost of the program as it is, at levels, and found
     "instructions": ("IrInstructionCountO0", "IrInstructionCount{}", "IrInstructionCount"),
-    "bytes": ("ObjectImageSizeO0Minsize", "ObjectImageSize{}", "ObjectImageSize{}Bytes"),
-    ZEROED: ("ObjectBssSizeO0Minsize", "ObjectBssSize{}", "ObjectBssSize{}Bytes"),
+    "bytes": ("ObjectImageSizeO0{}", "ObjectImageSize{}", "ObjectImageSize{}Bytes"),
+    ZEROED: ("ObjectBssSizeO0{}", "ObjectBssSize{}", "ObjectBssSize{}Bytes"),
 }
 COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found;
     # found code has the mark that the reward assumes, and so has the file that is written
@@ -412,7 +412,7 @@ class Finding:
 
         costs, earned = self._costs[what], self._result.baselines
         known = FRAME_POINTERS in earned and earned.get("OzMinsize") and {"before", "OzMinsize"} <= costs.keys()
-        if what != "bytes" or not known:
+        if what != "bytes" or not known or self._env.reward_space != "ObjectImageSizeOzMinsize":
             return {}
         unit = (costs["before"] - costs["OzMinsize"]) / earned["OzMinsize"]
         return {FRAMED: round(costs["before"] - unit * earned[FRAME_POINTERS])}
