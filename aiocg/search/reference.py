@@ -256,7 +256,8 @@ class _Trial:
         """Say whether the executions agree."""
         replace, first, asked = dataclasses.replace, found.right[0], UNASKED not in self._runs
         if any(map(ran_out_of_memory, first)):
-            return replace(found, behaviour=Behaviour.NOT_RUN, reason="it takes more memory than a run may")
+            reason = "it takes more memory than a run may"
+            return replace(found, behaviour=Behaviour.NOT_RUN, reason=reason, right=())  # candidates would, too
         if slow := [run["name"] for run in first if run["timed_out"]]:
             ends = " and ".join(
                 f"with {_shown(level)}" for level, runs in seen.items() if not any(map(_timed_out, runs))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from aiocg.workers.gcc._runner import CommandRunner, Completed
-from aiocg.workers.programs.execution import MEMORY_LIMIT, Ended, Runner, Start, run_all, run_times
+from aiocg.workers.programs.execution import RESIDENT_LIMIT, Ended, Runner, Start, run_all, run_times
 from aiocg.workers.programs.linking import (
     EXECUTABLE,
     LINK_TIMEOUT,
@@ -161,7 +161,7 @@ class Execution:
             write_files(Path(folder), run.files)
             words = [f"{executable.path.parent}/{EXECUTABLE}", *run.arguments]
             command, timeout = _with_environment(run.environment, words), min(run.timeout, left)
-            done = self._commands.run(command, folder=folder, timeout=timeout, stdin=run.stdin, memory=MEMORY_LIMIT)
+            done = self._commands.run(command, folder=folder, timeout=timeout, stdin=run.stdin, memory=RESIDENT_LIMIT)
             if done.stopped == "timeout" and left < run.timeout:
                 raise failure(TOO_LATE, "running")
             for file, content in ((stdout, done.output), (stderr, done.errors)):

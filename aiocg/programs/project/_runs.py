@@ -18,7 +18,7 @@ from aiocg.build.commands import ProjectError
 from aiocg.datasets.recipe import ProgramRun, parse_run_line
 from aiocg.datasets.scratch import scratch_folder, write_below
 
-MEMORY_LIMIT = 16 << 30  # bytes of address space, as workers give programs
+MEMORY_LIMIT = 4 << 30  # bytes of address space: nobody watches what is resident here
 FILE_LIMIT = 64 << 20  # bytes of each file that a program writes
 
 _TARGET = re.compile(r"([^\s:]+?)(?:#([\w.-]+))?:(?:\s+|$)")
