@@ -281,6 +281,8 @@ _ABOUT_ALL = re.compile(
     rb'^(?:@(?!"?switch\.table)|define |declare (?!.*@llvm\.)|target |module asm\b|    "|!(?:llvm|aiocg)\.).*$',
     re.MULTILINE,
 )
+_MARKS = re.compile(rb'\b(?:minsize|optsize) |"(?:frame-pointer|aiocg-[a-z-]+)"(?:="[^"]*")? ')
+"""Attributes of a function that its own code alone depends on; each evaluation of a search gives them to others."""
 _TABLE = re.compile(rb'^@"?switch\.table\.(.+?)"? = .* constant \[(\d+) x (?:i(\d+)|ptr)\]', re.MULTILINE)
 """What `simplifycfg` makes of switches, by the names of functions."""
 _ADDRESS = 8 + 24  # bytes of an address in a table, and of its relocation
@@ -344,7 +346,7 @@ def _fingerprints(text: bytes) -> list[bytes]:
 
     about_all = b""
     others = b"".join(part[: part.find(b"\n", start + 1)] for part, start in zip(parts, starts, strict=True)) + end
-    about_all = digest(b"\n".join(_ABOUT_ALL.findall(others)))
+    about_all = digest(_MARKS.sub(b"", resolve(b"\n".join(_ABOUT_ALL.findall(others)))))
     return [digest(part[start:]) for part, start in zip(parts, starts, strict=True)]
 
 

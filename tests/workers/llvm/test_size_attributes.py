@@ -5,11 +5,13 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aiocg.datasets import default_datasets
 from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
+from aiocg.transport.elf import function_sizes
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm._attributes import MINSIZE, NOTHING, OPTSIZE, Attributes, marked
 from aiocg.workers.llvm._library import Library, find_clang
@@ -353,3 +355,23 @@ def test_sizes_of_functions_go_by_their_own_marks(engine: Engine) -> None:
     found = {mark: engine.function_sizes.of(one, engine.module(one), MINSIZE) for mark, one in marked_for.items()}
     assert found["mark<minsize>"] == known != found["mark<optsize>"]
     assert found["mark<optsize>"] == engine.function_sizes.of(state, engine.module(state), OPTSIZE)
+
+
+def test_code_is_generated_for_functions_whose_own_mark_changed_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = engine.apply(engine.load(bitcode("regex")), "mem2reg")
+    names = engine.module(state).defined_functions()
+    generated, generate = [], engine.code.generate
+
+    def counted(*arguments: Any) -> bytes:
+        content = generate(*arguments)
+        generated.append({name for name, size in function_sizes(content).items() if size})
+        return content
+
+    monkeypatch.setattr(engine.code, "generate", counted)
+    engine.function_sizes.of(state, engine.module(state), MINSIZE)
+    for name in names:
+        one = engine.apply(state, f"@{name.decode()}(mark<optsize;frame-pointer>)")
+        engine.function_sizes.of(one, engine.module(one), MINSIZE)
+    assert generated == [set(names), *({name} for name in names)]
