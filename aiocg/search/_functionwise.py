@@ -148,7 +148,7 @@ class Site:
     @property
     def promise(self) -> float:
         """The cost by which bases are compared before all have had their time: the lower, the better."""
-        polished = self.population.has_tried_core and any("default<" in action for action in self.actions)
+        polished = any("default<" in action or action == CLANG_OZ for action in self.actions)
         return self.cost * (POLISHED if polished else 1)
 
     def combined(self) -> Actions:
@@ -254,6 +254,7 @@ TRIALS, SLOW_TRIALS = 8, 4  # lists of marks that are evaluated together; where 
 DECISIONS = 1 << 20  # of the seed of decisions
 PER_BASE = 250  # evaluations in the budget per starting base
 TWO_BASES = 30  # evaluations in the budget from which two bases are tried even so
+ROOM_FOR_RAW = 45  # evaluations in the budget from which `ARGUMENTS` can become smaller than what a level has made
 COMPETING, LATER = 0.7, 0.5  # shares of what is left of the budget in which starting and later bases compete
 FIRST_ROUND = 0.65  # share of a competition that its first round takes: enough for most of the core set
 GRACE = 1.0  # seconds for baselines that take no longer, whatever the budget
@@ -713,7 +714,7 @@ class _Search:
         limit, seconds = self._meter.evaluation_limit, self._meter.seconds
         in_time = math.inf if seconds is None else seconds * lanes * SPEED / max(self._start, 1)
         planned = in_time if limit is None else min(limit, in_time)
-        large = self._cost in OF_CODE and in_time < PER_BASE
+        large = self._cost in OF_CODE and in_time < ROOM_FOR_RAW
         marks = MARKS[:1] if self._framed else (MARK,)
         bases = (self._record.actions, *([(*marks, *base) for base in LARGE_BASES] if large else BASES))
         count = int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))

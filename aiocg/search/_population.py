@@ -242,11 +242,6 @@ class Population:
         }
 
     @property
-    def has_tried_core(self) -> bool:
-        """Whether all sequences of the core set were proposed."""
-        return not self._core
-
-    @property
     def some_dead(self) -> bool:
         """Whether functions are dead once each has its best passes."""
         return len(self._alive) < len(self.functions)
