@@ -20,6 +20,7 @@ from aiocg.shrink._units import BITCODE, FLTO, LEVELS
 from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
 from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
 from aiocg.shrink.lock import Entry, digest
+from aiocg.transport.codegen_options import read
 from aiocg.transport.elf import keep_unique, unique_definitions
 
 OWN, FOUND, TUNED = "own", "found", "tuned"
@@ -204,6 +205,8 @@ class Candidates:
         words, is_foreign = self.linker.inputs.link.command.words, not isinstance(self.linker.tools, Clang)
         options = candidates(words, foreign=is_foreign) if self.saved is None else tuple(self.saved)
         module = functools.cache(lambda options: optimised(self.module, actions, options))
+        if chosen := read(module(frozenset())):  # the search has found the passes with these
+            options = (" ".join(f"-{one}" for one in chosen), *options)
 
         def size(options: tuple[str, ...]) -> int | None:
             early = frozenset(options) & {FRAME_POINTERS, NO_PLT}  # those that change the module

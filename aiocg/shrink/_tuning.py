@@ -40,6 +40,11 @@ _OPTIONS = (
     "-x86-machine-combiner=0",
     "-enable-misched=0",
     "-disable-cgp-ext-ld-promotion",
+    "-disable-machine-licm",
+    "-disable-machine-cse",
+    "-tail-merge-size=2",
+    "-enable-shrink-wrap=false",
+    "-disable-partial-libcall-inlining",
 )
 """Of LLVM's code generator; what saves most is the first."""
 

@@ -28,6 +28,7 @@ from aiocg.shrink._units import LEVEL, SECTIONS, run
 from aiocg.shrink.image import put, read_image
 from aiocg.shrink.record import Build, Link
 from aiocg.shrink.searching import search
+from aiocg.transport.codegen_options import clang_words
 from aiocg.transport.elf import text_size
 
 LINK = "--aiocg-link"  # the first word for the linker of the second compilation, before the linker itself
@@ -281,8 +282,20 @@ def _code(bitcode: bytes, name: str, folder: Path) -> bytes:
             return await search(runtime, bitcode, Budget(seconds=Settings.from_environment().budget))
 
     program, output = folder / f"{name}.bc", folder / f"{name}.code.o"
-    program.write_bytes(apply(bitcode, asyncio.run(found()), subject=name))
-    words = [LEVEL, "-Xclang", "-disable-llvm-passes", "-fPIC", *SECTIONS, "-w", "-c", "-o", str(output)]
+    content = apply(bitcode, asyncio.run(found()), subject=name)
+    program.write_bytes(content)
+    words = [
+        *clang_words(content),
+        LEVEL,
+        "-Xclang",
+        "-disable-llvm-passes",
+        "-fPIC",
+        *SECTIONS,
+        "-w",
+        "-c",
+        "-o",
+        str(output),
+    ]
     run([*Clang().generator(), *words, "-x", "ir", str(program)], folder, name)
     return output.read_bytes()
 

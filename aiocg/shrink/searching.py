@@ -36,7 +36,7 @@ async def search(runtime: Runtime, module: bytes, budget: Budget, reward: str = 
     while True:
         env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=reward)
         try:
-            return tuple((await functionwise(env, budget=budget, seed=seed, run=False, codegen=False)).actions)
+            return tuple((await functionwise(env, budget=budget, seed=seed, run=False)).actions)
         except (ActionFailed, SessionLost):
             seed += 1
             if seed == TRIES:
