@@ -14,6 +14,8 @@ _HEADER = struct.Struct("16s12s6s6s8s10s2s")  # name, date, user, group, mode, s
 
 _SYMBOL = struct.Struct("<IBBH16x")  # st_name, st_info, st_other, st_shndx
 _SYMBOL_TABLE, _LOCAL, _WEAK, _UNDEFINED = 2, 0, 2, 0
+_STATES = {_LOCAL: "local", _WEAK: "weak"}
+_TYPE, _NAMELESS = 0xF, (3, 4)  # of sections and files
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,13 @@ class Symbols:
         defined: names of definitions; no two objects of a program may have the same.
         weak: names of definitions that give way to others.
         undefined: names that others must define.
+        local: names of definitions that no other object sees.
     """
 
     defined: frozenset[str] = frozenset()
     weak: frozenset[str] = frozenset()
     undefined: frozenset[str] = frozenset()
+    local: frozenset[str] = frozenset()
 
 
 def digest_of(path: Path) -> str:
@@ -112,7 +116,7 @@ def elf_symbols(content: bytes) -> Symbols:
     """Return the symbols of an object; none for what is no 64-bit little-endian ELF file, or a damaged one."""
     if content[:6] != b"\x7fELF\x02\x01":
         return Symbols()
-    found: dict[str, set[str]] = {"defined": set(), "weak": set(), "undefined": set()}
+    found: dict[str, set[str]] = {"defined": set(), "weak": set(), "undefined": set(), "local": set()}
     try:
         there = sections(content)
         for table in (one for one in there if one.kind == _SYMBOL_TABLE):
@@ -121,9 +125,9 @@ def elf_symbols(content: bytes) -> Symbols:
                 start, info, _, section = _SYMBOL.unpack_from(content, at)
                 binding = info >> 4
                 name = content[names + start : content.index(b"\0", names + start, end)].decode()
-                if binding == _LOCAL or not name or (section == _UNDEFINED and binding == _WEAK):
+                if not name or info & _TYPE in _NAMELESS or (section == _UNDEFINED and binding == _WEAK):
                     continue
-                state = "undefined" if section == _UNDEFINED else "weak" if binding == _WEAK else "defined"
+                state = "undefined" if section == _UNDEFINED else _STATES.get(binding, "defined")
                 found[state].add(name)
     except (struct.error, IndexError, ValueError):
         return Symbols()

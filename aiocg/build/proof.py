@@ -61,8 +61,17 @@ _TELLING_IF_DEFINED = re.compile(
     r"__EXCEPTIONS|__GXX_RTTI|_FORTIFY_SOURCE"
 )
 """Macros that tell how a compiler compiles: by their values, and by being defined."""
-_OF_COMPILERS = {"__PRETTY_FUNCTION__", "__builtin_LINE", "__builtin_COLUMN", "source_location"}
-"""What compilers have different values for in C++."""
+_OF_COMPILERS = {"__builtin_LINE", "__builtin_COLUMN"}
+_OF_CPLUSPLUS = {"__PRETTY_FUNCTION__", "source_location"}
+"""What compilers have different values for, the latter in C++ alone."""
+_FIELD = re.compile(r"\b(?!case )\w+ \w+ : [^;:?]*[;,]")
+_WIDE_FIELD = re.compile(r"(?:\b\w+|,) (\w+) : (?:3[3-9]|[45]\d|6[0-3])\b")
+_ATOMIC = re.compile(r"\b_Atomic (?:\( )?(\w+)")
+_NUMBER = re.compile(
+    r"void|_?[Bb]ool|char|short|int|long|signed|unsigned|float|double|enum|const|volatile|static|extern|"
+    r"u?int(?:(?:_least|_fast)?\d+|ptr|max)_t|s?size_t|ptrdiff_t|wchar_t|char\d+_t"
+)
+_COMPLEX = {"_Complex", "__complex__", "complex"}
 _OF_LEVELS = {"__OPTIMIZE__", "__OPTIMIZE_SIZE__", "__NO_INLINE__"}
 _TEXT_OPTIONS = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-i", "-nostdinc", "-A")
 _BESIDE = ("-save-temps", "--save-temps", "-fopt-info", "-aux-info", "-Wa,-a")
@@ -105,7 +114,7 @@ _FREE_OPTIONS = re.compile(
 
 _OTHERWISE = re.compile(
     r"-ftrapv|-fnon-call-exceptions|-fstack-check.*|-mstack-arg-probe|-fopenmp|-fopenacc|-fexcess-precision=standard|"
-    r"-fgnu-tm|-fno-use-cxa-atexit"
+    r"-fgnu-tm|-fno-use-cxa-atexit|-ftrivial-auto-var-init=pattern"
 )
 """Options that clang takes without a word, and that mean something else to GCC."""
 
@@ -307,10 +316,12 @@ UNALIASED = "-Xclang=-mno-constructor-aliases"
 
 
 UNCONTRACTED = "-ffp-contract=off"
-THROWING = ("-fexceptions", "-fignore-exceptions", "-U__EXCEPTIONS")
-"""For C: exceptions go through its functions, as through all that have unwind tables, and clean up nothing there."""
-UNTHROWING = ("-fexceptions", "-fno-exceptions", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
-"""Options that say themselves what exceptions do, or with which C has no unwind tables."""
+THROWING = ("-fexceptions", "-fno-cxx-exceptions", "-fignore-exceptions", "-U__EXCEPTIONS")
+"""For what has no exceptions of its own: they pass through it by its unwind tables, and clean up nothing there."""
+UNTHROWING = ("-fexceptions", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
+"""Options by which exceptions clean up, or cannot pass."""
+NO_EXCEPTIONS = "-fno-exceptions"
+"""With which C++ is like C; to clang it means that exceptions cannot pass, either."""
 
 
 def contracts(unit: Unit) -> bool:
@@ -337,6 +348,11 @@ def gcc_words(level: str, *, cplusplus: bool) -> list[str]:
     return ["-fsemantic-interposition", UNCONTRACTED, *_POWERS, *endless, *([] if cplusplus else [_PRETTY])]
 
 
+def throws(words: Sequence[str], *, cplusplus: bool) -> bool:
+    """Say whether exceptions pass through what GCC compiles with some words, and it has none itself."""
+    return {*UNTHROWING}.isdisjoint(words) and (not cplusplus or NO_EXCEPTIONS in words)
+
+
 def _as_gcc(unit: Unit, origin: Origin) -> Unit:
     if not is_gcc(origin.compiler):
         return unit
@@ -344,8 +360,11 @@ def _as_gcc(unit: Unit, origin: Origin) -> Unit:
     words = gcc_words(unit.command.level, cplusplus=cplusplus)
     words += [UNALIASED] if cplusplus and not {*SHARED}.isdisjoint(unit.command.words) else []
     is_native = not any(word.startswith(("--target", "-target")) for word in unit.command.words)
-    words += [*THROWING] if is_native and not cplusplus and {*UNTHROWING}.isdisjoint(unit.command.words) else []
-    tokens = (*(Token("option", (word,)) for word in words), *unit.command.tokens)
+    own = unit.command.tokens
+    if is_native and throws(unit.command.words, cplusplus=cplusplus):
+        words += THROWING
+        own = tuple(token for token in own if token.words != (NO_EXCEPTIONS,))
+    tokens = (*(Token("option", (word,)) for word in words), *own)
     return replace(unit, command=replace(unit.command, tokens=tokens))
 
 
@@ -359,6 +378,21 @@ def has_used(unit: Unit) -> bool:
         return True
     text, _ = _conditioned([*unit.origin.compiler, *recorded_words(unit), "-E"], unit, unit.origin)
     return not {"used", "__used__", "retain", "__retain__"}.isdisjoint(_user_tokens(text, unit))
+
+
+def assembly_names(unit: Unit) -> frozenset[str]:
+    """Return what the assembly in the user's lines of a unit may name: the words in their strings, if there is any.
+
+    Raises:
+        BenchmarkInitError: when it cannot be preprocessed.
+    """
+    if unit.origin is None:
+        return frozenset()
+    text, _ = _conditioned([*unit.origin.compiler, *recorded_words(unit), "-E"], unit, unit.origin)
+    tokens = _user_tokens(text, unit)
+    if {"asm", "__asm__", "__asm"}.isdisjoint(tokens):
+        return frozenset()
+    return frozenset(word for token in tokens if token.startswith('"') for word in re.findall(r"[\w.$]+", token))
 
 
 def reads_level(unit: Unit) -> bool:
@@ -406,17 +440,23 @@ def _same_text(
     by_build = [*origin.compiler, *recorded_words(unit), "-E"]
     by_clang = [*_known_words(unit, level, unknown), "-E"]
     text, mode = _conditioned(by_build, unit, origin)
+    folders = list(_folders(unit))
     for name in _by_files(text, unit)[1]:
-        if (unit.directory / f"{name}.gch").exists():
-            raise BenchmarkInitError(unit.input.path, f"{name} is there as a precompiled header, too")
+        ends = [os.path.join(*Path(name).parts[-count:]) for count in range(1, len(Path(name).parts) + 1)]
+        for one in (name, *(os.path.join(folder, end) for folder in folders for end in ends)):
+            if (unit.directory / f"{one}.gch").exists():
+                raise BenchmarkInitError(unit.input.path, f"{one} is there as a precompiled header, too")
     theirs = _user_tokens(text, unit)
     ours = _clang([*by_clang, *mode[:1]], unit)
     headers = _by_files(ours.stdout, unit)[2]
     differing = _differing_macros(unit, origin, level, unknown)
     names = set(theirs)
     cplusplus = unit.language == "c++"
-    if cplusplus and is_gcc(origin.compiler) and (name := next(iter(names & _OF_COMPILERS), "")):
-        raise BenchmarkInitError(unit.input.path, f"compilers have different values for {name}")
+    if is_gcc(origin.compiler):
+        if others := names & (_OF_COMPILERS | (_OF_CPLUSPLUS if cplusplus else set())):
+            raise BenchmarkInitError(unit.input.path, f"compilers have different values for {min(others)}")
+        if not cplusplus:
+            _check_types(unit, origin, theirs)
     if not ours.returncode and theirs == _user_tokens(ours.stdout, unit) and names.isdisjoint(differing):
         if names.isdisjoint(_PLACES):
             return unit, headers
@@ -431,6 +471,29 @@ def _same_text(
             f"clang would read another text, and not take that of {os.path.basename(origin.compiler[0])}: {why}",
         )
     return found, headers
+
+
+def _check_types(unit: Unit, origin: Origin, tokens: Sequence[str]) -> None:
+    """Refuse C whose own lines use types of which the compilers make different values.
+
+    GCC computes with a bit-field that is wider than `int` in its own width, clang in the type that is declared.
+    It divides complex constants in another precision, and does not pad what is atomic to a power of two.
+
+    Raises:
+        BenchmarkInitError: when they do.
+    """
+    text = " ".join(tokens)
+    if _FIELD.search(text):
+        text = " ".join(_user_tokens(_run([*origin.compiler, *recorded_words(unit), "-E"], unit, origin), unit))
+        for name in _WIDE_FIELD.findall(text):
+            if re.search(rf"(?:- >|\.) {name}\b", text):
+                raise BenchmarkInitError(
+                    unit.input.path, f"compilers compute with the bit-field {name} in other widths"
+                )
+    if name := next((one for one in _ATOMIC.findall(text) if not _NUMBER.fullmatch(one)), ""):
+        raise BenchmarkInitError(unit.input.path, f"an atomic {name} may have another size")
+    if name := next(iter(_COMPLEX & {*tokens}), ""):
+        raise BenchmarkInitError(unit.input.path, f"compilers round constants of {name} types in other ways")
 
 
 def retold(unit: Unit, scratch: Path) -> Unit:
@@ -549,10 +612,15 @@ def _own_folders(unit: Unit) -> tuple[str, ...]:
     """Return the beginnings of the names of those headers that only the build calls a system's."""
     names = ("C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
     found = [one for name in names for one in unit.environment.get(name, "").split(os.pathsep)]
-    for token in unit.command.tokens:
-        if option := re.match("-(?:cxx-)?(?:isystem(?:-after)?|idirafter)", token.words[0]):
-            found.append("".join(token.words)[option.end() :])
+    found += _folders(unit, "-(?:cxx-)?(?:isystem(?:-after)?|idirafter)")
     return tuple(f"{one.rstrip('/')}/" for one in found if one and not one.startswith(_SYSTEM))
+
+
+def _folders(unit: Unit, options: str = "-I|-(?:cxx-)?(?:isystem(?:-after)?|idirafter|iquote)") -> Iterator[str]:
+    """Yield the folders of headers that the options of a unit name."""
+    for token in unit.command.tokens:
+        if option := re.match(options, token.words[0]):
+            yield "".join(token.words)[option.end() :]
 
 
 def _user_tokens(text: str, unit: Unit) -> list[str]:

@@ -18,7 +18,7 @@ from aiocg.shrink._tools import Clang
 from aiocg.shrink._tuning import FRAME_POINTERS, NO_PLT, candidates, optimised, tune
 from aiocg.shrink._units import BITCODE, FLTO, LEVELS
 from aiocg.shrink.image import SPECIAL, Image, kind_of, loader_difference, measure, smallest, special_sections
-from aiocg.shrink.inputs import STARTING, Part, collects, name_of, wrapped_names
+from aiocg.shrink.inputs import STARTING, Part, collects, confused, name_of, wrapped_names
 from aiocg.shrink.lock import Entry, digest
 from aiocg.transport.codegen_options import read
 from aiocg.transport.elf import keep_unique, unique_definitions
@@ -112,6 +112,7 @@ class Candidates:
         """
         own = linker.inputs.link.output.read_bytes()
         linker.inputs.check_wrapped()
+        linker.inputs.check_places()
         with contextlib.suppress(BenchmarkInitError):
             linker.compiled.objects(linker.parts, BITCODE)  # several at once
         linker, notes = proven(linker, linker.check_needs)
@@ -337,6 +338,10 @@ def proven(linker: Linker, prove: Callable[[Part], object], *, joins: bool = Tru
                 raise BenchmarkInitError(name_of(part), f"the link may take another {min(others)}")
         except BenchmarkInitError as error:
             keep(part, error)
+    joined = [part for part in linker.parts if part not in kept] if joins else []
+    contents = {part: content for part, content in linker.inputs.objects() if part in joined}
+    for part, name in confused(contents).items():
+        keep(part, BenchmarkInitError(name_of(part), f"its assembly names {name}, which another unit has for itself"))
     starting = {one: name for name, parts in linker.inputs.sharing(STARTING, 1).items() for one in parts}
     if joins and any(one is None or one in kept for one in starting):  # all that is joined stands before it
         for one, name in starting.items():

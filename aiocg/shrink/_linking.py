@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiocg.build.commands import Unit
 from aiocg.build.objects import elf_symbols
-from aiocg.build.proof import contracts, own_member
+from aiocg.build.proof import contracts, is_gcc, own_member
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.tools import apply
 from aiocg.shrink._tools import JOIN, LTO, PLAIN, Clang, Cross, Lld, Tools, Zig, for_older
@@ -24,6 +24,9 @@ _FUSING = re.compile(
     r'"target-features"="[^"]*\+(?:fma4?|vfp4\w*|fp-armv8|neon|vsx|[fd])[,"]|^target triple = "s390', re.M
 )
 """Machines with an instruction for a sum of a product, as bitcode has them."""
+_FUSED = b"llvm.fmuladd"
+_FOLDED = re.compile(rb"(?:[jy][01n]|[lt]gamma|erfc?|a(?:cos|sin|tan)h|exp10|expm1|log1p|cbrt)[fl]?")
+"""Functions of libm that GCC computes of constants, rounded correctly, and LLVM does not."""
 _NOW = 1  # flag: all symbols are bound when the image is loaded
 _BUILD_ID = ".note.gnu.build-id"
 
@@ -132,8 +135,9 @@ class Linker:
     def check_needs(self, part: Part) -> None:
         """Refuse a part of which clang's object needs what the build's own does not.
 
-        That are builtins of GCC, which clang takes for functions, and functions of the C library in place of those that
-        check a size, which clang does not always call. Refuse one with sums of products that GCC may round at once.
+        That are builtins of GCC, which clang takes for functions, functions whose values GCC has computed, and those of
+        the C library in place of those that check a size, which clang does not always call. Refuse one with sums of
+        products that GCC may round at once.
 
         Raises:
             BenchmarkInitError: when it does, or the part does not compile.
@@ -145,15 +149,19 @@ class Linker:
                 raise BenchmarkInitError(
                     name_of(part), "compilers choose which sums of products the machine rounds once"
                 )
+        if isinstance(part, Unit) and _FUSED in bitcode and part.origin is not None and is_gcc(part.origin.compiler):
+            raise BenchmarkInitError(name_of(part), "clang honours a pragma STDC FP_CONTRACT, and GCC does not")
         own = self.inputs.own(part, self.scratch)
         needed = elf_symbols(own.read_bytes()).undefined if own is not None else frozenset()
         checked = {name: found[1] for name in sorted(needed) if (found := _CHECKED.fullmatch(name))}
-        if not checked and _BUILTIN.encode() not in bitcode:
+        if not checked and _BUILTIN.encode() not in bitcode and not _FOLDED.search(bitcode):
             return
         needs = elf_symbols(self.compiled.objects([part], LEVEL)[part].read_bytes()).undefined
         for name in sorted(needs):
             if name.startswith(_BUILTIN):
                 raise BenchmarkInitError(name_of(part), f"clang does not have {name}")
+            if own is not None and name not in needed and _FOLDED.fullmatch(name.encode()):
+                raise BenchmarkInitError(name_of(part), f"GCC has computed {name}, which clang would call")
         for name, plain in checked.items():
             if name not in needs and plain in needs:
                 raise BenchmarkInitError(name_of(part), f"clang would call {plain} without the checks of {name}")

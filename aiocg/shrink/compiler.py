@@ -147,8 +147,12 @@ def _compile(clang: list[str], source: str, words: list[str], plan: Plan, own: s
     known = [*plan.get("level" + level, plan["level-O2"]), *(word for word in words if word not in plan["left_out"])]
     if own in plan["gnu"]:
         language = "c" if clang is plan["c"] else "c++"
+        (no_exceptions,) = plan["no exceptions"]
         unaliased = plan["unaliased"] if language == "c++" and any(word in plan["shared"] for word in words) else []
-        throwing = plan["throwing"] if language == "c" and not any(word in plan["unthrowing"] for word in words) else []
+        throwing: list[str] = []
+        if not any(word in plan["unthrowing"] for word in words) and (language == "c" or no_exceptions in words):
+            throwing = plan["throwing"]
+            known = [word for word in known if word != no_exceptions]
         known = [*plan.get(f"gcc {language}{level}", plan[f"gcc {language}-O2"]), *unaliased, *throwing, *known]
     lenient = plan["lenient"] if source.endswith(_C) else []
     output = [] if _named(words) else ["-o", _object_of(words)]

@@ -21,7 +21,7 @@ from aiocg.shrink._tuning import FRAME_POINTERS, candidates, optimised
 from aiocg.shrink._tuning import linker_words as tuning_words
 from aiocg.shrink._units import FLTO, SECTIONS, Units, run
 from aiocg.shrink.image import measure, smallest
-from aiocg.shrink.inputs import STARTING, Part, collects, linker_words, name_of
+from aiocg.shrink.inputs import STARTING, Part, collects, confused, linker_words, name_of
 from aiocg.shrink.record import Link
 from aiocg.transport.elf import symbol_sizes
 
@@ -160,6 +160,8 @@ class GccLinker(Linker):
                 raise BenchmarkInitError(name, f"link-time optimisation would change the order in {section}")
         assert isinstance(self.compiled, GccUnits)
         joined = {part: None for part in self.parts if isinstance(part, Unit) and not self.compiled.loses(part)}
+        for other in confused({part: content for part, content in self.inputs.objects() if part in joined}).values():
+            raise BenchmarkInitError(name, f"assembly names {other}, which another unit has for itself")
         weak: set[str] = set()
         strong: set[str] = set()
         for part, content in self.inputs.objects():

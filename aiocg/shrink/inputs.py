@@ -1,5 +1,6 @@
 """The inputs of a link, and the words of the same link with other objects in their places."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -7,10 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from aiocg.build.commands import Unit
 from aiocg.build.objects import archive_members, beginning, elf_symbols, is_archive
-from aiocg.build.proof import compile_again
+from aiocg.build.proof import assembly_names, compile_again
+from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
@@ -39,6 +42,8 @@ _DROPPED = (
 
 _MANY_DEFINITIONS = {"muldefs", "-zmuldefs", "-allow-multiple-definition", "--allow-multiple-definition"}
 
+_ENDS = {"etext", "_etext", "__etext"}
+
 STARTING = re.compile(r"\.(?:(?:pre)?init_array|fini_array|ctors|dtors)(?:\..*)?")
 """Names of sections with functions that are called at the beginning and the end, in the order of the link."""
 
@@ -55,6 +60,7 @@ class Module:
 
 
 Part = Unit | Module
+_Part = TypeVar("_Part", bound=Part)
 
 
 def name_of(part: Part) -> str:
@@ -203,6 +209,17 @@ class Inputs:
                     found.setdefault(name, []).extend([part] * max(counts.get(name, 1), 1))
         return {name: parts for name, parts in found.items() if len(parts) >= least}
 
+    def check_places(self) -> None:
+        """Check that nothing asks where the code ends: constants stand before it by lld, and after it by GNU's linker.
+
+        Raises:
+            ValueError: when an object of the link does.
+        """
+        for part, content in self.objects():
+            if names := _ENDS & elf_symbols(content).undefined:
+                what = name_of(part) if part else "an object"
+                raise ValueError(f"{what} asks for {min(names)}, and lld has constants before the code")
+
     def check_wrapped(self) -> None:
         """Check that lld wraps the same calls as GNU's linker, which leaves those in the object that defines a symbol.
 
@@ -297,6 +314,24 @@ def overridden_symbols(words: Sequence[str], defined: Iterable[str]) -> set[str]
     found = {one.partition("=")[0] for one in _values("defsym", words)}
     if not _MANY_DEFINITIONS.isdisjoint(words):
         found |= {name for name, count in Counter(defined).items() if count > 1}
+    return found
+
+
+def confused(contents: Mapping[_Part, bytes]) -> dict[_Part, str]:
+    """Return the parts whose assembly may name what another one defines for itself, and the name, given all objects.
+
+    In a joined module the name is that one's. Of what cannot be preprocessed any more, any name may be in assembly.
+    """
+    symbols = {part: elf_symbols(content) for part, content in contents.items()}
+    owners = Counter(name for one in symbols.values() for name in one.local)
+    found = dict[_Part, str]()
+    for part, one in symbols.items():
+        names = {name for name in one.undefined | one.local if owners[name] > (name in one.local)}
+        if names and isinstance(part, Unit):
+            with contextlib.suppress(BenchmarkInitError):
+                names &= assembly_names(part)
+            if names:
+                found[part] = min(names)
     return found
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from aiocg.build.commands import Start, Unit, object_name, recording_environment, run_build, units_of
 from aiocg.build.compilation import ALWAYS, OLD_C, compile_unit
-from aiocg.build.proof import SHARED, THROWING, UNALIASED, UNTHROWING, gcc_words, is_gcc, retold
+from aiocg.build.proof import NO_EXCEPTIONS, SHARED, THROWING, UNALIASED, UNTHROWING, gcc_words, is_gcc, retold
 from aiocg.datasets.errors import BenchmarkInitError, first_diagnostic
 from aiocg.datasets.locking import replacing
 from aiocg.datasets.scratch import scratch_folder
@@ -98,6 +98,7 @@ def _plan(lock: Lock, scratch: Path) -> compiler.Plan:
         "unaliased": [UNALIASED],
         "throwing": list(THROWING),
         "unthrowing": list(UNTHROWING),
+        "no exceptions": [NO_EXCEPTIONS],
         "gnu": [path for path in compilers(os.environ.get("PATH", os.defpath)).values() if is_gcc((path,))],
         "left_out": sorted({word for entry in entries for word in entry.left_out}),
         "retold": paths(entry.retold for entry in entries),

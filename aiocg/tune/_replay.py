@@ -38,7 +38,7 @@ from aiocg.llvm.command_line import UNTYPED_LEVELS, CommandLine, level_words, pa
 from aiocg.llvm.recording import ALL, FILES_VARIABLE, VARIABLE, is_archiver, is_linker, is_tool
 from aiocg.shrink.gcc_linking import GccUnits, naming_word
 from aiocg.shrink.image import loader_difference, read_image, special_sections
-from aiocg.shrink.inputs import STARTING, linker_words, overridden_symbols, own_copies
+from aiocg.shrink.inputs import STARTING, confused, linker_words, overridden_symbols, own_copies
 from aiocg.shrink.record import RELOCATABLE, read_response_files
 from aiocg.transport.elf import sections
 from aiocg.tune._options import ALL_FILES, LINK, LTO, Choice, Words, joined, name_of, words_of
@@ -500,6 +500,8 @@ class Replay:
             if problem := own_copies(own, self._own.items()):
                 return problem
         objects = {unit: self._path(unit, ()).read_bytes() for unit in units}
+        for unit, name in confused({self._ours(unit): content for unit, content in objects.items()}).items():
+            return f"the assembly of {self._name(unit)} names {name}, which another file has for itself"
         starting = [unit for unit, content in objects.items() if _has_starting(content)]
         if len(starting) > 1:
             return f"{self._name(starting[0])} and other files have code that starts in the order of the link"

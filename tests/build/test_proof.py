@@ -721,6 +721,108 @@ CASES |= {
         f"DEPENDENCIES_OUTPUT=rules; export DEPENDENCIES_OUTPUT; {PLAIN}",
         run="./app; cat rules",
     ),
+    "an exception through C++ that has none": Case(
+        {
+            "main.cc": "#include <stdio.h>\nvoid pass(void (*)());\nstatic void fail() { throw 5; }\n"
+            'int main() { try { pass(fail); } catch (int x) { printf("caught %d\\n", x); } }\n',
+            "part.cc": "void pass(void (*f)()) { f(); f(); }\n",
+        },
+        "g++ -O2 -c main.cc && g++ -O2 -fno-exceptions -c part.cc && g++ -o app main.o part.o",
+    ),
+    "an exception through C that says that it has none": Case(
+        {
+            "main.cc": '#include <stdio.h>\nextern "C" void pass(void (*)());\nstatic void fail() { throw 5; }\n'
+            'int main() { try { pass(fail); } catch (int x) { printf("caught %d\\n", x); } }\n',
+            "part.c": "void pass(void (*f)(void)) { f(); f(); }\n",
+        },
+        "g++ -O2 -c main.cc && gcc -O2 -fno-exceptions -c part.c && g++ -o app main.o part.o",
+    ),
+    "a bit-field that is wider than int": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#define WIDTH 40\nstruct pair { unsigned long long low : WIDTH, high : 24; };\n"
+            "int value(int x) { struct pair one = {0xffffffffff, x}; return one.low + 1 == 0; }\n",
+        },
+        kept="compute with the bit-field low in other widths",
+    ),
+    "a product and a sum that a pragma lets be one": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#pragma STDC FP_CONTRACT ON\n"
+            "__attribute__((noinline)) static double sum(double a, double b, double c) { return a * b + c; }\n"
+            "int value(int x) { volatile double a = x + 0.1, b = 0.7, c = a * b; return sum(a, b, -c) == 0; }\n",
+        },
+        "gcc -O2 -mfma -ffp-contract=off -c part.c && gcc -O2 -c main.c && gcc -o app main.o part.o",
+        "clang honours a pragma STDC FP_CONTRACT",
+    ),
+    "assembly that names what another unit has for itself": Case(
+        {
+            "main.c": "#include <stdio.h>\nint other(int);\n"
+            "__attribute__((noinline)) static int helper(int x) { return x * 1007; }\n"
+            'int main(int argc, char **argv) { printf("%d %d\\n", helper(argc), other(argc)); return 0; }\n',
+            "part.c": "int other(int x) {\n  int y;\n"
+            '  __asm__ volatile("call helper" : "=a"(y) : "D"(x) : "memory");\n  return y;\n}\n',
+            "more.S": '.globl helper\nhelper: leal 1(%rdi),%eax\n ret\n.section .note.GNU-stack,"",@progbits\n',
+        },
+        "gcc -O2 -c main.c part.c more.S && gcc -o app main.o part.o more.o",
+        "its assembly names helper, which another unit has for itself",
+    ),
+    "variables that are filled with a pattern": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "int value(int x) { int a[4]; if (x > 99) a[1] = x; return ((volatile int *)a)[1]; }\n",
+        },
+        "gcc -O2 -ftrivial-auto-var-init=pattern -c part.c && gcc -O2 -c main.c && gcc -o app main.o part.o",
+        "clang does not do with -ftrivial-auto-var-init=pattern what GCC does",
+    ),
+    "a header that was precompiled in another folder": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": '#include "one.h"\nint value(int x) { return x + ONE; }\n',
+            "headers/one.h": "#define ONE 1\n",
+        },
+        "mkdir -p made && gcc -O2 headers/one.h -o made/one.h.gch && echo '#define ONE 2' >headers/one.h && "
+        "gcc -O2 -Imade -Iheaders -c part.c && gcc -O2 -c main.c && gcc -o app main.o part.o",
+        "made/one.h is there as a precompiled header, too",
+    ),
+    "lines of a call that compilers count in other ways": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#define CALL(a, b) f(a, b)\nstatic int f(int a, int line) { return a + line; }\n"
+            "int value(int x) {\n  return CALL(x,\n\n    __builtin_LINE()\n  );\n}\n",
+        },
+        kept="compilers have different values for __builtin_LINE",
+    ),
+    "where the code ends": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": 'extern char etext;\nint value(int x) { return "constant" > &etext; }\n',
+        },
+        kept="part.c asks for etext, and lld has constants before the code",
+    ),
+    "a structure that is atomic": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "struct three { char bytes[3]; };\nint value(int x) { return sizeof(_Atomic struct three); }\n",
+        },
+        kept="an atomic struct may have another size",
+    ),
+    "quotients of complex constants": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "static const double _Complex one = (1.1 + 2.3i) / (3.7 - 0.9i);\n"
+            "int value(int x) { double y = __real__ one * 1e17; return (long)y % 1000; }\n",
+        },
+        kept="compilers round constants of _Complex types in other ways",
+    ),
+    "functions of constants that GCC computes": Case(
+        {
+            "main.c": PRINTS,
+            "part.c": "#include <math.h>\nint value(int x) { double y = y1(5.51) * 1e18; return (long)y % 10000; }\n",
+        },
+        "gcc -O2 -D_GNU_SOURCE -c main.c part.c && gcc -o app main.o part.o -lm",
+        "GCC has computed y1, which clang would call",
+    ),
     "a library of which nothing is used": Case(
         {"main.c": PRINTS, "part.c": "int value(int x) { return x; }\n", "lib.c": "int f(int x) { return x; }\n"},
         f"{LIBRARY} && gcc -O2 -c main.c part.c && gcc -o app main.o part.o -L. -lx",

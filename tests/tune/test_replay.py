@@ -222,6 +222,9 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 LTO = {ALL_FILES: ("-flto",)}
 COLLECT = {ALL_FILES: ("-ffunction-sections", "-fdata-sections"), LINK: ("-Wl,--gc-sections",)}
 SCRIPT = "SECTIONS { .rest : { *(.rest) } } INSERT AFTER .text;"
+COUNTER = """
+static int counter __attribute__((used)) = {}; __asm__(".data; .quad counter; .text");
+"""
 TASK = 'typedef void (*task)(void); __attribute__((section(".tasks"))) const task {name}[{count}] = {{{first}}};'
 
 
@@ -246,10 +249,19 @@ TASK = 'typedef void (*task)(void); __attribute__((section(".tasks"))) const tas
             "linker script",
         ),
         (LTO, {"part.c": f"{PART} __attribute__((weak)) int hook(void) {{ return 1; }}"}, "hook.o", "defines hook"),
+        (
+            LTO,
+            {"main.c": f"{COUNTER.format(1)} {MAIN}", "part.c": f"{COUNTER.format(2)} {PART}"},
+            "",
+            "names counter, which another file has for itself",
+        ),
         (LTO, {}, "", ""),
         (COLLECT, {}, "", ""),
     ],
-    ids=["used", "section", "wrap", "wrap of a file", "script of a file", "script", "weak", "joined", "collected"],
+    ids=[
+        *("used", "section", "wrap", "wrap of a file", "script of a file", "script", "weak", "assembly"),
+        *("joined", "collected"),
+    ],
 )
 def test_options_with_which_a_program_might_be_another_are_not_tried(
     replay: Building, choice: dict[str, tuple[str, ...]], files: dict[str, str], link: str, reason: str

@@ -44,9 +44,9 @@ def thrown(project: Project) -> None:
     name, draw = project.fresh("Thrown"), project.random
     project.files[f"{name}.h"] = f"struct {name} {{ int n; explicit {name}(int n) : n(n) {{}} {draw.choice(['', 'virtual '])}~{name}() {{}} }};\n"
     _cxx(project, f'#include "{name}.h"\nAPI void throw_{name}(int x) {{ if (x > 2) throw {name}(x * 3); throw x; }}')
-    through = project.c_unit()
-    through.options.append("-fexceptions")
-    cleanup = draw.random() < 0.5
+    cleanup = draw.random() < 0.4
+    through = project.c_unit() if cleanup or draw.random() < 0.5 else _cxx(project)
+    through.options.append("-fexceptions" if cleanup else draw.choice(["-fexceptions", "-fno-exceptions"]))
     body = f"int n __attribute__((cleanup(done_{name}))) = x; throw_{name}(n); return n;" if cleanup else f"throw_{name}(x); return x;"
     through.text.append(f"API void throw_{name}(int); static int seen_{name}; static void done_{name}(int *n) {{ seen_{name} += *n; }} API int get_{name}(void) {{ return seen_{name}; }}\nAPI int through_{name}(int x) {{ {body} }}")
     through.text.append(f"void *keep_{name} = (void *)done_{name};")
